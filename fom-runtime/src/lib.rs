@@ -4,7 +4,7 @@
 //! - It takes only declared transitions.
 //! - It can be saved, listed, drawn and resumed at every phase boundary.
 //! - It never owns a thread while it waits.
-//! - It survives the process if there is a [journal](Builder::journal).
+//! - It survives the process if there is a [journal](crate::DurableBuilderExt::journal).
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]. `use fom_runtime::prelude::*` imports what a program needs.
 //!
@@ -61,9 +61,9 @@
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
-//! | survive a crash | [`Builder::journal`], [`Cx::step_key`], [`Cx::outbox`], [`Submission::once`], [`Durability`] |
-//! | list what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
-//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
+//! | survive a crash | [`Builder::journal`](crate::DurableBuilderExt::journal), [`Cx::step_key`], [`Cx::outbox`](crate::DurableCxExt::outbox), [`Submission::once`](crate::DurableSubmissionExt::once), [`Durability`] |
+//! | list what could not come back | [`Runtime::set_aside`](crate::DurableExt::set_aside), [`Builder::check_journal`](crate::DurableBuilderExt::check_journal) |
+//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](crate::DurableBuilderExt::journal_with) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
@@ -116,8 +116,11 @@ mod step_key;
 pub mod testing;
 pub mod topology;
 pub use clock::{Clock, TestClock};
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
-pub use durable::{JournalCheck, RecoveryProgress, SetAside};
+pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Team};
+pub use durable::{
+    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
+    Outbox, Posting, RecoveryProgress, RetryError,
+};
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
@@ -144,7 +147,7 @@ pub use runtime::{
     Placement, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey, Waiting,
     WhenRoom,
 };
-pub use runtime::{BuildError, DiscardError, Refused, RetryError};
-pub use snapshot::{RestoreError, SnapshotError};
+pub use runtime::{BuildError, Refused};
+pub use snapshot::{RestoreError, SetAside, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};
 pub use step_key::StepKey;

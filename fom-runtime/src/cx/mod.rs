@@ -2,14 +2,12 @@
 
 mod block;
 mod call;
-mod outbox;
 mod team;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
-pub use outbox::{Outbox, Posting};
 pub use team::Team;
 
 use crate::{

@@ -70,5 +70,5 @@ impl LockRecovery {
 
 /// Whether the fom held long locks.
 pub(crate) fn held_locks(fom: &Resident) -> bool {
-    fom.kept().is_some_and(|kept| kept.inner().locked())
+    fom.kept().is_some_and(|kept| kept.holds_locks())
 }

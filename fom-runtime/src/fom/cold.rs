@@ -10,8 +10,12 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{DurableState, OperationId, Outbox},
-    fom::{Attached, Gathering, Seen, Ticket, failure::Failing, key_wait::Turn},
+    fom::{
+        Attached, Gathering, Seen, Ticket,
+        durability::{DurableFom, Effects, KeptFom},
+        failure::Failing,
+        key_wait::Turn,
+    },
     id::Key,
     lock::FomLocks,
     snapshot::Meta,
@@ -35,8 +39,8 @@ pub(crate) struct Cold {
     pub(crate) cold_rare: OnceLock<Box<ColdRare>>,
     /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
-    /// The journal state, if the fom is kept in a journal.
-    pub(crate) kept: Option<Box<DurableState>>,
+    /// What durability keeps beside the fom, if it keeps anything.
+    pub(crate) durable: Option<Box<dyn DurableFom>>,
     /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
     /// the fom.
     pub(crate) owes_resume: AtomicBool,
@@ -45,8 +49,6 @@ pub(crate) struct Cold {
     pub(crate) held_locks: AtomicBool,
     /// The fom came back from the journal.
     pub(crate) came_back: bool,
-    /// The operation id, if the fom was submitted with one.
-    pub(crate) once: Option<Box<OperationId>>,
     /// The state that decides when the fom may begin.
     pub(super) turn: Turn,
     /// Given back when the fom has ended.
@@ -65,8 +67,8 @@ pub(crate) struct Cold {
 /// and there may be very many.
 #[derive(Default)]
 pub(crate) struct ColdRare {
-    /// The entries to send at the next transition. Written by the thread that runs the fom.
-    pub(crate) outbox: Mutex<Outbox>,
+    /// What to send at the next transition. Written by the thread that runs the fom.
+    pub(crate) outbox: Mutex<Option<Box<dyn Effects>>>,
     /// The last event that the function has taken, if no journal keeps the fom and the sender gave the event an id.
     pub(crate) event: Mutex<Option<EventId>>,
     /// The causes of the failed attempts of this visit.
@@ -104,7 +106,7 @@ impl Cold {
         key: Option<Key>,
         history: usize,
         meta: &Meta,
-        kept: Option<Box<DurableState>>,
+        durable: Option<Box<dyn DurableFom>>,
     ) -> Box<Self> {
         Box::new(Self {
             key,
@@ -120,11 +122,10 @@ impl Cold {
                     kept_deadline: None,
                 })
             }),
-            kept,
+            durable,
             owes_resume: AtomicBool::new(false),
             held_locks: AtomicBool::new(false),
             came_back: false,
-            once: None,
             turn: Turn::default(),
             ticket: Mutex::default(),
             chained: None,
@@ -134,11 +135,16 @@ impl Cold {
         })
     }
 
+    /// Returns the state of the fom's transitions, if they are kept.
+    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
+        self.durable.as_deref()?.kept()
+    }
+
     /// Gives later effects another key, if no journal keeps the fom: `visits` counts these keys. Only the thread that
     /// runs the fom calls this.
     #[cold]
     pub(super) fn next_effect(&self) {
-        if self.kept.is_none() {
+        if self.kept().is_none() {
             fom_protocol::count(&self.visits, 1);
         }
     }

@@ -39,7 +39,7 @@ impl<O: Operation> Instance<O> {
         }
         let polled = declared.poll(waker);
         fom.put_declared(declared);
-        fom.shared().lock_recovery.has_asked(fom.id());
+        fom.shared().env.has_asked(fom.id());
         polled.map_err(Cause::Locks)
     }
 
@@ -81,7 +81,7 @@ impl Header {
         let mut declared = self.take_declared();
         declared.stop();
         self.put_declared(declared);
-        self.shared().lock_recovery.has_asked(self.id());
+        self.shared().env.has_asked(self.id());
     }
 
     /// Gives back all locks that the fom holds because a phase declares them.

@@ -32,7 +32,6 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     // SAFETY: a fom does not end while it runs or while it is in a blocking section.
     let fom = unsafe { running.as_ref() };
     // No other thread may come to do this while this thread blocks.
-    core.hand_over(true);
     core.pause(Pause::Blocking);
     // The mail may be work, or a thread that returns.
     if core.home.inbox.has_mail() {

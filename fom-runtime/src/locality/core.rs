@@ -5,7 +5,6 @@ use std::{any::Any, collections::VecDeque, ptr::NonNull, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::CommitBuffer,
     fom::{Header, Progress, Resident, Stocks},
     id::FomId,
     locality::{
@@ -25,8 +24,6 @@ pub(crate) struct Core {
     pub(crate) estimates: Estimates,
     /// Memory for foms that are submitted here.
     pub(crate) stocks: Stocks,
-    /// Transitions of its foms that wait to be committed.
-    pub(crate) commits: CommitBuffer,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
     /// The parts that other packages bring.
@@ -78,7 +75,6 @@ impl Core {
             timers: Timers::new(now),
             estimates: Estimates::default(),
             stocks: Stocks::of_core(),
-            commits: CommitBuffer::default(),
             jobs: VecDeque::new(),
             chores: Chores::default(),
             parts: Parts::default(),
@@ -202,30 +198,6 @@ impl Core {
         self.next_id = (round * self.ways + self.home.index as u64 + 2).wrapping_sub(self.ways);
     }
 
-    /// Hands over what must be committed, if gathering more does not pay.
-    #[inline]
-    pub(crate) fn hand_over_when_due(&mut self) {
-        if !self.commits.is_empty() {
-            self.hand_over(false);
-        }
-    }
-
-    /// Hands over what must be committed: immediately, or only if that is due.
-    #[cold]
-    pub(crate) fn hand_over(&mut self, at_once: bool) {
-        let Some(committer) = self.home.shared().committer() else {
-            return;
-        };
-        let nothing_more = at_once || self.queue.is_empty();
-        if self
-            .commits
-            .is_due(nothing_more, self.run_budget.now(), committer)
-        {
-            let nothing_more = self.queue.is_empty();
-            self.commits.hand_over(&self.home, committer, nothing_more);
-        }
-    }
-
     /// Returns the fom that runs.
     pub(crate) fn running(&self) -> Option<&Header> {
         // SAFETY: a fom does not end while it is noted in `running`.
@@ -280,11 +252,7 @@ impl Core {
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
     /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty()
-            && self.home.threads.count().1 == 0
-            && !self.commits.are_awaited()
-            && self.parts.are_quiet()
-        {
+        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && self.parts.are_quiet() {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {

@@ -67,7 +67,6 @@ fn handle(mut core: Box<Core>) {
         if core.has_work() || home.threads.is_awaited() {
             continue;
         }
-        core.hand_over(true);
         core.pause(Pause::Idle);
         if core.has_work() {
             continue;
@@ -134,7 +133,6 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
             break;
         }
         if core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY) {
-            core.hand_over_when_due();
             core.pause_when_asked();
             if core.home.inbox.has_mail() {
                 core.drain();

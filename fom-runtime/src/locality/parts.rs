@@ -37,6 +37,8 @@ pub(crate) trait AnyPart: Send {
 pub enum Pause {
     /// Between two runs of foms. Other foms may be ready.
     Passing,
+    /// What foms of the locality did is about to be seen by other localities, where its effects must come later.
+    Leaving,
     /// The locality has nothing to run. It sleeps after this.
     Idle,
     /// A fom enters a blocking section. No other thread may come to run the locality until the fom leaves the section.
@@ -334,6 +336,14 @@ impl Core {
     pub(crate) fn pause_when_asked(&mut self) {
         if self.parts.asks() {
             self.pause(Pause::Passing);
+        }
+    }
+
+    /// Lets the parts hand over what they have gathered, before other localities see what foms did here.
+    #[inline]
+    pub(crate) fn pause_before_others(&mut self) {
+        if self.parts.asks() {
+            self.pause(Pause::Leaving);
         }
     }
 

@@ -79,7 +79,6 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         // SAFETY: the fom has not ended, and this is the one resident reference.
         core.after_run(Some(unsafe { Resident::new(fom) }), served.progress);
     }
-    core.hand_over_when_due();
     core.pause_when_asked();
     let core = held.insert(core);
     if ended && stayed {

@@ -85,7 +85,7 @@ impl Header {
     /// Gives this fom the locks of the fom that it replaces, if it has more to do with them. Must be called before this
     /// fom runs.
     pub(crate) fn take_over(&self, mut held: Vec<LockGuard>) {
-        if self.kept().is_some_and(|kept| kept.inner().locked()) {
+        if self.kept().is_some_and(|kept| kept.holds_locks()) {
             for guard in &mut held {
                 guard.hand_to(Owner::of_fom(self));
             }

@@ -26,7 +26,7 @@ impl<'a> Local<'a> {
     }
 
     #[inline]
-    pub(super) fn core(&mut self) -> &mut Core {
+    pub(crate) fn core(&mut self) -> &mut Core {
         self.core
     }
 
@@ -215,7 +215,9 @@ impl Runtime {
     pub async fn quiet(&self) {
         let mut before = None;
         loop {
-            self.shared.passive.settle(&self.shared);
+            if let Some(recorder) = self.shared.env.recorder() {
+                recorder.settle();
+            }
             let mut asked = Vec::new();
             for home in &self.shared.localities {
                 let (tell, told) = oneshot::channel();
