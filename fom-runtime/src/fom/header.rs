@@ -327,10 +327,15 @@ impl Header {
 
     /// Returns the [`Cold`] state, and makes it if there is none.
     pub(crate) fn cold_made(&self) -> &Cold {
-        if let Some(cold) = self.cold() {
-            return cold;
+        match self.cold() {
+            Some(cold) => cold,
+            None => self.cold_or(Box::default()),
         }
-        let new = Box::into_raw(Box::<Cold>::default());
+    }
+
+    /// Makes this the [`Cold`] state if there is none. Returns the state that the fom has then.
+    pub(super) fn cold_or(&self, new: Box<Cold>) -> &Cold {
+        let new = Box::into_raw(new);
         match self.cold.compare_exchange(
             std::ptr::null_mut(),
             new,

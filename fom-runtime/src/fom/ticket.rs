@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use crate::fom::Header;
+use crate::fom::{Cold, Header};
 
 /// What is told when a fom has ended in any way, or could not be made.
 pub(crate) enum Ticket {
@@ -29,6 +29,14 @@ pub(crate) struct PartTicket {
 impl Header {
     /// Sets the part that is told when the fom has ended.
     pub(crate) fn set_part(&self, ticket: PartTicket) {
+        if self.cold().is_none() {
+            let mut new = Box::<Cold>::default();
+            *new.ticket.get_mut() = Some(Ticket::Part(ticket));
+            let new_at: *const Cold = &raw const *new;
+            if std::ptr::eq(self.cold_or(new), new_at) {
+                return;
+            }
+        }
         *self.cold_made().ticket.lock() = Some(Ticket::Part(ticket));
     }
 
