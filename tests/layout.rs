@@ -23,6 +23,7 @@ const RUNTIME: &[&str] = &[
     "adaptive",
     "topology",
     "balance",
+    "gate",
     "snapshot",
     "operation",
     "fom",

@@ -98,6 +98,7 @@ use proc_macro::TokenStream;
 /// | `late` | also `ring_late`: the same without the event; for a `blocking` phase, a plain `fn` with `&mut Cx<'_, Event>` |
 /// | `exhausted` | also `ring_exhausted`: as for `late` |
 /// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
+/// | `gate` | also `fn ring_gate(&self, cx: &Cx<'_, Event>, ..) -> impl Gate`, with `&` to each field |
 /// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](../fom_runtime/enum.Cause.html) as its last argument |
 ///
 /// The trait has one more function, with a default body: `resume(&mut self, cx, phase)`. It runs once after an
@@ -499,6 +500,12 @@ use proc_macro::TokenStream;
 ///
 /// A restored operation takes its locks again after `resume` and before the function of its phase runs. With a journal,
 /// no other operation gets the locks in between, if the operation held them when the runtime ended.
+///
+/// ### `gate`
+///
+/// The phase has a [gate](../fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's own
+/// function runs when the gate is open. As for `locks`, the wait counts for `within`, and the `_late` function does not
+/// wait. `locks` is a gate, too, and a phase has only one of them.
 ///
 /// ### `was = "Name"`, of a phase
 ///

@@ -132,6 +132,10 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
             .locks
             .as_ref()
             .and_then(|_| paths::function(&ident, "_locks")),
+        gate_function: args
+            .gate
+            .as_ref()
+            .and_then(|_| paths::function(&ident, "_gate")),
         function,
         mode,
         unsure: args.unsure.clone().or(lost),

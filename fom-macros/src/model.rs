@@ -66,6 +66,8 @@ pub(crate) struct Phase {
     pub(crate) exhausted_function: Option<Ident>,
     /// The function that says which locks to take first.
     pub(crate) locks_function: Option<Ident>,
+    /// The function that returns the gate of the phase.
+    pub(crate) gate_function: Option<Ident>,
     pub(crate) failed_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,

@@ -11,7 +11,7 @@ pub use crate::{
     operation::{
         AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,
         Events, Loaded, MaybeCodec, Next, Readable, Registered, Restorer, Resumed, Stepped,
-        SyncOperation, Unreadable, codec, go, registered, stay, to,
+        SyncOperation, Unreadable, codec, gate, go, registered, stay, to,
     },
     snapshot::{Fields, Migration, Values},
 };

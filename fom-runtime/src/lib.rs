@@ -80,6 +80,7 @@
 //
 // - `id`, `heap`, `key_encoding`, `step_key`, `error`, `clock`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
+// - `gate`: conditions before a phase
 // - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
 // - `fom`: one operation in flight
 // - `locality`: the handler, its threads, its timers
@@ -101,6 +102,7 @@ mod cx;
 mod durable;
 mod error;
 mod fom;
+mod gate;
 mod graph;
 mod heap;
 mod id;
@@ -133,8 +135,8 @@ pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
 pub use layer::Layered;
 pub use locality::{Followers, Sleep};
 pub use lock::{
-    Acquire, AcquireSet, LockError, LockGuard, LockMode, LockSet, LockSetGuard, LockStats,
-    LockTableStats, Locker, LongLock, LongLocks,
+    Acquire, AcquireSet, LockError, LockGate, LockGuard, LockMode, LockSet, LockSetGuard,
+    LockStats, LockTableStats, Locker, LongLock, LongLocks,
 };
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 pub use runtime::extension;

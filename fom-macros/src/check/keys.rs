@@ -52,7 +52,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 13] = [
+    let pairs: [(Option<&Ident>, &str); 14] = [
         (
             args.start.as_ref(),
             "is no start; move `start` to the phase that runs first",
@@ -99,6 +99,7 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             args.locks.as_ref(),
             "holds no locks; take `locks` out, as they are given back when the operation ends",
         ),
+        (args.gate.as_ref(), "has no gate; take `gate` out"),
     ];
     for (key, message) in pairs {
         if let Some(key) = key {
@@ -120,6 +121,12 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     }
     if let Some(failure) = &args.failure {
         diag.error(failure, "only an end is a failure; write `end, failure`");
+    }
+    if let (Some(_), Some(gate)) = (&args.locks, &args.gate) {
+        diag.error(
+            gate,
+            "a phase has one gate, and `locks` is one; take one of them out, or put another phase between",
+        );
     }
     if let (Some(sync), Some(blocking)) = (&args.sync, &args.blocking) {
         let _ = sync;

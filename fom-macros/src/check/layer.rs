@@ -86,10 +86,14 @@ fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
             ),
         );
     }
-    let pairs: [(Option<&Ident>, &str); 8] = [
+    let pairs: [(Option<&Ident>, &str); 9] = [
         (
             args.locks.as_ref(),
             "holds the locks of those inside; take `locks` out",
+        ),
+        (
+            args.gate.as_ref(),
+            "has the gates of those inside; take `gate` out",
         ),
         (
             args.within.as_ref().map(|(key, _)| key),

@@ -145,12 +145,12 @@ impl<'a> Layer<'a> {
         quote!((*self).#place)
     }
 
-    /// Returns the arm of `locks` for the phases of the operation inside.
-    pub(super) fn locks(&self, cx: &Ident) -> TokenStream {
+    /// Returns the arm of `gate` for the phases of the operation inside.
+    pub(super) fn gate(&self, cx: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (holder, field, inner) = (&self.holder.ident, self.field, local("phase"));
         quote! {
-            P_::#holder { #field: #inner } => #operation::locks(&#place, #inner, #cx),
+            P_::#holder { #field: #inner } => #operation::gate(&#place, #inner, #cx),
         }
     }
 

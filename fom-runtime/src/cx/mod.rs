@@ -14,7 +14,7 @@ pub use team::Team;
 
 use crate::{
     error::NoEvent,
-    fom::{Cause, Header, Mailed, WaitingFor},
+    fom::{Cause, FomAddress, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
     operation::Operation,
@@ -43,10 +43,6 @@ impl<E> fmt::Debug for Cx<'_, E> {
 impl<'a, E> Cx<'a, E> {
     pub(crate) fn new(fom: &'a Mailed<E>) -> Self {
         Self { fom }
-    }
-
-    pub(crate) fn header(&self) -> &Header {
-        self.fom
     }
 
     /// Returns the fom's id.
@@ -150,6 +146,11 @@ impl<'a, E> Cx<'a, E> {
     /// Returns a way to send events to this fom, for a component that answers later.
     pub fn address(&self) -> EventSender<E> {
         EventSender::of(self.fom)
+    }
+
+    /// Returns the address of this fom without its operation type, for packages on top of the runtime.
+    pub fn fom_address(&self) -> FomAddress {
+        FomAddress::of(self.fom)
     }
 
     /// Takes the oldest event that this phase takes, if there is one.

@@ -15,7 +15,6 @@
 //! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | recovery after a restart |
 //! | `dormant.rs` | foms that came back and rest |
-//! | `relock.rs` | foms that held long locks, until they have asked for them again |
 //! | `aside.rs` | entries that are in the journal and cannot run |
 //! | `check.rs` | a dry run of the recovery |
 
@@ -32,7 +31,6 @@ mod once;
 mod outbox;
 mod record;
 mod recovery;
-mod relock;
 mod schemas;
 mod stalled;
 
@@ -57,5 +55,4 @@ pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use relock::{Relock, held_locks};
 pub(crate) use stalled::Stalled;

@@ -631,7 +631,7 @@ impl Recover for Sink<'_> {
         if self.world.dormant.is_limited() {
             match self.world.types.enter(self.world, bytes) {
                 // Foms that hold long locks are made at once, so that later requests for these locks queue behind them.
-                Ok(entered) if holds_locks(&entered.meta) => {}
+                Ok(entered) if holds_gate(&entered.meta) => {}
                 Ok(entered) => {
                     self.world.dormant.add(self.world, fom, &entered, bytes);
                     return;
@@ -664,8 +664,8 @@ impl Recover for Sink<'_> {
 }
 
 /// Whether the fom held long locks.
-fn holds_locks(meta: &Meta) -> bool {
-    meta.rare.as_ref().is_some_and(|rare| rare.locked)
+fn holds_gate(meta: &Meta) -> bool {
+    meta.rare.as_ref().is_some_and(|rare| rare.held_gate)
 }
 
 /// Runs `f` in a locality and waits for it.

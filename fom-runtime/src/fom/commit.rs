@@ -61,10 +61,10 @@ impl<O: Operation> Typed<O> {
             return;
         };
         let place = self.key().map(|key| (self.type_id(), key.clone()));
-        let locks = self.leave_declared();
+        let gate = self.leave_held_gate();
         let announced = self.rare().map(|rare| rare.outbox.lock().take_announced());
         let announced = announced.unwrap_or_default();
-        let stalled = Stalled::new(self.id(), group, error.clone(), place, locks, announced);
+        let stalled = Stalled::new(self.id(), group, error.clone(), place, gate, announced);
         self.world().list_stalled(&stalled);
         kept.inner().more_made().stalled = Some(stalled);
     }
@@ -275,13 +275,13 @@ impl<O: Operation> Course<O> {
         if !matches!(then, Then::Retry(_)) {
             inner.step += 1;
         }
-        if const { O::GRAPH.has_locks() } {
-            // A fom that held its locks before a restart, and failed before it had them again, must still get them
+        if const { O::GRAPH.has_gates() } {
+            // A fom that held its gate before a restart, and failed before the gate was open again, must still go
             // first.
-            let held = fom.holds_declared() || matches!(then, Then::Retry(_)) && inner.locked();
-            inner.set_locked(held && self.info().holds_locks());
+            let held = fom.holds_gate() || matches!(then, Then::Retry(_)) && inner.held_gate();
+            inner.set_held_gate(held && self.info().is_gated());
             if !matches!(then, Then::Retry(_)) {
-                fom.forget_held_locks();
+                fom.forget_held_gate();
             }
         }
         let Some(timing) = fom.timing() else { return };

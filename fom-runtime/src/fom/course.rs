@@ -183,8 +183,8 @@ impl<O: Operation> Course<O> {
             Ok(Err(error)) => self.erred(fom, error, before),
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
-        // It is now unknown when the fom asks for its locks.
-        fom.world().relock.has_asked(fom.id());
+        // It is now unknown when the fom asks for its gate.
+        fom.world().gate_recovery.has_asked(fom.id());
         Some(failed)
     }
 
@@ -217,9 +217,9 @@ impl<O: Operation> Course<O> {
             return Poll::Ready(Ok(()));
         }
         timing.await_retry(fom, until);
-        // A fom that came back holds its locks during the pause. It may know these locks only after `resume`.
-        if const { O::GRAPH.has_locks() } && !fom.owes_resume() {
-            match self.poll_locks(fom, waker) {
+        // A fom that came back holds its gate during the pause. It may know the gate only after `resume`.
+        if const { O::GRAPH.has_gates() } && !fom.owes_resume() {
+            match self.poll_gate(fom, waker) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(cause)) => {
                     timing.retried(fom);
@@ -251,8 +251,8 @@ impl<O: Operation> Course<O> {
     pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> Onward {
         let from = self.index();
         self.phase = next;
-        if const { O::GRAPH.has_locks() } {
-            self.leave_locks(fom);
+        if const { O::GRAPH.has_gates() } {
+            self.leave_gate(fom);
         }
         let (now, spent) = crate::locality::step(fom.world());
         self.take_events(fom);
@@ -297,8 +297,8 @@ impl<O: Operation> Course<O> {
         cause: TransitionCause,
         left: Option<u64>,
     ) {
-        if const { O::GRAPH.has_locks() } {
-            self.leave_locks(fom);
+        if const { O::GRAPH.has_gates() } {
+            self.leave_gate(fom);
         }
         let world = fom.world();
         let now = match from {
@@ -503,13 +503,13 @@ impl<O: Operation> Course<O> {
 
     #[cold]
     fn interrupted(&mut self, fom: &Typed<O>, interrupt: Interrupt) -> After<O> {
-        if const { O::GRAPH.has_locks() } {
+        if const { O::GRAPH.has_gates() } {
             if matches!(interrupt, Interrupt::Late)
-                && let Some(waits) = self.lock_again(fom)
+                && let Some(waits) = self.open_again(fom)
             {
                 return waits;
             }
-            fom.stop_taking_locks();
+            fom.stop_gate();
         }
         match interrupt {
             Interrupt::Shutdown => After::failed(Cause::Shutdown),

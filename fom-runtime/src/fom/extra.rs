@@ -11,9 +11,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{Kept, Once, Outbox},
-    fom::{Attached, Gathering, Seen, failing::Failing, turn::Turn},
+    fom::{Gathering, Seen, attached::Attachments, failing::Failing, gate::GateState, turn::Turn},
     id::Key,
-    lock::FomLocks,
     snapshot::Meta,
     step_key::EventId,
 };
@@ -40,9 +39,9 @@ pub(crate) struct Extra {
     /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
     /// the fom.
     pub(crate) owes_resume: AtomicBool,
-    /// The fom held the locks of its phase before it came back, and has made no step since. Written by the thread
-    /// that runs the fom.
-    pub(crate) held_locks: AtomicBool,
+    /// The fom held the gate of its phase before it came back, and has made no step since. Written by the thread that
+    /// runs the fom.
+    pub(crate) held_gate: AtomicBool,
     /// The fom came back from the journal.
     pub(crate) came_back: bool,
     /// The lanes, and the key in them, that the fom keeps until it ends, as
@@ -61,8 +60,8 @@ pub(crate) struct Extra {
     /// fom.
     pub(super) paused: AtomicBool,
     pub(super) waits: Mutex<Waits>,
-    /// The locks, if the fom ever waited for a long lock or held one that a phase declares.
-    pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
+    /// The gate, if the fom has entered a phase that has a gate.
+    pub(crate) gate: Mutex<Option<Box<GateState>>>,
 }
 
 /// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has an [`Extra`],
@@ -79,8 +78,8 @@ pub(crate) struct Rare {
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// The helpers that the fom waits for, as long as it keeps their team.
     pub(crate) team: Mutex<Weak<Gathering>>,
-    /// The details from another package.
-    pub(crate) attached: OnceLock<Weak<dyn Attached>>,
+    /// The details from other packages.
+    pub(super) attachments: Attachments,
 }
 
 impl Rare {
@@ -129,7 +128,7 @@ impl Extra {
             }),
             kept,
             owes_resume: AtomicBool::new(false),
-            held_locks: AtomicBool::new(false),
+            held_gate: AtomicBool::new(false),
             came_back: false,
             lane: AtomicU64::new(0),
             once: None,
@@ -138,7 +137,7 @@ impl Extra {
             chained: None,
             paused: AtomicBool::new(false),
             waits: Mutex::default(),
-            locks: Mutex::default(),
+            gate: Mutex::default(),
         })
     }
 

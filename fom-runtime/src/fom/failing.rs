@@ -35,7 +35,7 @@ impl<O: Operation> Course<O> {
                 | Cause::Panicked(_)
                 | Cause::Late { .. }
                 | Cause::NoThread(_)
-                | Cause::Locks(_)
+                | Cause::Gate(_)
                 | Cause::UndeclaredExit { .. }
         );
         if !const { O::GRAPH.has_ways_out() } || !of_the_phase {

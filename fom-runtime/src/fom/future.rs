@@ -202,10 +202,10 @@ pub(super) fn drive<O: AsyncOperation>(
                     Why::Own
                 }
             };
-            if const { O::GRAPH.has_locks() } && why == Why::Own {
+            if const { O::GRAPH.has_gates() } && why == Why::Own {
                 let fom = me.get();
-                let locks = poll_fn(|cx| course.poll_locks(fom, cx.waker()));
-                match Fence::new(fom, locks).await {
+                let gate = poll_fn(|cx| course.poll_gate(fom, cx.waker()));
+                match Fence::new(fom, gate).await {
                     Ok(Ok(())) => {}
                     Ok(Err(cause)) => {
                         after = course.fails(me.get(), cause);

@@ -10,7 +10,7 @@ use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
     durable::{Kept, Once},
-    fom::{Attached, Extra, Pool, Priority, Rare, Timing},
+    fom::{Extra, Pool, Priority, Rare, Timing},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
     lanes::LanePlace,
@@ -37,8 +37,8 @@ pub(crate) enum WaitingFor {
     Foms,
     /// The foms that have its key, or asked for the key before.
     Key,
-    /// A long lock.
-    Lock,
+    /// The gate of its phase, which tells no more.
+    Gate,
     /// The [`WaitKind`](crate::fom::WaitKind) with this number.
     Kind(u16),
     /// An answer of the resource at this place of the table.
@@ -60,7 +60,7 @@ impl WaitingFor {
             Self::Journal => 6,
             Self::Foms => 9,
             Self::Key => 7,
-            Self::Lock => 8,
+            Self::Gate => 8,
             Self::Kind(number) => KINDS_FROM.saturating_add(number),
             // Resources beyond the range are shown as the last resource.
             Self::Resource(place) => {
@@ -79,6 +79,16 @@ impl WaitingFor {
         });
     }
 
+    /// As [`say`](Self::say), if this is the fom that runs on this thread.
+    pub(crate) fn say_for(self, fom: &Header) {
+        crate::locality::with_core(|core| {
+            let running = core.running();
+            if let Some(running) = running.filter(|running| running.whole() == fom.whole()) {
+                running.set_waiting_for(self);
+            }
+        });
+    }
+
     fn decode(code: u16) -> Self {
         match code {
             1 => Self::Future,
@@ -89,7 +99,7 @@ impl WaitingFor {
             6 => Self::Journal,
             9 => Self::Foms,
             7 => Self::Key,
-            8 => Self::Lock,
+            8 => Self::Gate,
             number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
@@ -332,11 +342,6 @@ impl Header {
     /// Returns the [`Rare`] state, and makes it if there is none.
     pub(crate) fn rare_made(&self) -> &Rare {
         self.extra_made().rare.get_or_init(Box::default)
-    }
-
-    /// Returns the details about the fom from another package, if there are any.
-    pub(crate) fn attached(&self) -> Option<Arc<dyn Attached>> {
-        self.rare()?.attached.get()?.upgrade()
     }
 
     /// Returns the [`Extra`] state, and makes it if there is none.

@@ -56,6 +56,7 @@
 //! [`StateCell::wake`]: fom_protocol::StateCell::wake
 //! [`OutcomeBits`]: fom_protocol::OutcomeBits
 
+mod address;
 mod attached;
 mod body;
 mod commit;
@@ -65,11 +66,11 @@ mod error;
 mod extra;
 mod failing;
 mod future;
+mod gate;
 mod header;
 mod key_order;
 pub(crate) mod launch;
 mod listeners;
-mod locks;
 mod mail;
 mod outcome;
 mod plain;
@@ -98,7 +99,9 @@ use std::{
     sync::Arc,
 };
 
-pub use attached::{Attached, Wait, WaitKind};
+pub use address::{FomAddress, FomIdentity};
+pub(crate) use attached::how;
+pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
 use body::Body;
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
@@ -441,8 +444,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         {
             course::tell_failure(fom, failure);
         }
-        if const { O::GRAPH.has_locks() } {
-            fom.give_back_locks();
+        if const { O::GRAPH.has_gates() } {
+            fom.drop_gate();
         }
         // The callers that submitted the fom again, and their answer.
         let others = if const { O::CODEC.is_some() } && fom.extra().is_some() {
@@ -627,7 +630,7 @@ impl Header {
         let world = self.world();
         let came_back = self.extra().is_some_and(|extra| extra.came_back);
         if came_back {
-            world.relock.has_asked(self.id());
+            world.gate_recovery.has_asked(self.id());
             if world.dormant.is_limited() {
                 world.dormant.one_ended();
             }

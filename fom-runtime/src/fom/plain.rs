@@ -166,8 +166,8 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 }
                 After::Failed(cause) => return self.fail_with(fom, *cause),
             };
-            if const { O::GRAPH.has_locks() } && why == Why::Own {
-                match reference::with_waker(fom, |waker| course.poll_locks(fom, waker)) {
+            if const { O::GRAPH.has_gates() } && why == Why::Own {
+                match reference::with_waker(fom, |waker| course.poll_gate(fom, waker)) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(cause)) => {
                         after = course.fails(fom, cause);
@@ -211,7 +211,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 if spent {
                     return Progress::Again;
                 }
-                if const { O::GRAPH.has_locks() } {
+                if const { O::GRAPH.has_gates() } {
                     break After::Enter;
                 }
             };

@@ -1,47 +1,68 @@
-//! The locks that a fom waits for, for listings and against waiting twice. Stored beside the fom, and only for foms
-//! that ever waited.
+//! The locks that a fom waits for, for listings, for deadlocks and against waiting twice. Kept beside the fom, and only
+//! for foms that ever waited.
+
+use std::time::Duration;
 
 use crate::{
-    fom::Header,
-    lock::{Declared, LockGuard, LockMode, LongLock, owner::Owner},
+    extension::{Attached, Blocker, FomAddress, Holder, Wait, WaitKind},
+    lock::{LockMode, LongLock, line::Place, owner::Owner},
 };
+use fom_protocol::{nanos, sync::Mutex};
 
-/// Made when the fom first waits for a lock, or enters a phase that declares locks.
+/// What a fom that waits for a lock waits for. Listings name the lock instead.
+pub(super) static LOCK: WaitKind = WaitKind::new("a lock");
+
+/// The kind of the wait in listings and deadlocks.
+const KIND: &str = "the lock";
+
+/// How many of the owners in front of a fom are listed.
+const NAMED: usize = 8;
+
+/// The waits of one fom for locks.
 #[derive(Default)]
-pub(crate) struct FomLocks {
+pub(super) struct FomLocks(Mutex<Waits>);
+
+#[derive(Default)]
+struct Waits {
     /// The locks that the fom queues for, with its numbers in the queues.
     waiting: Vec<Waiting>,
     /// The total time of the waits that are over.
     waited: u64,
-    /// The locks that the fom holds because a phase declares them. Taken out for use, because that runs users' code,
-    /// too.
-    declared: Declared,
 }
 
 /// A place in a queue.
 #[derive(Clone)]
-pub(super) struct Waiting {
-    pub(super) lock: LongLock,
+struct Waiting {
+    lock: LongLock,
     mode: LockMode,
-    pub(super) ticket: u64,
+    ticket: u64,
+    /// When the fom joined the queue.
+    since: u64,
+    /// The fom, for the time.
+    fom: FomAddress,
 }
 
-impl Header {
-    /// Notes that the fom stands in the queue of a lock.
-    pub(super) fn waits_for_lock(&self, lock: LongLock, mode: LockMode, ticket: u64) {
-        let mut locks = self.extra_made().locks.lock();
-        locks
-            .get_or_insert_default()
-            .waiting
-            .push(Waiting { lock, mode, ticket });
+impl FomLocks {
+    /// Records that the fom stands in the queue of a lock.
+    pub(super) fn waits_for(fom: &FomAddress, lock: LongLock, mode: LockMode, ticket: u64) {
+        let locks = fom.attachment::<Self>();
+        let waiting = Waiting {
+            lock,
+            mode,
+            ticket,
+            since: nanos(fom.now()),
+            fom: fom.clone(),
+        };
+        locks.0.lock().waiting.push(waiting);
     }
 
-    /// Notes that the fom has left the queue, after a wait of this time.
-    pub(super) fn waited_for_lock(&self, lock: &LongLock, nanos: u64) {
-        let Some(extra) = self.extra() else { return };
+    /// Records that the fom has left the queue, after a wait of this time.
+    pub(super) fn waited_for(fom: &FomAddress, lock: &LongLock, nanos: u64) {
+        let Some(locks) = fom.find_attachment::<Self>() else {
+            return;
+        };
         let gone = {
-            let mut locks = extra.locks.lock();
-            let Some(locks) = locks.as_mut() else { return };
+            let mut locks = locks.0.lock();
             locks.waited = locks.waited.saturating_add(nanos);
             let place = locks
                 .waiting
@@ -52,74 +73,99 @@ impl Header {
         drop(gone);
     }
 
-    /// Takes the declared locks. The caller must put them back. Only for the thread that runs the fom.
-    pub(crate) fn take_declared(&self) -> Declared {
-        let locks = self.extra().map(|extra| extra.locks.lock());
-        let declared =
-            locks.and_then(|mut locks| Some(std::mem::take(&mut locks.as_mut()?.declared)));
-        declared.unwrap_or_default()
-    }
-
-    pub(crate) fn put_declared(&self, declared: Declared) {
-        let mut locks = self.extra_made().locks.lock();
-        locks.get_or_insert_default().declared = declared;
-    }
-
-    /// Whether the fom holds a lock because a phase declares it. Only for the thread that runs the fom.
-    pub(crate) fn holds_declared(&self) -> bool {
-        let locks = self.extra().map(|extra| extra.locks.lock());
-        locks.is_some_and(|locks| {
-            locks
-                .as_ref()
-                .is_some_and(|locks| locks.declared.holds_any())
-        })
-    }
-
-    /// Takes the declared locks of a fom that ends, for the fom that replaces it.
-    pub(crate) fn leave_declared(&self) -> Vec<LockGuard> {
-        let mut locks = self.extra().map(|extra| extra.locks.lock());
-        let locks = locks.as_mut().and_then(|locks| locks.as_mut());
-        locks.map_or_else(Vec::new, |locks| locks.declared.leave())
-    }
-
-    /// Gives this fom the locks of the fom that it replaces, if it has more to do with them. Must be called before this
-    /// fom runs.
-    pub(crate) fn take_over(&self, mut held: Vec<LockGuard>) {
-        if self.kept().is_some_and(|kept| kept.inner().locked()) {
-            for guard in &mut held {
-                guard.hand_to(Owner::of_fom(self));
-            }
-            self.put_declared(Declared::of(held));
-        }
-    }
-
     /// Returns how the fom waits for this lock, if it does.
-    pub(super) fn lock_waited_for(&self, lock: &LongLock) -> Option<LockMode> {
-        let locks = self.extra()?.locks.lock();
-        let mut waiting = locks.as_ref()?.waiting.iter();
+    pub(super) fn mode(fom: &FomAddress, lock: &LongLock) -> Option<LockMode> {
+        let locks = fom.find_attachment::<Self>()?;
+        let locks = locks.0.lock();
+        let mut waiting = locks.waiting.iter();
         waiting
             .find(|waiting| waiting.lock == *lock)
             .map(|waiting| waiting.mode)
     }
 
-    /// Returns the locks that the fom queues for, with its numbers in the queues.
-    pub(super) fn lock_places(&self) -> Vec<Waiting> {
-        let locks = self.extra().map(|extra| extra.locks.lock());
-        locks
-            .and_then(|locks| locks.as_ref().map(|locks| locks.waiting.clone()))
-            .unwrap_or_default()
+    fn waiting(&self) -> Vec<Waiting> {
+        self.0.lock().waiting.clone()
+    }
+}
+
+impl Waiting {
+    /// Returns the wait, unless the lock was granted just now.
+    fn wait(&self) -> Option<Wait> {
+        // Formatted without the mutex.
+        let (is_ahead, owners): (bool, Vec<Owner>) = {
+            let state = self.lock.state();
+            let mode = state.waiter(self.ticket)?.mode;
+            let owners: Vec<_> = state
+                .holders()
+                .filter(|hold| mode.conflicts(hold.mode))
+                .map(|hold| hold.owner.clone())
+                .take(NAMED)
+                .collect();
+            if owners.is_empty() {
+                let before = state
+                    .before(self.ticket)
+                    .filter(|(_, waiter)| mode.conflicts(waiter.mode));
+                let before = before.map(|(_, waiter)| waiter.owner.clone());
+                (true, before.take(NAMED).collect())
+            } else {
+                (false, owners)
+            }
+        };
+        let holder = |owner: &Owner| Holder {
+            fom: owner.fom().map(FomAddress::id),
+            name: owner.to_string(),
+            is_ahead,
+        };
+        (!owners.is_empty()).then(|| Wait {
+            subject: Some(self.lock.to_string()),
+            holders: owners.iter().map(holder).collect(),
+            waited: Some(
+                self.fom
+                    .now()
+                    .saturating_sub(Duration::from_nanos(self.since)),
+            ),
+            ..Wait::of(KIND)
+        })
     }
 
-    /// Returns the locks that the fom queues for.
-    pub(crate) fn lock_waits(&self) -> impl Iterator<Item = LongLock> + use<> {
-        self.lock_places().into_iter().map(|waiting| waiting.lock)
+    fn blockers(&self) -> impl Iterator<Item = Blocker> {
+        let behind = self.lock.behind(self.ticket).into_iter();
+        behind.map(|(fom, place)| Blocker {
+            fom,
+            kind: KIND,
+            subject: Some(self.lock.to_string()),
+            is_ahead: matches!(place, Place::Waits(_)),
+            numbers: (self.ticket, place.ticket()),
+        })
+    }
+}
+
+impl Attached for FomLocks {
+    fn waits(&self, kind: &WaitKind) -> Vec<Wait> {
+        if *kind != LOCK {
+            return Vec::new();
+        }
+        self.waiting().iter().filter_map(Waiting::wait).collect()
     }
 
-    /// Returns how long the fom has waited for locks, in waits that are over.
-    pub(crate) fn waited_for_locks(&self) -> u64 {
-        let locks = self.extra().map(|extra| extra.locks.lock());
-        locks
-            .and_then(|locks| Some(locks.as_ref()?.waited))
-            .unwrap_or(0)
+    fn waited(&self) -> Duration {
+        Duration::from_nanos(self.0.lock().waited)
+    }
+
+    fn blockers(&self) -> Vec<Blocker> {
+        let waiting = self.waiting();
+        waiting.iter().flat_map(Waiting::blockers).collect()
+    }
+
+    fn still_blocks(&self, blocker: &Blocker) -> bool {
+        let (waits, place) = blocker.numbers;
+        let behind = match blocker.is_ahead {
+            false => Place::Holds(place),
+            true => Place::Waits(place),
+        };
+        let waiting = self.waiting();
+        waiting
+            .iter()
+            .any(|waiting| waiting.ticket == waits && waiting.lock.still(waits, behind))
     }
 }

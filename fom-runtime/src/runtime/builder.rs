@@ -14,8 +14,7 @@ use crate::{
     balance::Balance,
     clock::Clock,
     durable::{
-        Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, held_locks,
-        recover,
+        Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, recover,
     },
     error::BoxError,
     fom::{Hooks, Resident, Transition, TransitionOf},
@@ -571,9 +570,9 @@ impl Builder {
     }
 }
 
-/// How long the recovery waits until the foms that held long locks have asked for them again. Before that, such a fom
+/// How long the recovery waits until the foms that held their gates have asked for them again. Before that, such a fom
 /// may open what it needs.
-const RELOCK: Duration = Duration::from_secs(10);
+const GATES_FIRST: Duration = Duration::from_secs(10);
 
 /// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
 fn bring_back(
@@ -619,8 +618,8 @@ fn bring_back(
     let (held, others): (Vec<_>, Vec<_>) = recovered
         .foms
         .into_iter()
-        .partition(|(_, fom)| held_locks(fom));
-    relock(world, held);
+        .partition(|(_, fom)| fom.kept().is_some_and(|kept| kept.inner().held_gate()));
+    ask_gates(world, held);
     for (_, fom) in others {
         crate::locality::enqueue(world, fom);
     }
@@ -631,16 +630,16 @@ fn bring_back(
     })
 }
 
-/// Runs the foms that held long locks first, until they have asked for them again. No other fom gets in between.
-fn relock(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
-    world.relock.expect(held.iter().map(|(id, _)| *id));
+/// Runs the foms that held their gates first, until they have asked for them again. No other fom gets in between.
+fn ask_gates(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
+    world.gate_recovery.expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {
         crate::locality::enqueue(world, fom);
     }
-    let late = world.relock.wait(RELOCK);
+    let late = world.gate_recovery.wait(GATES_FIRST);
     if late > 0 {
         world.env.report(format!(
-            "{late} foms that held long locks have not asked for them again within {RELOCK:?}: others may have them first"
+            "{late} foms that held the gates of their phases, such as long locks, have not asked for them again within {GATES_FIRST:?}: others may have them first"
         ));
     }
 }

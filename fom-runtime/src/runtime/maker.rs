@@ -205,10 +205,10 @@ impl Maker<'_> {
                 extra.rare = OnceLock::from(Box::new(Rare::with_causes(causes)));
             }
             extra.came_back = self.came_back;
-            if const { O::GRAPH.has_locks() } && self.came_back {
+            if const { O::GRAPH.has_gates() } && self.came_back {
                 let kept = extra.kept.as_deref();
-                let held = kept.is_some_and(|kept| kept.inner().locked());
-                *extra.held_locks.get_mut() = held;
+                let held = kept.is_some_and(|kept| kept.inner().held_gate());
+                *extra.held_gate.get_mut() = held;
             }
             extra.once = self.once.map(Once::new);
             extra.ticket = Mutex::new(self.ticket);

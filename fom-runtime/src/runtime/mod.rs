@@ -6,6 +6,7 @@ mod chores;
 mod directory;
 mod error;
 pub mod extension;
+mod gate_recovery;
 mod handle;
 mod keys;
 mod local;

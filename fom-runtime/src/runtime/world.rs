@@ -12,7 +12,7 @@ use crossbeam_utils::CachePadded;
 use crate::{
     balance::Balance,
     clock::{Clock, Moved},
-    durable::{Asides, Committer, Dormant, Memory, Relock, Types},
+    durable::{Asides, Committer, Dormant, Memory, Types},
     fom::Env,
     heap::Heap,
     id::{FomId, Key},
@@ -22,6 +22,7 @@ use crate::{
         Budget, FomRef, Runtime,
         directory::Directory,
         extension::{Attachments, Daemons, fenced},
+        gate_recovery::GateRecovery,
         keys::Rooms,
         resources::Resources,
     },
@@ -72,7 +73,7 @@ pub(crate) struct World {
     /// Foms that came back and rest.
     pub(crate) dormant: Arc<Dormant>,
     /// Foms that held long locks, and have not asked for them again.
-    pub(crate) relock: Relock,
+    pub(crate) gate_recovery: GateRecovery,
     /// Operation ids, and the outcomes that are remembered by them.
     pub(crate) memory: Arc<Memory>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
@@ -185,7 +186,7 @@ impl World {
             set_aside: Asides::default(),
             memory: Arc::new(settings.memory),
             dormant: Arc::new(settings.dormant),
-            relock: Relock::default(),
+            gate_recovery: GateRecovery::default(),
             capacity: settings.capacity,
             spin: fom_protocol::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),

@@ -67,11 +67,14 @@ fn two_locks_in_different_orders() {
         let told: Vec<_> = found
             .waits
             .iter()
-            .map(|wait| (wait.fom, &wait.lock))
+            .map(|wait| (wait.fom, wait.kind, wait.subject.clone()))
             .collect();
         assert_eq!(
             told,
-            [(first, &Some(b.clone())), (second, &Some(a.clone()))]
+            [
+                (first, "the lock", Some(b.to_string())),
+                (second, "the lock", Some(a.to_string()))
+            ]
         );
         two.cancel();
         two.await.unwrap_err();

@@ -360,7 +360,7 @@ mod checks {
         let fom = room.start::<O>("it", set().write(b).write(c), set().write(b).write(a));
         room.tell(&fom, Word::Go).await;
         let failure = fom.await.unwrap_err();
-        let Cause::Locks(error) = &failure.cause else {
+        let Some(error) = locks_of(&failure.cause) else {
             panic!("{failure:?}")
         };
         let expected = LockError::Order {
@@ -379,8 +379,8 @@ mod checks {
         room.tell(&fom, Word::Go).await;
         let failure = fom.await.unwrap_err();
         assert!(matches!(
-            failure.cause,
-            Cause::Locks(LockError::Upgrade { .. })
+            locks_of(&failure.cause),
+            Some(LockError::Upgrade { .. })
         ));
         let fom = room.start::<O>("it", set().write(b), set().read(b).read(c));
         room.tell(&fom, Word::Go).await;
@@ -388,6 +388,14 @@ mod checks {
         fom.cancel();
         fom.await.unwrap_err();
         assert_eq!(room.counts().await, FREE);
+    }
+}
+
+/// Returns the error of the locks of the phase.
+fn locks_of<E>(cause: &Cause<E>) -> Option<&LockError> {
+    match cause {
+        Cause::Gate(error) => error.downcast_ref(),
+        _ => None,
     }
 }
 
@@ -422,8 +430,8 @@ fn mistakes_of_the_declared_form() {
         let twice = || room.runtime.submit(Twice(room.a.clone(), None));
         let failure = twice().await.unwrap_err();
         assert!(matches!(
-            failure.cause,
-            Cause::Locks(LockError::Reentrant {
+            locks_of(&failure.cause),
+            Some(LockError::Reentrant {
                 held: LockMode::Write,
                 ..
             })
