@@ -109,17 +109,17 @@ impl BlockingCx<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().env.clock.now()
+        self.fom.shared().env.clock.now()
     }
 
     /// Returns the runtime, to find other foms and to pass on.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.world())
+        Runtime::of(self.fom.shared())
     }
 
     /// Submits an operation to the runtime of this fom.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(self.fom.world(), operation)
+        Submission::new(self.fom.shared(), operation)
     }
 
     /// Returns the resource of this type.
@@ -128,7 +128,7 @@ impl BlockingCx<'_> {
     ///
     /// Panics if the runtime was built without it; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
-        match self.fom.world().resources.get() {
+        match self.fom.shared().resources.get() {
             Some((resource, _)) => resource,
             None => panic!(
                 "there is no resource of type `{0}`; give one to `Builder::resource`",

@@ -115,7 +115,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.world().env.clock.now()
+        self.fom.shared().env.clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.
@@ -125,13 +125,13 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.world())
+        Runtime::of(self.fom.shared())
     }
 
     /// Submits an operation to the runtime of this fom. Its home is this locality, unless a key or a placement says
     /// otherwise.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(self.fom.world(), operation)
+        Submission::new(self.fom.shared(), operation)
     }
 
     /// Returns the resource of this type.
@@ -226,7 +226,7 @@ impl<'a, E> Cx<'a, E> {
 }
 
 fn resource<T: Send + Sync + 'static>(fom: &Header) -> (&T, u32) {
-    match fom.world().resources.get() {
+    match fom.shared().resources.get() {
         Some(found) => found,
         None => panic!(
             "there is no resource of type `{0}`; give one to `Builder::resource`",

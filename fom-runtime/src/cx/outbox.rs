@@ -93,7 +93,7 @@ impl<'a> Outbox<'a> {
     pub fn submit<O: Operation>(&self, operation: O) -> Posting<'a, O> {
         Posting {
             fom: self.fom,
-            submission: Submission::new(self.fom.world(), operation),
+            submission: Submission::new(self.fom.shared(), operation),
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Outbox<'a> {
         O::Event: Savable,
     {
         let item = post_event::<O>(
-            self.fom.world(),
+            self.fom.shared(),
             self.fom.kept().is_some(),
             to.into(),
             event,

@@ -13,11 +13,11 @@ use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
 use crate::{
     clock::Clock,
     durable::{
-        Head, Kind, Memory, Posted, Stalled, commits::Part, gather::Gather, head::Stamp,
-        schemas::Schemas,
+        Head, IdempotencyStore, Kind, Posted, Uncommitted, buffer::Part, group_commit::Gather,
+        identity::Stamp, schemas::Schemas,
     },
     id::{FomId, fom_of},
-    runtime::World,
+    runtime::Shared,
     snapshot::SnapshotError,
 };
 use fom_protocol::{
@@ -76,9 +76,9 @@ pub(crate) struct Committer {
     /// Entries that are no longer needed.
     pub(super) dropped: Mutex<Vec<EntryId>>,
     /// Transitions that could not be committed.
-    pub(super) stalled: Mutex<Vec<Stalled>>,
+    pub(super) uncommitted: Mutex<Vec<Uncommitted>>,
     /// The remembered outcomes. The committer deletes the entries of forgotten ones.
-    memory: Arc<Memory>,
+    memory: Arc<IdempotencyStore>,
 }
 
 #[derive(Default)]
@@ -102,7 +102,7 @@ impl Committer {
         head: &Head,
         clock: &Clock,
         schemas: Schemas,
-        memory: &Arc<Memory>,
+        memory: &Arc<IdempotencyStore>,
     ) -> Arc<Self> {
         Arc::new(Self {
             journal: head.number(),
@@ -118,7 +118,7 @@ impl Committer {
             schemas,
             orphans: Mutex::default(),
             dropped: Mutex::default(),
-            stalled: Mutex::default(),
+            uncommitted: Mutex::default(),
             memory: Arc::clone(memory),
         })
     }
@@ -273,7 +273,7 @@ impl Committer {
     }
 
     /// Runs the thread until the queue is closed.
-    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, world: &Weak<World>) {
+    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, shared: &Weak<Shared>) {
         let _ended = Ended(self);
         let mut journal = journal;
         let mut whole = Box::<Batch>::default();
@@ -295,9 +295,9 @@ impl Committer {
             is_calm = parts.is_empty() && (calms || is_calm);
             if calms {
                 let freed = self.give_back(&mut whole);
-                if let Some(world) = world.upgrade() {
-                    world.heap.freed(freed);
-                    world.heap.trim(&*world.spawner.0);
+                if let Some(shared) = shared.upgrade() {
+                    shared.heap.freed(freed);
+                    shared.heap.trim(&*shared.spawner.0);
                 }
             }
             if !parts.is_empty() || !owed.is_empty() {
@@ -340,7 +340,7 @@ impl Committer {
                     owed = some_of(&whole, &lazy);
                 }
                 let took = now().saturating_duration_since(begun);
-                self.owe(!owed.is_empty(), &done, world);
+                self.owe(!owed.is_empty(), &done, shared);
                 self.look_at_stats(&*journal);
                 self.finish(parts, &done, took);
                 if whole.bytes() > LARGE {
@@ -352,9 +352,9 @@ impl Committer {
             }
             if works
                 && self.is_stalled()
-                && let Some(world) = world.upgrade()
+                && let Some(shared) = shared.upgrade()
             {
-                self.try_stalled(&mut *journal, &world, |journal, batch| {
+                self.try_stalled(&mut *journal, &shared, |journal, batch| {
                     if !head.kept {
                         let mut first = Batch::new();
                         self.add_head(&mut first, &mut head);
@@ -374,9 +374,9 @@ impl Committer {
                     untidy = false;
                     // Reported once, however long the error lasts.
                     if !std::mem::replace(&mut was_untidy_error, true)
-                        && let Some(world) = world.upgrade()
+                        && let Some(shared) = shared.upgrade()
                     {
-                        world
+                        shared
                             .env
                             .report(format!("the journal could not make room: {error}"));
                     }
@@ -384,9 +384,9 @@ impl Committer {
             }
         }
         // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
-        if let Some(world) = world.upgrade() {
-            for stalled in self.stalled.lock().drain(..) {
-                stalled.give_key(&world);
+        if let Some(shared) = shared.upgrade() {
+            for uncommitted in self.uncommitted.lock().drain(..) {
+                uncommitted.give_key(&shared);
             }
         }
         // If the drop panics, there is nothing more to close.
@@ -419,7 +419,7 @@ impl Committer {
     }
 
     /// Notes whether there are lazy groups that could not be committed. Reports only the first failure.
-    fn owe(&self, owes: bool, done: &Result<(), JournalError>, world: &Weak<World>) {
+    fn owe(&self, owes: bool, done: &Result<(), JournalError>, shared: &Weak<Shared>) {
         let mut queue = self.queue.lock();
         let before = queue.owed_since.is_some();
         queue.owed_since = match owes {
@@ -429,9 +429,9 @@ impl Committer {
         drop(queue);
         if owes
             && !before
-            && let (Err(error), Some(world)) = (done, world.upgrade())
+            && let (Err(error), Some(shared)) = (done, shared.upgrade())
         {
-            world.env.report(format!(
+            shared.env.report(format!(
                 "lazy transitions could not be committed, and are tried again: {error}"
             ));
         }

@@ -11,11 +11,13 @@ use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::{Committer, Kept, Kind, SetAside, Types, aside::Stays, record::set_number},
+    durable::{
+        Committer, DurableState, Kind, SetAside, Types, quarantine::Stays, record::set_number,
+    },
     fom::Header,
     id::{FomId, Key, entry_of, fom_of},
     operation::{EventReader, Operation, Restorer},
-    runtime::{RetryError, World},
+    runtime::{RetryError, Shared},
     snapshot,
     snapshot::RestoreError,
     step_key::EventId,
@@ -167,26 +169,30 @@ impl Message {
 
     /// Delivers the event in this entry after a restart, to the fom that has its key.
     pub(super) fn deliver_again(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
-        let (message, of, reader) = Self::open(world, bytes)?;
+        let (message, of, reader) = Self::open(shared, bytes)?;
         let key = message.key.clone().ok_or(RestoreError::Damaged)?;
         // The event is kept until its receiver is back, in front of events that arrive later.
-        if let Some(receiver) = world.set_aside.of(of.graph(), &key)
-            && world.set_aside.stays(receiver) == Stays::Aside
+        if let Some(receiver) = shared.set_aside.of(of.graph(), &key)
+            && shared.set_aside.stays(receiver) == Stays::Aside
         {
             return Err(RestoreError::ReceiverSetAside(receiver));
         }
         let posted = message.read(reader, entry, bytes)?;
-        of.deliver(Event { world, key, posted })
+        of.deliver(Event {
+            shared,
+            key,
+            posted,
+        })
     }
 
     /// Reads the event in this entry.
-    fn read_again(world: &World, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
+    fn read_again(shared: &Shared, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
         let read = || {
-            let (message, _, reader) = Self::open(world, bytes)?;
+            let (message, _, reader) = Self::open(shared, bytes)?;
             message.read(reader, entry, bytes)
         };
         // The user's code reads the event.
@@ -195,12 +201,12 @@ impl Message {
     }
 
     fn open(
-        world: &World,
+        shared: &Shared,
         bytes: &[u8],
     ) -> Result<(Self, &'static dyn Restorer, EventReader), RestoreError> {
         let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
         let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
-        let (of, reader) = world.types.taking(&message.machine, &message.operation)?;
+        let (of, reader) = shared.types.taking(&message.machine, &message.operation)?;
         Ok((message, of, reader))
     }
 
@@ -226,7 +232,7 @@ impl Message {
 /// An event on its way to its receiver.
 #[doc(hidden)]
 pub struct Event<'a> {
-    world: &'a Arc<World>,
+    shared: &'a Arc<Shared>,
     key: Key,
     posted: Posted,
 }
@@ -239,12 +245,12 @@ impl std::fmt::Debug for Event<'_> {
 
 impl Event<'_> {
     pub(crate) fn deliver<O: Operation>(self) -> Result<(), RestoreError> {
-        let done = self.world.deliver::<O>(&self.key, self.posted);
+        let done = self.shared.deliver::<O>(&self.key, self.posted);
         done.map_err(|undelivered| undelivered.reason)
     }
 }
 
-impl World {
+impl Shared {
     /// Delivers an event that came through an outbox to the fom with this key.
     pub(crate) fn deliver<O: Operation>(
         self: &Arc<Self>,
@@ -272,7 +278,7 @@ impl World {
                 Some(receiver) => match self.keep_for(receiver, posted) {
                     Ok(()) => {
                         // The fom may have come back before the event was kept.
-                        if let Some(fom) = self.directory.find::<O>(key) {
+                        if let Some(fom) = self.key_index.find::<O>(key) {
                             self.give_kept(fom.id(), fom.kept());
                             fom.wake();
                         }
@@ -328,7 +334,7 @@ impl World {
 
     /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
     /// were sent since.
-    pub(crate) fn is_back(&self, id: FomId, kept: Option<&Kept>) {
+    pub(crate) fn is_back(&self, id: FomId, kept: Option<&DurableState>) {
         let mut before = Vec::new();
         for event in self.set_aside.events_for(id) {
             let Some(aside) = self.set_aside.take(event) else {
@@ -433,7 +439,7 @@ impl World {
 
     /// Queues an event for a live fom, behind the events that waited until it was back. Returns the event if the fom
     /// has ended.
-    fn post(&self, id: FomId, kept: Option<&Kept>, message: Posted) -> Result<(), Posted> {
+    fn post(&self, id: FomId, kept: Option<&DurableState>, message: Posted) -> Result<(), Posted> {
         let (Some(kept), Some(committer)) = (kept, self.committer()) else {
             return Err(message);
         };
@@ -448,13 +454,13 @@ impl World {
     }
 
     /// Gives a fom that came back the events that waited for it.
-    pub(super) fn give_kept(&self, id: FomId, kept: Option<&Kept>) {
+    pub(super) fn give_kept(&self, id: FomId, kept: Option<&DurableState>) {
         self.give(id, kept, Vec::new(), false);
     }
 
     /// Gives a fom the events that were sent before, and then the events that waited for it. `tried`: the fom is back
     /// because it was tried again.
-    fn give(&self, id: FomId, kept: Option<&Kept>, before: Vec<Posted>, tried: bool) {
+    fn give(&self, id: FomId, kept: Option<&DurableState>, before: Vec<Posted>, tried: bool) {
         let Some(committer) = self.committer() else {
             return;
         };

@@ -18,41 +18,43 @@
 //! | `aside.rs` | entries that are in the journal and cannot run |
 //! | `check.rs` | a dry run of the recovery |
 
-mod aside;
-mod check;
-mod commits;
+mod buffer;
 mod committer;
-mod dormant;
-mod gather;
-mod head;
-mod kept;
+mod dry_run;
+mod group_commit;
+mod idempotency;
+mod identity;
 mod message;
-mod once;
 mod outbox;
+mod passive;
+mod quarantine;
 mod record;
 mod recovery;
 mod schemas;
-mod stalled;
+mod state;
+mod uncommitted;
 
-pub(crate) use aside::Asides;
-pub use aside::SetAside;
-pub use check::JournalCheck;
-#[doc(hidden)]
-pub use check::KeptBody;
-pub(crate) use check::{check, check_entries};
-pub(crate) use commits::{Commits, Part};
+pub(crate) use buffer::{CommitBuffer, Part};
 pub(crate) use committer::Committer;
-pub(crate) use dormant::Dormant;
-pub(crate) use head::{Head, random};
-pub(crate) use kept::{Answer, Inner, Kept, Then};
+pub use dry_run::JournalCheck;
+#[doc(hidden)]
+pub use dry_run::KeptBody;
+pub(crate) use dry_run::{check, check_entries};
+pub(crate) use idempotency::{
+    IdempotencyStore, NoAnswer, Open, OperationId, Place, Seen, Stored, Told,
+};
+pub(crate) use identity::{Head, random};
 #[doc(hidden)]
 pub use message::Event;
 pub(crate) use message::{Message, Posted, Written, rewrite};
-pub(crate) use once::{Memory, NoAnswer, Once, Open, Place, Seen, Stored, Told};
 pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
-pub(crate) use record::{Kind, Meta, Rare, codec, encode_head};
+pub(crate) use passive::Passive;
+pub(crate) use quarantine::Quarantine;
+pub use quarantine::SetAside;
+pub(crate) use record::{ColdRare, Kind, Meta, codec, encode_head};
 pub use recovery::RecoveryProgress;
 #[doc(hidden)]
 pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use stalled::Stalled;
+pub(crate) use state::{Answer, DurableState, Inner, Then};
+pub(crate) use uncommitted::Uncommitted;

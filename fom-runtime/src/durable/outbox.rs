@@ -8,7 +8,7 @@ use crate::{
     durable::record::set_number,
     graph::Graph,
     id::KeyOf,
-    runtime::{Announced, World},
+    runtime::{Announced, Shared},
 };
 
 /// The items that were given to the outbox in this visit. They are committed with the transition, and sent after that.
@@ -47,15 +47,15 @@ pub(crate) enum Sequence {
 }
 
 /// Sends the item, in the locality of the sender.
-pub(crate) type Send = Box<dyn FnOnce(&Arc<World>, Option<Entry>) + std::marker::Send>;
+pub(crate) type Send = Box<dyn FnOnce(&Arc<Shared>, Option<Entry>) + std::marker::Send>;
 
 impl Entry {
     /// Draws the number, if the entry needs a number and has none.
-    fn take_number(&mut self, world: &Arc<World>) {
-        let directory = &world.directory;
+    fn take_number(&mut self, shared: &Arc<Shared>) {
+        let key_index = &shared.key_index;
         self.order = match std::mem::replace(&mut self.order, Sequence::Free) {
-            Sequence::Event => Sequence::Numbered(directory.number()),
-            Sequence::Key(of) => Sequence::Announced(directory.announce(world, of)),
+            Sequence::Event => Sequence::Numbered(key_index.number()),
+            Sequence::Key(of) => Sequence::Announced(key_index.announce(shared, of)),
             numbered => numbered,
         };
         if let Some(number) = self.number() {
@@ -84,10 +84,10 @@ impl Outbox {
     }
 
     /// Writes all entries into the group of the transition.
-    pub(crate) fn write(&mut self, world: &Arc<World>, batch: &mut Batch) {
+    pub(crate) fn write(&mut self, shared: &Arc<Shared>, batch: &mut Batch) {
         for item in &mut self.items {
             if let Some(entry) = &mut item.entry {
-                entry.take_number(world);
+                entry.take_number(shared);
                 batch.put(entry.id, &entry.bytes);
             }
         }

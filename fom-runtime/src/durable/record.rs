@@ -10,7 +10,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    durable::kept::{Inner, More},
+    durable::state::{Inner, More},
     id::Key,
     key_encoding::{put_key, put_varint, take_key, take_varint},
     operation::{Codec, Durability, Operation},
@@ -59,14 +59,14 @@ pub(crate) struct Meta {
     /// The operation id of the fom.
     pub(crate) once: Option<Key>,
     /// Fields that few foms have.
-    pub(crate) rare: Option<Box<Rare>>,
+    pub(crate) cold_rare: Option<Box<ColdRare>>,
 }
 
 /// The saved state of few foms. Add new fields at the end: older records are without them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Rare {
+pub(crate) struct ColdRare {
     /// Whether the fom shares its key with others.
-    pub(crate) shared: bool,
+    pub(crate) is_chained: bool,
     /// Whether the fom has not begun, and queues for its key while another fom has the key.
     pub(crate) queues: bool,
     /// When the next attempt is due, in the time of the journal.
@@ -124,14 +124,14 @@ pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`Rare`] fields.
+/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`ColdRare`] fields.
 type Rest<C, K, R> = (u32, C, K, R);
 
 /// Appends the entry of a fom up to the body.
 pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, out: &mut Vec<u8>) {
     let more = kept.more();
     let more = more.filter(|more| {
-        !more.causes.is_empty() || more.kept.is_some() || more.rare != Rare::default()
+        !more.causes.is_empty() || more.kept.is_some() || more.cold_rare != ColdRare::default()
     });
     let has_rest = more.is_some() || kept.attempt > 0;
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
@@ -157,7 +157,7 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
     if has_rest {
         let nothing = More::default();
         let more = more.unwrap_or(&nothing);
-        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
+        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.cold_rare);
         // Numbers and texts cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &rest);
     }
@@ -202,11 +202,11 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
         }
     }
     if flags & REST != 0 {
-        let (rest, after) = leading::<Rest<_, Option<(u64, String)>, Rare>>(bytes).ok()?;
-        let (kept, rare);
-        (meta.attempt, meta.causes, kept, rare) = rest;
+        let (rest, after) = leading::<Rest<_, Option<(u64, String)>, ColdRare>>(bytes).ok()?;
+        let (kept, cold_rare);
+        (meta.attempt, meta.causes, kept, cold_rare) = rest;
         meta.kept = kept.map(Box::new);
-        meta.rare = (rare != Rare::default()).then(|| Box::new(rare));
+        meta.cold_rare = (cold_rare != ColdRare::default()).then(|| Box::new(cold_rare));
         bytes = after;
     }
     Some((meta, bytes))
@@ -269,12 +269,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::durable::Kept;
+    use crate::durable::DurableState;
     use crate::key_encoding::{PAIR, TEXT};
 
     /// Returns the entry of a fom with all of this, and the body `body`.
     fn written(meta: &Meta) -> Vec<u8> {
-        let kept = Kept::new(meta.clone(), true);
+        let kept = DurableState::new(meta.clone(), true);
         let mut out = Vec::new();
         encode_head(
             &kept.inner(),
@@ -299,10 +299,10 @@ mod tests {
             priority: 2,
             key: Some(Key::from(("alice", 7u64))),
             once: Some(Key::from("call-1")),
-            rare: Some(Box::new(Rare {
-                shared: true,
+            cold_rare: Some(Box::new(ColdRare {
+                is_chained: true,
                 queues: true,
-                ..Rare::default()
+                ..ColdRare::default()
             })),
         }
     }
@@ -354,7 +354,7 @@ mod tests {
         #[test]
         fn what_was_written_is_read(
             (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
-            (settled, priority, shared, queues) in any::<(bool, u8, bool, bool)>(),
+            (settled, priority, is_chained, queues) in any::<(bool, u8, bool, bool)>(),
             (number, renumbered) in any::<(Option<u64>, u64)>(),
             (retry, held_gate) in any::<(Option<u64>, bool)>(),
             (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
@@ -373,7 +373,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(Rare { shared, queues, retry, held_gate })),
+                cold_rare: retry.map(|_| Box::new(ColdRare { is_chained, queues, retry, held_gate })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

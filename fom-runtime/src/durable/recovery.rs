@@ -15,7 +15,7 @@ use crate::{
     durable::{
         Committer, Head, Kind, Message, Meta, SetAside,
         committer::{HEAD_ENTRY, fenced},
-        once::decode_outcome,
+        idempotency::decode_outcome,
         random,
         record::{decode_fom, is_fom, number_of},
         schemas::Schemas,
@@ -25,7 +25,7 @@ use crate::{
     id::{FomId, fom_of},
     locality::Locality,
     operation::{Durability, EventReader, Persistent, Registered, Restorer, registered},
-    runtime::{BuildError, World, restore},
+    runtime::{BuildError, Shared, restore},
     snapshot::{self, RestoreError, Schema},
 };
 use fom_protocol::panic_message;
@@ -58,7 +58,7 @@ impl fmt::Display for RecoveryProgress {
 /// The saved state of one fom.
 #[doc(hidden)]
 pub struct Found<'a> {
-    world: &'a Arc<World>,
+    shared: &'a Arc<Shared>,
     id: FomId,
     meta: Meta,
     schema: &'a Schema,
@@ -84,7 +84,7 @@ impl fmt::Debug for Revived {
 impl Found<'_> {
     pub(crate) fn revive<O: Persistent>(self) -> Result<Revived, RestoreError> {
         let (operation, phase) = snapshot::load::<O>(self.schema, self.body)?;
-        restore::<O>(self.world, self.id, operation, phase, self.meta).map(Revived)
+        restore::<O>(self.shared, self.id, operation, phase, self.meta).map(Revived)
     }
 }
 
@@ -221,17 +221,17 @@ impl Types {
 
     /// Makes a fom of its entry. The fom is in no queue yet.
     pub(crate) fn bring_back(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Resident, Box<SetAside>> {
         let id = FomId(fom_of(entry));
         // The user's code reads a part of the entry.
-        let back = catch_unwind(AssertUnwindSafe(|| world.types.read(world, id, bytes)));
+        let back = catch_unwind(AssertUnwindSafe(|| shared.types.read(shared, id, bytes)));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
             .map_err(|reason| {
-                let mut aside = Box::new(world.aside(id, reason, bytes));
-                aside.keep_place(world);
+                let mut aside = Box::new(shared.aside(id, reason, bytes));
+                aside.keep_place(shared);
                 aside
             })
     }
@@ -239,53 +239,53 @@ impl Types {
     /// Takes in an entry: remembers an outcome, delivers an event, or makes a fom. The fom has the events that waited
     /// for it, and is in no queue yet.
     pub(crate) fn take_in(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Option<Resident>, Box<SetAside>> {
         match bytes.first() {
             Some(kind) if *kind == Kind::Outcome as u8 => {
-                return Self::remember_again(world, entry, bytes).map(|()| None);
+                return Self::remember_again(shared, entry, bytes).map(|()| None);
             }
             Some(kind) if *kind == Kind::Message as u8 => {
-                let deliver = || Message::deliver_again(world, entry, bytes);
+                let deliver = || Message::deliver_again(shared, entry, bytes);
                 return catch_unwind(AssertUnwindSafe(deliver))
                     .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
                     .map(|()| None)
-                    .map_err(|reason| Box::new(world.aside(FomId(fom_of(entry)), reason, bytes)));
+                    .map_err(|reason| Box::new(shared.aside(FomId(fom_of(entry)), reason, bytes)));
             }
             _ => {}
         }
-        let fom = Self::bring_back(world, entry, bytes)?;
+        let fom = Self::bring_back(shared, entry, bytes)?;
         // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
-        drop(world.set_aside.take(fom.id()));
-        world.give_kept(fom.id(), fom.kept());
-        world.dormant.revive_before(world, &fom);
+        drop(shared.set_aside.take(fom.id()));
+        shared.give_kept(fom.id(), fom.kept());
+        shared.passive.revive_before(shared, &fom);
         Ok(Some(fom))
     }
 
     /// Remembers the outcome in this entry.
     fn remember_again(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), Box<SetAside>> {
         let id = FomId(fom_of(entry));
         let was = decode_outcome(&bytes[1..])
-            .map_err(|reason| Box::new(world.aside(id, reason, bytes)))?;
-        let of = match world.types.of(&was.machine, &was.operation) {
+            .map_err(|reason| Box::new(shared.aside(id, reason, bytes)))?;
+        let of = match shared.types.of(&was.machine, &was.operation) {
             Ok(of) => Some(of.type_id()),
             Err(reason @ RestoreError::Ambiguous { .. }) => {
                 // The operation must not run again, whichever of the types it is.
-                for of in world.types.all(&was.machine, &was.operation) {
+                for of in shared.types.all(&was.machine, &was.operation) {
                     let place = (of.type_id(), was.id.clone());
-                    world.memory.aside(place, id);
+                    shared.memory.aside(place, id);
                 }
-                return Err(Box::new(world.aside(id, reason, bytes)));
+                return Err(Box::new(shared.aside(id, reason, bytes)));
             }
             Err(_) => None,
         };
-        world.memory.recovered(id, of, was);
+        shared.memory.recovered(id, of, was);
         Ok(())
     }
 
@@ -342,22 +342,27 @@ impl Types {
     /// As [`find`](Self::find), with the schemas of this journal.
     pub(super) fn enter<'a>(
         &self,
-        world: &World,
+        shared: &Shared,
         bytes: &'a [u8],
     ) -> Result<Entered<'a>, RestoreError> {
-        let schemas = world.committer().map(|committer| &committer.schemas);
+        let schemas = shared.committer().map(|committer| &committer.schemas);
         self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
     }
 
-    fn read(&self, world: &Arc<World>, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
-        let entered = self.enter(world, bytes)?;
+    fn read(
+        &self,
+        shared: &Arc<Shared>,
+        id: FomId,
+        bytes: &[u8],
+    ) -> Result<Resident, RestoreError> {
+        let entered = self.enter(shared, bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
             let place = (entered.of.type_id(), once.clone());
-            world.memory.aside(place, id);
+            shared.memory.aside(place, id);
         }
         let found = Found {
-            world,
+            shared,
             id,
             meta: entered.meta,
             schema: &entered.schema,
@@ -375,7 +380,7 @@ pub(super) struct Entered<'a> {
     pub(super) body: &'a [u8],
 }
 
-impl World {
+impl Shared {
     /// Returns an entry that cannot run, as it is listed.
     pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
         let schemas = self.committer().map(|committer| &committer.schemas);
@@ -397,12 +402,12 @@ pub(crate) struct Recovered {
 ///
 /// Returns the error with the foms that were already made. None of them runs.
 pub(crate) fn recover(
-    world: &Arc<World>,
+    shared: &Arc<Shared>,
     journal: &mut dyn Journal,
     tell: &mut dyn FnMut(&RecoveryProgress),
 ) -> Result<Recovered, (JournalError, Vec<Resident>)> {
     let mut sink = Sink {
-        world,
+        shared,
         tell,
         head: None,
         begun: false,
@@ -438,7 +443,7 @@ pub(crate) fn recover(
             return Err((error, foms.collect()));
         }
     };
-    let head = sink.head.unwrap_or_else(|| Head::new(&world.env.clock));
+    let head = sink.head.unwrap_or_else(|| Head::new(&shared.env.clock));
     Ok(Recovered {
         head,
         foms: sink.foms,
@@ -447,7 +452,7 @@ pub(crate) fn recover(
 }
 
 struct Sink<'a> {
-    world: &'a Arc<World>,
+    shared: &'a Arc<Shared>,
     tell: &'a mut dyn FnMut(&RecoveryProgress),
     head: Option<Head>,
     begun: bool,
@@ -478,14 +483,16 @@ impl Sink<'_> {
         if std::mem::replace(&mut self.begun, true) {
             return;
         }
-        let world = self.world;
-        let head = self.head.get_or_insert_with(|| Head::new(&world.env.clock));
+        let shared = self.shared;
+        let head = self
+            .head
+            .get_or_insert_with(|| Head::new(&shared.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
-        world.set_committer(Committer::new(
+        shared.set_committer(Committer::new(
             head,
-            &world.env.clock,
+            &shared.env.clock,
             schemas,
-            &world.memory,
+            &shared.memory,
         ));
     }
 
@@ -506,7 +513,7 @@ impl Sink<'_> {
             return Err(missing);
         }
         // Entries are known to be lost, and the options allow a start without them.
-        self.world.env.report(format!(
+        self.shared.env.report(format!(
             "{missing}; it begins anew with other step keys, and its time begins at 0"
         ));
         Ok(())
@@ -524,8 +531,8 @@ impl Sink<'_> {
             // A random step: a run that committed nothing left no trace of its ids.
             next => next.saturating_add(LOST_IDS + random() as u64 % LOST_IDS),
         };
-        self.world.number_from(first);
-        for home in &self.world.localities {
+        self.shared.number_from(first);
+        for home in &self.shared.localities {
             in_locality(home, move |core| core.number_from(first));
         }
     }
@@ -549,7 +556,7 @@ impl Sink<'_> {
                     Err(error) => {
                         self.unread.push(id);
                         let what = format!("schema {id} of the journal: {error}");
-                        self.world.env.report(what);
+                        self.shared.env.report(what);
                     }
                 }
             }
@@ -558,7 +565,7 @@ impl Sink<'_> {
     }
 
     fn report(&mut self) {
-        self.progress.foms = (self.foms.len() + self.world.dormant.left()) as u64;
+        self.progress.foms = (self.foms.len() + self.shared.passive.left()) as u64;
         (self.tell)(&self.progress);
     }
 
@@ -572,7 +579,7 @@ impl Sink<'_> {
     }
 
     fn bring_back(&mut self, id: EntryId, bytes: &[u8]) {
-        match Types::bring_back(self.world, id, bytes) {
+        match Types::bring_back(self.shared, id, bytes) {
             Ok(resident) => self.foms.push((FomId(fom_of(id)), resident)),
             Err(aside) => self.set_aside(*aside),
         }
@@ -583,7 +590,7 @@ impl Sink<'_> {
         let mut messages = std::mem::take(&mut self.messages);
         messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
         for (id, bytes) in messages {
-            if let Err(aside) = Types::take_in(self.world, id, &bytes) {
+            if let Err(aside) = Types::take_in(self.shared, id, &bytes) {
                 self.set_aside(*aside);
             }
         }
@@ -591,7 +598,7 @@ impl Sink<'_> {
 
     fn set_aside(&mut self, aside: SetAside) {
         self.progress.set_aside += 1;
-        self.world.set_aside.put(aside);
+        self.shared.set_aside.put(aside);
     }
 }
 
@@ -613,13 +620,13 @@ impl Recover for Sink<'_> {
         self.begin();
         self.used = self.used.max(fom_of(id) + 1);
         if bytes.first() == Some(&(Kind::Outcome as u8)) {
-            if let Err(aside) = Types::remember_again(self.world, id, bytes) {
+            if let Err(aside) = Types::remember_again(self.shared, id, bytes) {
                 self.set_aside(*aside);
             }
             return;
         }
         if let Some(number) = number_of(bytes) {
-            self.world.directory.number_above(number);
+            self.shared.key_index.number_above(number);
             let list = match is_fom(bytes) {
                 true => &mut self.sent,
                 false => &mut self.messages,
@@ -628,16 +635,16 @@ impl Recover for Sink<'_> {
             return;
         }
         let fom = FomId(fom_of(id));
-        if self.world.dormant.is_limited() {
-            match self.world.types.enter(self.world, bytes) {
+        if self.shared.passive.is_limited() {
+            match self.shared.types.enter(self.shared, bytes) {
                 // Foms that hold long locks are made at once, so that later requests for these locks queue behind them.
                 Ok(entered) if holds_gate(&entered.meta) => {}
                 Ok(entered) => {
-                    self.world.dormant.add(self.world, fom, &entered, bytes);
+                    self.shared.passive.add(self.shared, fom, &entered, bytes);
                     return;
                 }
                 Err(reason) => {
-                    self.set_aside(self.world.aside(fom, reason, bytes));
+                    self.set_aside(self.shared.aside(fom, reason, bytes));
                     return;
                 }
             }
@@ -652,20 +659,22 @@ impl Recover for Sink<'_> {
         } else if id < EntryId::HEAD {
             self.unread.push(id);
             let what = "a schema of the journal is damaged";
-            self.world.env.report(format!("{what}: {damage}"));
+            self.shared.env.report(format!("{what}: {damage}"));
         } else {
             self.begin();
             self.used = self.used.max(fom_of(id) + 1);
             let id = FomId(fom_of(id));
             let reason = RestoreError::InJournal(damage);
-            self.set_aside(self.world.aside(id, reason, &[]));
+            self.set_aside(self.shared.aside(id, reason, &[]));
         }
     }
 }
 
 /// Whether the fom held long locks.
 fn holds_gate(meta: &Meta) -> bool {
-    meta.rare.as_ref().is_some_and(|rare| rare.held_gate)
+    meta.cold_rare
+        .as_ref()
+        .is_some_and(|cold_rare| cold_rare.held_gate)
 }
 
 /// Runs `f` in a locality and waits for it.

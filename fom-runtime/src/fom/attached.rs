@@ -230,7 +230,7 @@ impl Attachments {
 impl Header {
     /// Adds a part that another package owns.
     pub(crate) fn attach(&self, part: Weak<dyn Attached>) {
-        let mut slots = self.rare_made().attachments.0.lock();
+        let mut slots = self.cold_rare_made().attachments.0.lock();
         slots.retain(|slot| match slot {
             Slot::Owned(_) => true,
             Slot::Shared(part) => part.strong_count() > 0,
@@ -240,21 +240,21 @@ impl Header {
 
     /// Returns the parts, in the order in which they came.
     pub(crate) fn attachments(&self) -> Vec<Arc<dyn Attached>> {
-        let Some(rare) = self.rare() else {
+        let Some(cold_rare) = self.cold_rare() else {
             return Vec::new();
         };
-        let slots = rare.attachments.0.lock();
+        let slots = cold_rare.attachments.0.lock();
         slots.iter().filter_map(Slot::get).collect()
     }
 
     /// Returns the part of this type that the fom keeps, if there is one.
     pub(super) fn attachment<T: Attached>(&self) -> Option<Arc<T>> {
-        Attachments::find(&self.rare()?.attachments.0.lock())
+        Attachments::find(&self.cold_rare()?.attachments.0.lock())
     }
 
     /// As [`attachment`](Self::attachment). Makes the part if there is none.
     pub(super) fn attachment_made<T: Attached + Default>(&self) -> Arc<T> {
-        let mut slots = self.rare_made().attachments.0.lock();
+        let mut slots = self.cold_rare_made().attachments.0.lock();
         if let Some(part) = Attachments::find(&slots) {
             return part;
         }

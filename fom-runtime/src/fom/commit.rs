@@ -6,10 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use fom_journal::{Batch, JournalError};
 
 use crate::{
-    durable::{Answer, Committer, Inner, Kept, Once, Stalled, Stored, Then, codec, encode_head},
+    durable::{
+        Answer, Committer, DurableState, Inner, OperationId, Stored, Then, Uncommitted, codec,
+        encode_head,
+    },
     fom::{
-        AnyRef, Cause, Standing, TransitionCause, Typed, WaitingFor,
-        course::{After, Course, Verdict},
+        AnyRef, Cause, KeyWait, TransitionCause, Typed, WaitingFor,
+        transition::{After, Instance, Verdict},
     },
     id::entry_of,
     operation::{Codec, Durability, Operation},
@@ -20,10 +23,10 @@ use fom_protocol::panic_message;
 impl<O: Operation> Typed<O> {
     /// Returns the journal state of the fom and its codec, if the fom is kept in a journal.
     #[inline]
-    pub(super) fn journaled(&self) -> Option<(&Kept, Codec<O>)> {
+    pub(super) fn journaled(&self) -> Option<(&DurableState, Codec<O>)> {
         // Most types are asked in a runtime without a journal.
         match const { codec::<O>() } {
-            Some(codec) if self.world().journaled => Some((self.kept()?, codec)),
+            Some(codec) if self.shared().journaled => Some((self.kept()?, codec)),
             _ => None,
         }
     }
@@ -44,7 +47,7 @@ impl<O: Operation> Typed<O> {
         };
         let (kept, _) = self.journaled()?;
         let mut group = Batch::new();
-        match self.once().and_then(Once::take) {
+        match self.once().and_then(OperationId::take) {
             Some((answer, _)) => remember(self, &mut group, answer),
             None => group.delete(entry_of(self.id().get())),
         }
@@ -62,11 +65,13 @@ impl<O: Operation> Typed<O> {
         };
         let place = self.key().map(|key| (self.type_id(), key.clone()));
         let gate = self.leave_held_gate();
-        let announced = self.rare().map(|rare| rare.outbox.lock().take_announced());
+        let announced = self
+            .cold_rare()
+            .map(|cold_rare| cold_rare.outbox.lock().take_announced());
         let announced = announced.unwrap_or_default();
-        let stalled = Stalled::new(self.id(), group, error.clone(), place, gate, announced);
-        self.world().list_stalled(&stalled);
-        kept.inner().more_made().stalled = Some(stalled);
+        let uncommitted = Uncommitted::new(self.id(), group, error.clone(), place, gate, announced);
+        self.shared().list_uncommitted(&uncommitted);
+        kept.inner().more_made().uncommitted = Some(uncommitted);
     }
 
     /// Writes down that the fom fails in this phase: deletes its record, or records the failure for its operation id.
@@ -98,10 +103,10 @@ impl<O: Operation> Typed<O> {
     /// Hands over the last step of a fom that has left all tables, if the step could not be committed. From now on
     /// the fom may come back.
     #[cold]
-    pub(super) fn leave_stalled(&self) {
-        let take = |kept: &Kept| kept.inner().more_mut()?.stalled.take();
-        if let Some(stalled) = self.kept().and_then(take) {
-            self.world().stall(stalled);
+    pub(super) fn leave_uncommitted(&self) {
+        let take = |kept: &DurableState| kept.inner().more_mut()?.uncommitted.take();
+        if let Some(uncommitted) = self.kept().and_then(take) {
+            self.shared().stall(uncommitted);
         }
     }
 
@@ -109,7 +114,7 @@ impl<O: Operation> Typed<O> {
     /// the key runs in another locality, its steps enter the journal after that step.
     #[cold]
     pub(super) fn hand_over_end(&self) {
-        if self.key().is_some() && self.world().localities.len() > 1 {
+        if self.key().is_some() && self.shared().localities.len() > 1 {
             crate::locality::with_core(|core| {
                 if !core.commits.is_empty() {
                     core.hand_over(true);
@@ -130,13 +135,13 @@ impl<O: Operation> Typed<O> {
             Some(Cause::Shutdown) => return,
             Some(Cause::Journal(_)) => {
                 let inner = kept.inner();
-                let stalled = inner.more().and_then(|more| more.stalled.as_ref());
-                stalled.is_some_and(Stalled::comes_back)
+                let uncommitted = inner.more().and_then(|more| more.uncommitted.as_ref());
+                uncommitted.is_some_and(Uncommitted::comes_back)
             }
             _ => false,
         };
         if !left.is_empty() {
-            self.world().messages_left::<O>(self, left, back);
+            self.shared().messages_left::<O>(self, left, back);
         }
     }
 }
@@ -154,7 +159,7 @@ fn group<O: Operation>(
     let mut batch = batch.flatten().unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
-    let written = written.and_then(|()| match fom.world().committer() {
+    let written = written.and_then(|()| match fom.shared().committer() {
         Some(committer) => committer.check_length(batch.longest_open_entry()),
         None => Ok(()),
     });
@@ -167,8 +172,8 @@ fn group<O: Operation>(
         core.commits.waiting.extend(waiting);
         core.commits.uses(O::GRAPH);
         let mut sends = false;
-        if let Some(rare) = fom.rare() {
-            for entry in rare.outbox.lock().entries() {
+        if let Some(cold_rare) = fom.cold_rare() {
+            for entry in cold_rare.outbox.lock().entries() {
                 core.commits.uses(entry.graph);
                 sends = true;
             }
@@ -185,7 +190,7 @@ fn group<O: Operation>(
 }
 
 /// Deletes the events that an ending fom took since its last step.
-fn delete_taken(kept: &Kept, batch: &mut Batch) {
+fn delete_taken(kept: &DurableState, batch: &mut Batch) {
     for message in kept.inner().taken() {
         batch.delete(*message);
     }
@@ -194,14 +199,14 @@ fn delete_taken(kept: &Kept, batch: &mut Batch) {
 /// Replaces the record of the fom by its answer.
 fn remember<O: Operation>(fom: &Typed<O>, batch: &mut Batch, answer: Stored) {
     let Some(once) = fom.once() else { return };
-    let world = fom.world();
-    let expires = world.memory.expiry(world.journal_now());
+    let shared = fom.shared();
+    let expires = shared.memory.expiry(shared.journal_now());
     batch.put_with(entry_of(fom.id().get()), |out| {
         once.encode::<O>(answer, expires, out);
     });
 }
 
-impl<O: Operation> Course<O> {
+impl<O: Operation> Instance<O> {
     /// Writes down the current state of the fom, to be committed.
     #[inline(never)]
     pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
@@ -210,7 +215,7 @@ impl<O: Operation> Course<O> {
 
     /// Like [`commit`](Self::commit). `waits`: the fom continues only when the step is durable.
     fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
-        let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.world().committer()) else {
+        let (Some((kept, _)), Some(committer)) = (fom.journaled(), fom.shared().committer()) else {
             return self.proceed(fom, then);
         };
         if self.info().is_end() && !kept.is_recorded() {
@@ -262,11 +267,11 @@ impl<O: Operation> Course<O> {
 
     /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
     fn is_to_say_so(fom: &Typed<O>) -> bool {
-        let committer = fom.world().committer();
+        let committer = fom.shared().committer();
         // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
         // the key before may be in it.
         let fails = committer.is_some_and(|committer| committer.fails());
-        fom.standing() == Standing::Overtakes || fails
+        fom.key_wait() == KeyWait::Overtakes || fails
     }
 
     /// Writes down all that is kept beside operation and phase, in the state after this step.
@@ -288,10 +293,10 @@ impl<O: Operation> Course<O> {
         let (causes, deadlines) = match then {
             Then::Enter { cause, .. } => {
                 let resumed = cause == TransitionCause::Resumed;
-                let saved = fom.extra().and_then(|extra| extra.saved.as_deref());
+                let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
                 inner.attempt = 0;
-                let now = fom.world().env.clock.nanos();
+                let now = fom.shared().env.clock.nanos();
                 (Vec::new(), timing.preview(fom, self.index(), now, left))
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
@@ -330,7 +335,7 @@ impl<O: Operation> Course<O> {
 
     /// Keeps a step that could not be committed. A first step is dropped, as if the fom had never existed.
     #[cold]
-    fn stall(&self, fom: &Typed<O>, kept: &Kept, error: &JournalError) {
+    fn stall(&self, fom: &Typed<O>, kept: &DurableState, error: &JournalError) {
         if !kept.is_recorded() || matches!(error, JournalError::Closed) {
             return;
         }
@@ -382,8 +387,8 @@ impl<O: Operation> Course<O> {
         for message in done {
             batch.delete(message);
         }
-        if let Some(rare) = fom.rare() {
-            rare.outbox.lock().write(fom.world(), batch);
+        if let Some(cold_rare) = fom.cold_rare() {
+            cold_rare.outbox.lock().write(fom.shared(), batch);
         }
         Ok(())
     }

@@ -9,9 +9,8 @@ use std::{
 use crate::{
     cx::Cx,
     fom::{
-        Cause, Header, TransitionCause, Typed, WaitingFor,
-        course::{After, Course, cause_of},
-        reference,
+        Cause, Header, TransitionCause, Typed, WaitingFor, reference,
+        transition::{After, Instance, cause_of},
     },
     gate::{Gate, GateError},
     operation::Operation,
@@ -78,7 +77,7 @@ impl GateState {
     }
 }
 
-impl<O: Operation> Course<O> {
+impl<O: Operation> Instance<O> {
     /// Waits for the gate of the current phase. The phase function runs only when this is ready. Any other wake leads
     /// back to this function.
     pub(super) fn poll_gate(
@@ -94,7 +93,7 @@ impl<O: Operation> Course<O> {
         let name = || self.operation.gate(&self.phase, &Cx::new(fom));
         let polled = catch_unwind(AssertUnwindSafe(|| state.poll(name, waker)));
         fom.put_gate(state);
-        fom.world().gate_recovery.has_asked(fom.id());
+        fom.shared().gate_recovery.has_asked(fom.id());
         match polled {
             Ok(polled) => {
                 if polled.is_pending() && fom.waiting_for() == WaitingFor::Nothing {
@@ -139,11 +138,11 @@ impl<O: Operation> Course<O> {
 /// Only the thread that runs the fom calls these functions, or a thread that has the fom alone.
 impl Header {
     fn take_gate(&self) -> Option<Box<GateState>> {
-        self.extra()?.gate.lock().take()
+        self.cold()?.gate.lock().take()
     }
 
     fn put_gate(&self, state: Box<GateState>) {
-        *self.extra_made().gate.lock() = Some(state);
+        *self.cold_made().gate.lock() = Some(state);
     }
 
     /// Calls `f` with the gate, if the fom has a gate. The gate is taken out meanwhile, because it is code of another
@@ -160,7 +159,7 @@ impl Header {
     /// Stops the wait for the gate, because the phase function does not run.
     pub(super) fn stop_gate(&self) {
         self.with_gate(GateState::stop);
-        self.world().gate_recovery.has_asked(self.id());
+        self.shared().gate_recovery.has_asked(self.id());
     }
 
     /// Drops the gate.

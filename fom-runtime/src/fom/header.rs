@@ -9,13 +9,13 @@ mod visit;
 use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
-    durable::{Kept, Once},
-    fom::{Extra, Pool, Priority, Rare, Timing},
+    durable::{DurableState, OperationId},
+    fom::{Cold, ColdRare, Pool, Priority, Timing},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
     lanes::LanePlace,
     locality::{Home, Locality},
-    runtime::World,
+    runtime::Shared,
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
@@ -153,7 +153,7 @@ pub(crate) struct Header {
     submitted: AtomicU64,
     since: AtomicU64,
     /// The state that few foms have.
-    pub(super) extra: AtomicPtr<Extra>,
+    pub(super) cold: AtomicPtr<Cold>,
     /// The locality that the fom lives in.
     home: AtomicU16,
     waiting: AtomicU16,
@@ -166,7 +166,7 @@ unsafe impl Sync for Header {}
 unsafe impl Send for Header {}
 
 /// The initial header state of a new fom.
-pub(crate) struct Birth {
+pub(crate) struct NewFom {
     pub(crate) id: FomId,
     pub(crate) home: usize,
     pub(crate) priority: Priority,
@@ -174,7 +174,7 @@ pub(crate) struct Birth {
     pub(crate) phase: usize,
     pub(crate) settled: bool,
     pub(crate) resumed: bool,
-    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) cold: Option<Box<Cold>>,
     /// There is a handle.
     pub(crate) wanted: bool,
     /// The fom goes straight into the run queue.
@@ -194,7 +194,7 @@ impl Header {
             id: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
             since: AtomicU64::new(0),
-            extra: AtomicPtr::new(std::ptr::null_mut()),
+            cold: AtomicPtr::new(std::ptr::null_mut()),
             home: AtomicU16::new(0),
             waiting: AtomicU16::new(0),
             own: AtomicU8::new(0),
@@ -203,7 +203,7 @@ impl Header {
 
     /// Initializes the header for a new fom. No other thread may see the fom before its references are counted.
     #[inline(always)]
-    pub(super) fn bear(&self, birth: Birth) {
+    pub(super) fn init(&self, birth: NewFom) {
         self.token.reset(birth.ready);
         self.marks.reset(birth.wanted);
         self.phase.store(birth.phase as u16, Ordering::Relaxed);
@@ -213,9 +213,9 @@ impl Header {
         self.home.store(birth.home as u16, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
         let history = birth
-            .extra
+            .cold
             .as_ref()
-            .is_some_and(|extra| extra.history.is_some());
+            .is_some_and(|cold| cold.history.is_some());
         let flag = |on: bool, flag: u8| if on { flag } else { 0 };
         self.own.store(
             birth.priority as u8
@@ -225,8 +225,8 @@ impl Header {
                 | flag(history, NOTED),
             Ordering::Relaxed,
         );
-        self.extra.store(
-            birth.extra.map_or(std::ptr::null_mut(), Box::into_raw),
+        self.cold.store(
+            birth.cold.map_or(std::ptr::null_mut(), Box::into_raw),
             Ordering::Relaxed,
         );
     }
@@ -244,18 +244,18 @@ impl Header {
         unsafe { &*self.pool }
     }
 
-    pub(crate) fn world(&self) -> &Arc<World> {
-        &self.pool().world
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.pool().shared
     }
 
     /// Returns the locality that the fom lives in.
     pub(crate) fn home(&self) -> &Locality {
-        &self.world().localities[self.home_index()]
+        &self.shared().localities[self.home_index()]
     }
 
     /// Like `home`, as an owned value.
     pub(crate) fn home_owned(&self) -> Home {
-        Home::new(Arc::clone(self.world()), self.home_index())
+        Home::new(Arc::clone(self.shared()), self.home_index())
     }
 
     #[inline]
@@ -289,14 +289,14 @@ impl Header {
         self.pool().type_id
     }
 
-    /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `extra`.
+    /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `cold`.
     pub(crate) fn key(&self) -> Option<&Key> {
-        self.extra().and_then(|extra| extra.key.as_ref())
+        self.cold().and_then(|cold| cold.key.as_ref())
     }
 
     /// Returns the key that the fom shares with the fom that submitted it.
     pub(crate) fn chained(&self) -> Option<&(TypeId, Key)> {
-        self.extra().and_then(|extra| extra.chained.as_deref())
+        self.cold().and_then(|cold| cold.chained.as_deref())
     }
 
     /// Returns whether the fom has this key, alone or shared with the fom that submitted it. Only the thread that
@@ -307,61 +307,61 @@ impl Header {
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
-    pub(crate) fn kept(&self) -> Option<&Kept> {
-        self.extra().and_then(|extra| extra.kept.as_deref())
+    pub(crate) fn kept(&self) -> Option<&DurableState> {
+        self.cold().and_then(|cold| cold.kept.as_deref())
     }
 
     /// Returns whether the last step is on its way into the journal. The answer wakes the fom, and an earlier wake is
     /// useless.
     pub(crate) fn awaits_commit(&self) -> bool {
-        self.kept().is_some_and(Kept::is_pending)
+        self.kept().is_some_and(DurableState::is_pending)
     }
 
     /// Returns the operation id state, if the fom was submitted with an operation id.
-    pub(crate) fn once(&self) -> Option<&Once> {
-        self.extra().and_then(|extra| extra.once.as_deref())
+    pub(crate) fn once(&self) -> Option<&OperationId> {
+        self.cold().and_then(|cold| cold.once.as_deref())
     }
 
     /// Sets the key of the lanes that the fom keeps until it ends. Only the thread that has the core of the fom's
     /// home calls this.
     pub(crate) fn set_lane(&self, ticket: LanePlace) {
-        let extra = self.extra_made();
-        extra.lane.store(ticket.word(), Ordering::Relaxed);
+        let cold = self.cold_made();
+        cold.lane.store(ticket.word(), Ordering::Relaxed);
     }
 
-    pub(crate) fn extra(&self) -> Option<&Extra> {
+    pub(crate) fn cold(&self) -> Option<&Cold> {
         // SAFETY: the pointer is set once, from a `Box`, and the box is freed when the last reference goes.
-        unsafe { self.extra.load(Ordering::Acquire).as_ref() }
+        unsafe { self.cold.load(Ordering::Acquire).as_ref() }
     }
 
     #[inline]
-    pub(crate) fn rare(&self) -> Option<&Rare> {
-        self.extra()?.rare.get().map(|rare| &**rare)
+    pub(crate) fn cold_rare(&self) -> Option<&ColdRare> {
+        self.cold()?.cold_rare.get().map(|cold_rare| &**cold_rare)
     }
 
-    /// Returns the [`Rare`] state, and makes it if there is none.
-    pub(crate) fn rare_made(&self) -> &Rare {
-        self.extra_made().rare.get_or_init(Box::default)
+    /// Returns the [`ColdRare`] state, and makes it if there is none.
+    pub(crate) fn cold_rare_made(&self) -> &ColdRare {
+        self.cold_made().cold_rare.get_or_init(Box::default)
     }
 
-    /// Returns the [`Extra`] state, and makes it if there is none.
-    pub(crate) fn extra_made(&self) -> &Extra {
-        if let Some(extra) = self.extra() {
-            return extra;
+    /// Returns the [`Cold`] state, and makes it if there is none.
+    pub(crate) fn cold_made(&self) -> &Cold {
+        if let Some(cold) = self.cold() {
+            return cold;
         }
-        let new = Box::into_raw(Box::<Extra>::default());
-        match self.extra.compare_exchange(
+        let new = Box::into_raw(Box::<Cold>::default());
+        match self.cold.compare_exchange(
             std::ptr::null_mut(),
             new,
             Ordering::AcqRel,
             Ordering::Acquire,
         ) {
-            // SAFETY: the box is ours until the exchange, and the fom's after it; see `extra`.
+            // SAFETY: the box is ours until the exchange, and the fom's after it; see `cold`.
             Ok(_) => unsafe { &*new },
             Err(theirs) => {
                 // SAFETY: no other thread has seen the box.
                 drop(unsafe { Box::from_raw(new) });
-                // SAFETY: as in `extra`.
+                // SAFETY: as in `cold`.
                 unsafe { &*theirs }
             }
         }
@@ -453,8 +453,8 @@ impl Header {
     }
 
     pub(crate) fn history(&self) -> Vec<Seen> {
-        self.extra()
-            .and_then(|extra| extra.history.as_ref())
+        self.cold()
+            .and_then(|cold| cold.history.as_ref())
             .map(|log| log.lock().iter().copied().collect())
             .unwrap_or_default()
     }
@@ -502,7 +502,7 @@ impl Header {
     #[inline(always)]
     pub(super) fn told_to_end(&self) -> Option<Interrupt> {
         // This is checked before the cancel, because a shutdown first closes the runtime.
-        if self.world().is_closed() {
+        if self.shared().is_closed() {
             Some(Interrupt::Shutdown)
         } else if self.token.is_cancelled() {
             Some(Interrupt::Cancelled)

@@ -4,21 +4,21 @@ use std::{fmt, future::Future, ptr::NonNull, sync::Arc};
 
 use crate::{
     fom::{
-        Birth, Fom, Header, Outcome, Served, Stocks, Timing, Typed,
-        course::Course,
-        future::{self, Driven},
-        plain::Plain,
+        Fom, Header, NewFom, Outcome, Served, Stocks, Timing, Typed,
+        step_async::{self, AsyncBody},
+        step_sync::SyncBody,
+        transition::Instance,
     },
     operation::{AsyncOperation, At, Operation, Stepped, SyncOperation},
-    runtime::World,
+    runtime::Shared,
 };
 
 /// The parts of a new fom. Generated code makes the fom from them, with or without a future.
 #[doc(hidden)]
 pub struct Seed<'a, O: Operation> {
     pub(crate) stocks: &'a mut Stocks,
-    pub(crate) world: &'a Arc<World>,
-    pub(crate) birth: Birth,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) birth: NewFom,
     pub(crate) operation: O,
     pub(crate) phase: O::Phase,
 }
@@ -81,21 +81,21 @@ pub enum Synchronous {}
 impl<O: SyncOperation> Launch<O> for Synchronous {
     #[inline(always)]
     fn launch(seed: Seed<'_, O>) -> Launched {
-        let plain = Plain::new(Course::new(seed.operation, seed.phase));
+        let plain = SyncBody::new(Instance::new(seed.operation, seed.phase));
         let create = if const { O::GRAPH.has_deadlines() } {
-            Fom::<O, Timing, Plain<O>>::create
+            Fom::<O, Timing, SyncBody<O>>::create
         } else {
-            Fom::<O, (), Plain<O>>::create
+            Fom::<O, (), SyncBody<O>>::create
         };
-        Launched(create(seed.stocks, seed.world, seed.birth, |_| plain))
+        Launched(create(seed.stocks, seed.shared, seed.birth, |_| plain))
     }
 
     // SAFETY: asks of its caller what the trait says.
     #[inline(always)]
     unsafe fn serve(fom: &Launched) -> Served {
-        if const { Fom::<O, (), Plain<O>>::SHORT } {
+        if const { Fom::<O, (), SyncBody<O>>::SHORT } {
             // SAFETY: the caller's promise; without deadlines the fom has this type, as above.
-            unsafe { Fom::<O, (), Plain<O>>::serve(fom.0) }
+            unsafe { Fom::<O, (), SyncBody<O>>::serve(fom.0) }
         } else {
             // SAFETY: the caller's promise.
             unsafe { run(fom) }
@@ -114,9 +114,9 @@ pub enum Asynchronous {}
 
 impl<O: AsyncOperation> Launch<O> for Asynchronous {
     fn launch(seed: Seed<'_, O>) -> Launched {
-        let course = Course::new(seed.operation, seed.phase);
-        grow::<O, _>(seed.stocks, seed.world, seed.birth, |me| {
-            future::drive(me, course)
+        let instance = Instance::new(seed.operation, seed.phase);
+        grow::<O, _>(seed.stocks, seed.shared, seed.birth, |me| {
+            step_async::drive(me, instance)
         })
     }
 
@@ -149,18 +149,18 @@ impl<O: Operation> Launch<O> for Unfinished {
 /// Names the type `F` of the future, which has no name otherwise.
 fn grow<O: Operation, F>(
     stocks: &mut Stocks,
-    world: &Arc<World>,
-    birth: Birth,
+    shared: &Arc<Shared>,
+    birth: NewFom,
     make: impl FnOnce(SelfRef<O>) -> F,
 ) -> Launched
 where
     F: Future<Output = Outcome<O>> + Send + 'static,
 {
-    let body = |me| Driven::new(make(SelfRef(me)));
+    let body = |me| AsyncBody::new(make(SelfRef(me)));
     Launched(if const { O::GRAPH.has_deadlines() } {
-        Fom::<O, Timing, Driven<O, F>>::create(stocks, world, birth, body)
+        Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, shared, birth, body)
     } else {
-        Fom::<O, (), Driven<O, F>>::create(stocks, world, birth, body)
+        Fom::<O, (), AsyncBody<O, F>>::create(stocks, shared, birth, body)
     })
 }
 

@@ -10,7 +10,7 @@
 //!                          └────────── wake ─────────┘
 //! ```
 //!
-//! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::bear`] fills the header.
+//! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
 //! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
 //! 3. The handler of the home runs the fom: the phase function, then the transition (`course.rs`), and so on, until
 //!    the fom waits, ends, or has used up its budget.
@@ -37,14 +37,14 @@
 //! | `id`, `submitted` | the id, and the time of the submission | the submission |
 //! | `home` | the locality; it changes only when foms are moved for balance | the handler that moves the fom |
 //! | `waiting` | what the fom waits for, as a small number | the thread that runs the fom |
-//! | `extra` | the state that few foms have, made on demand | set once, by any thread |
+//! | `cold` | the state that few foms have, made on demand | set once, by any thread |
 //!
 //! # Access to the parts
 //!
 //! | part | access |
 //! | --- | --- |
 //! | [`Header`] | any thread; all fields are atomic or never change |
-//! | [`Mail`](mail::Mail), [`Extra`] | any holder of a reference, under the lock of the field |
+//! | [`Mail`](mail::Mail), [`Cold`] | any holder of a reference, under the lock of the field |
 //! | [`Timing`] | read by any thread; written by the thread that runs the fom or fires its timer, which holds the core |
 //! | body (operation and phase, or future; then the outcome) | only the thread that runs the fom, which holds the core of its home or regains it before it goes on; then the owner of the outcome |
 //!
@@ -59,32 +59,31 @@
 mod address;
 mod attached;
 mod body;
+mod cold;
 mod commit;
-mod course;
 mod env;
 mod error;
-mod extra;
-mod failing;
-mod future;
+mod failure;
 mod gate;
 mod header;
 mod key_order;
+mod key_wait;
 pub(crate) mod launch;
 mod listeners;
 mod mail;
 mod outcome;
-mod plain;
 mod pool;
 mod priority;
 mod reference;
 mod remember;
 mod serve;
+mod step_async;
+mod step_sync;
 mod team;
 mod timing;
 mod totals;
 mod transition;
 mod trim;
-mod turn;
 
 use std::{
     alloc::Layout,
@@ -103,14 +102,16 @@ pub use address::{FomAddress, FomIdentity};
 pub(crate) use attached::how;
 pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
 use body::Body;
+pub(crate) use cold::{Cold, ColdRare, Ticket, Told, Watcher};
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
-pub(crate) use extra::{Extra, Rare, Ticket, Told, Watcher};
-pub(crate) use header::{Birth, Header, Interrupt, Seen, WaitingFor};
+pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
 pub(crate) use key_order::{Full, Order};
+pub(crate) use key_wait::{KeyWait, Rejected};
 pub(crate) use launch::{Launch, Seed};
 pub(crate) use listeners::Hooks;
 pub use listeners::Interpose;
+pub use listeners::{Transition, TransitionCause, TransitionOf};
 pub(crate) use mail::Mailed;
 pub use outcome::Ended;
 pub(crate) use outcome::Outcome;
@@ -121,16 +122,14 @@ pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
-pub use transition::{Transition, TransitionCause, TransitionOf};
-pub(crate) use turn::{Barred, Standing};
 
 use crate::{
-    durable::{Kept, codec},
+    durable::{DurableState, codec},
     id::Key,
     lanes::LanePlace,
     locality::{Locality, Timer},
     operation::{Durability, Operation},
-    runtime::World,
+    runtime::Shared,
     step_key::EventId,
 };
 use fom_protocol::{FomState, panic_message, sync::atomic::Ordering};
@@ -185,8 +184,8 @@ impl<O: Operation> Typed<O> {
     /// Like [`take_event`](Self::take_event), for a function that is running: its next effect is for this event.
     fn take_further_event(&self) -> Option<O::Event> {
         let event = self.take_event()?;
-        if let Some(extra) = self.extra() {
-            extra.next_effect();
+        if let Some(cold) = self.cold() {
+            cold.next_effect();
         }
         Some(event)
     }
@@ -247,16 +246,16 @@ impl<E> Mailed<E> {
 
     /// Puts the event into the mailbox and wakes the fom.
     pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let world = self.world();
-        let id = || Some(EventId::Sent(world.next_event()));
-        self.mail.push(event, id, world.env.mailbox)?;
+        let shared = self.shared();
+        let id = || Some(EventId::Sent(shared.next_event()));
+        self.mail.push(event, id, shared.env.mailbox)?;
         self.wake();
         Ok(())
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
     pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let most = self.world().env.mailbox;
+        let most = self.shared().env.mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();
         Ok(())
@@ -326,13 +325,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     #[inline(always)]
     fn create(
         stocks: &mut Stocks,
-        world: &Arc<World>,
-        birth: Birth,
+        shared: &Arc<Shared>,
+        birth: NewFom,
         body: impl FnOnce(NonNull<Typed<O>>) -> B,
     ) -> NonNull<Header> {
         let stock = stocks.of(TypeId::of::<O>(), || pool::PoolOf {
             vtable: &Self::VTABLE,
-            world: Arc::clone(world),
+            shared: Arc::clone(shared),
             home: birth.home,
             type_id: TypeId::of::<O>(),
             graph: O::GRAPH,
@@ -344,11 +343,11 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let refs = if birth.wanted { 2 } else { 1 };
         // For most types the compiler decides this.
         let named = const { codec::<O>().is_some() }
-            && birth.extra.as_ref().is_some_and(|it| it.kept.is_some());
+            && birth.cold.as_ref().is_some_and(|it| it.kept.is_some());
         // SAFETY: a slot of this type that no other thread has, with a header and deadlines in it. The other parts
         // are empty, so nothing is overwritten. The store of `refs` shows the fom to other threads.
         unsafe {
-            slot.as_ref().bear(birth);
+            slot.as_ref().init(birth);
             (*fom).timing.reset();
             (&raw mut (*fom).typed.mailed.mail).write(mail::Mail::new(named));
             (&raw mut (*fom).typed.takes).write(UnsafeCell::new(None));
@@ -442,13 +441,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 Cause::Remembered { .. } | Cause::Unread { .. }
             )
         {
-            course::tell_failure(fom, failure);
+            transition::tell_failure(fom, failure);
         }
         if const { O::GRAPH.has_gates() } {
             fom.drop_gate();
         }
         // The callers that submitted the fom again, and their answer.
-        let others = if const { O::CODEC.is_some() } && fom.extra().is_some() {
+        let others = if const { O::CODEC.is_some() } && fom.cold().is_some() {
             Self::end_once(fom, &body)
         } else {
             None
@@ -475,7 +474,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let home = fom.home();
         fom.leave(home, failed, untaken, by_handler);
         if journaled {
-            fom.leave_stalled();
+            fom.leave_uncommitted();
         }
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
         if answered.watched {
@@ -491,10 +490,10 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
             }
         }
-        if fom.extra().is_some() {
+        if fom.cold().is_some() {
             fom.give_ticket();
         }
-        let world = Arc::as_ptr(fom.world());
+        let shared = Arc::as_ptr(fom.shared());
         if by_handler {
             home.counts.one_done();
         } else {
@@ -506,7 +505,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
-                unsafe { &*world }.env.report(format!(
+                unsafe { &*shared }.env.report(format!(
                     "something panicked while an ended operation was dropped: {}",
                     panic_message(panic)
                 ));
@@ -574,7 +573,10 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     unsafe fn events(header: NonNull<Header>) -> usize {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
-        let posted = fom.typed.kept().map_or(0, crate::durable::Kept::messages);
+        let posted = fom
+            .typed
+            .kept()
+            .map_or(0, crate::durable::DurableState::messages);
         fom.typed.mail.len() + posted
     }
 
@@ -606,7 +608,7 @@ impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.world().env.report(format!(
+            self.shared().env.report(format!(
                 "{} {} panicked {when}: {}",
                 self.type_name(),
                 self.id(),
@@ -618,39 +620,38 @@ impl Header {
     /// Drops the ticket, which tells waiters for the end of this fom or of all foms.
     #[cold]
     pub(super) fn give_ticket(&self) {
-        let ticket = self.extra().and_then(|extra| extra.ticket.lock().take());
+        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
         if let Some(ticket) = ticket {
             self.fenced("while its end was told", || drop(ticket));
         }
     }
 
-    /// If the fom came back from the journal, makes room for another dormant fom.
+    /// If the fom came back from the journal, makes room for another passive fom.
     #[cold]
     fn leave_room(&self) {
-        let world = self.world();
-        let came_back = self.extra().is_some_and(|extra| extra.came_back);
+        let shared = self.shared();
+        let came_back = self.cold().is_some_and(|cold| cold.came_back);
         if came_back {
-            world.gate_recovery.has_asked(self.id());
-            if world.dormant.is_limited() {
-                world.dormant.one_ended();
+            shared.gate_recovery.has_asked(self.id());
+            if shared.passive.is_limited() {
+                shared.passive.one_ended();
             }
         }
     }
 
     /// Releases the keys of the fom, if it has any.
-    fn leave_key(&self, extra: &Extra, by_handler: bool) {
+    fn leave_key(&self, cold: &Cold, by_handler: bool) {
         self.end_delay();
-        self.go_on(extra);
+        self.go_on(cold);
         // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
         // comes back by itself.
-        let stalled = |kept: &Kept| kept.is_stalled();
-        if extra.chained.is_some()
-            || extra.key.is_some() && !extra.kept.as_deref().is_some_and(stalled)
+        let uncommitted = |kept: &DurableState| kept.is_stalled();
+        if cold.chained.is_some()
+            || cold.key.is_some() && !cold.kept.as_deref().is_some_and(uncommitted)
         {
-            self.world().directory.leave(self);
+            self.shared().key_index.leave(self);
         }
-        if by_handler && let Some(place) = LanePlace::from_word(extra.lane.load(Ordering::Relaxed))
-        {
+        if by_handler && let Some(place) = LanePlace::from_word(cold.lane.load(Ordering::Relaxed)) {
             // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 core.lanes.ended_later(place);
@@ -661,19 +662,19 @@ impl Header {
     /// Removes the fom from the tables, before its outcome is told.
     #[inline(always)]
     fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
-        let world = self.world();
-        if let Some(extra) = self.extra() {
-            self.leave_key(extra, by_handler);
+        let shared = self.shared();
+        if let Some(cold) = self.cold() {
+            self.leave_key(cold, by_handler);
         }
         self.unlist();
         if by_handler {
             home.counts.one_left();
         }
-        world.give_room();
+        shared.give_room();
         if self.is_resumed() {
             self.leave_room();
         }
-        let age = crate::locality::now(world).saturating_sub(self.submitted());
+        let age = crate::locality::now(shared).saturating_sub(self.submitted());
         let pool = self.pool();
         if by_handler && home.index == pool.home {
             pool.totals.ended(failed, age, untaken);

@@ -29,9 +29,9 @@ impl Header {
     /// Tells the end without the lock, because a woken task may use this fom at once.
     #[cold]
     pub(super) fn tell_end(&self, ended: Option<usize>) {
-        let Some(extra) = self.extra() else { return };
+        let Some(cold) = self.cold() else { return };
         let (waker, watchers) = {
-            let mut waits = extra.waits.lock();
+            let mut waits = cold.waits.lock();
             (waits.waker.take(), std::mem::take(&mut waits.watchers))
         };
         for mut watcher in watchers {
@@ -46,7 +46,7 @@ impl Header {
     /// for the phase that the fom is in already is answered by a call of [`arrived`](Self::arrived), on the thread that
     /// runs the fom's locality.
     pub(crate) fn watch(&self, watcher: Watcher) -> bool {
-        self.extra_made().waits.lock().watch(watcher);
+        self.cold_made().waits.lock().watch(watcher);
         let Some(in_phase) = self.marks.observe() else {
             return true;
         };
@@ -57,9 +57,9 @@ impl Header {
     /// Tells the waiters for this phase.
     #[cold]
     pub(crate) fn arrived(&self, index: usize) {
-        let Some(extra) = self.extra() else { return };
+        let Some(cold) = self.cold() else { return };
         let told = super::Told::Phase(index);
-        let watchers: Vec<_> = extra
+        let watchers: Vec<_> = cold
             .waits
             .lock()
             .watchers
@@ -77,7 +77,7 @@ impl<O: Operation> Typed<O> {
         if self.marks.is_answered() {
             return Some(self.take_answer());
         }
-        let old = self.extra_made().waits.lock().waker.replace(waker.clone());
+        let old = self.cold_made().waits.lock().waker.replace(waker.clone());
         // The old waker may hold the last reference to a task of the user's, so it is dropped without the lock.
         drop(old);
         self.marks.watch().then(|| self.take_answer())
@@ -115,9 +115,7 @@ impl<O: Operation> Typed<O> {
             // SAFETY: the outcome was left to the handle, and is not taken.
             Detached::Outcome => drop(unsafe { self.take_outcome() }),
             Detached::Waker => {
-                let waker = self
-                    .extra()
-                    .and_then(|extra| extra.waits.lock().waker.take());
+                let waker = self.cold().and_then(|cold| cold.waits.lock().waker.take());
                 drop(waker);
             }
             Detached::Nothing => {}

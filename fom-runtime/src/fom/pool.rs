@@ -20,7 +20,7 @@ use crate::{
     graph::Graph,
     heap,
     locality::Locality,
-    runtime::World,
+    runtime::Shared,
 };
 use fom_protocol::{
     FreeList, Link, Returned,
@@ -43,7 +43,7 @@ const SYSTEM_PAGE: usize = 64 << 10;
 #[repr(align(128))]
 pub(crate) struct Pool {
     pub(crate) vtable: &'static Vtable,
-    pub(crate) world: Arc<World>,
+    pub(crate) shared: Arc<Shared>,
     /// The locality that owns this memory.
     pub(crate) home: usize,
     /// The index in the stocks of the core, or `None` for the pool of submissions from elsewhere.
@@ -97,7 +97,7 @@ unsafe impl Send for Stock {}
 
 impl Pool {
     fn home(&self) -> &Locality {
-        &self.world.localities[self.home]
+        &self.shared.localities[self.home]
     }
 
     #[inline]
@@ -138,7 +138,7 @@ impl Pool {
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 // SAFETY: as above.
                 let pool = unsafe { &*this };
-                if core.home.is(&pool.world, pool.home) {
+                if core.home.is(&pool.shared, pool.home) {
                     core.stocks.put(place, slot.cast());
                     return;
                 }
@@ -433,7 +433,7 @@ impl Stocks {
     fn add(&mut self, of: PoolOf) -> usize {
         let pool = Arc::new(Pool {
             vtable: of.vtable,
-            world: of.world,
+            shared: of.shared,
             home: of.home,
             place: self.of_core.then_some(self.stocks.len()),
             type_id: of.type_id,
@@ -456,7 +456,7 @@ impl Stocks {
 /// The properties of a new pool.
 pub(super) struct PoolOf {
     pub(super) vtable: &'static Vtable,
-    pub(super) world: Arc<World>,
+    pub(super) shared: Arc<Shared>,
     pub(super) home: usize,
     pub(super) type_id: TypeId,
     pub(super) graph: &'static Graph,

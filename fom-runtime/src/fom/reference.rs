@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Extra, Header, Outcome, Pool, Progress},
+    fom::{Cold, Header, Outcome, Pool, Progress},
     operation::Operation,
 };
 use fom_protocol::{
@@ -210,7 +210,7 @@ impl Header {
     fn ready(&self) {
         // SAFETY: the token was taken from Waiting, so there is no other resident reference, and this one is enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
-        crate::locality::enqueue_woken(self.world(), fom);
+        crate::locality::enqueue_woken(self.shared(), fom);
     }
 }
 
@@ -237,10 +237,10 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
     let _give_back = GiveBack(pool, slot);
     // SAFETY: no other thread can reach the fom any more.
     unsafe { clear(slot) };
-    let extra = header.extra.load(Ordering::Relaxed);
-    if !extra.is_null() {
+    let cold = header.cold.load(Ordering::Relaxed);
+    if !cold.is_null() {
         // SAFETY: `Box::into_raw` made the pointer, and no other code frees it.
-        drop(unsafe { Box::<Extra>::from_raw(extra) });
+        drop(unsafe { Box::<Cold>::from_raw(cold) });
     }
 }
 

@@ -6,7 +6,7 @@ use std::{any::TypeId, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{NoAnswer, Once, Stored, Told},
+    durable::{NoAnswer, OperationId, Stored, Told},
     fom::{Cause, Failure, Header, Typed},
     operation::Operation,
 };
@@ -30,13 +30,13 @@ impl Others {
 /// Remembers the answer of a fom that ended in an end phase or failed. Returns the other callers, and their answer.
 pub(super) fn end<O: Operation>(
     fom: &Typed<O>,
-    once: &Once,
+    once: &OperationId,
     ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
 ) -> Others {
-    let world = fom.world();
-    let now = world.journal_now();
+    let shared = fom.shared();
+    let now = shared.journal_now();
     let kept = fom.journaled();
-    let fresh = |answer| (answer, world.memory.expiry(now));
+    let fresh = |answer| (answer, shared.memory.expiry(now));
     let (answer, other) = match ended {
         Ok((operation, phase)) => {
             let answer = once.take().unwrap_or_else(|| {
@@ -78,7 +78,7 @@ pub(super) fn end<O: Operation>(
         .map(|(answer, _)| Ok(Arc::clone(answer)));
     let place = (TypeId::of::<O>(), once.id.clone());
     Others {
-        waiting: world.memory.ended(&place, fom.id(), answer, now),
+        waiting: shared.memory.ended(&place, fom.id(), answer, now),
         answer: told.or(other),
     }
 }
@@ -89,12 +89,12 @@ impl Header {
     pub(super) fn forget_once(&self) {
         if let Some(once) = self.once() {
             let place = (self.type_id(), once.id.clone());
-            let world = self.world();
+            let shared = self.shared();
             // Dropped without the lock, because a receiver may run any code.
             drop(
-                world
+                shared
                     .memory
-                    .ended(&place, self.id(), Err(NoAnswer::Gone), world.journal_now()),
+                    .ended(&place, self.id(), Err(NoAnswer::Gone), shared.journal_now()),
             );
         }
     }

@@ -5,10 +5,9 @@ use std::{pin::Pin, ptr::NonNull};
 
 use crate::{
     fom::{
-        Body, Fom, Header, Progress, Typed,
-        course::{After, Onward, Verdict, Why},
-        plain::{self, Plain},
-        reference,
+        Body, Fom, Header, Progress, Typed, reference,
+        step_sync::{self, SyncBody},
+        transition::{After, Onward, Verdict, Why},
     },
     operation::{Entry, Next, Stepped, SyncOperation},
 };
@@ -22,7 +21,7 @@ pub struct Served {
     pub(crate) uncounted: bool,
 }
 
-impl<O: SyncOperation> Fom<O, (), Plain<O>> {
+impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
     /// Whether the short way is possible: the machine needs no other services.
     pub(super) const SHORT: bool = !O::GRAPH.has_deadlines()
         && !O::GRAPH.has_gates()
@@ -60,13 +59,13 @@ impl<O: SyncOperation> Fom<O, (), Plain<O>> {
         let Ok(phase) = body.ended() else {
             return false;
         };
-        if !fom.is_alone() || fom.extra().is_some() || !fom.world().is_plain() {
+        if !fom.is_alone() || fom.cold().is_some() || !fom.shared().is_plain() {
             return false;
         }
         fom.token.finish(true);
         fom.unlist();
         let failed = O::GRAPH.phases()[phase].is_failure();
-        let age = crate::locality::now(fom.world()).saturating_sub(fom.submitted());
+        let age = crate::locality::now(fom.shared()).saturating_sub(fom.submitted());
         fom.pool().totals.ended(failed, age, 0);
         fom.fenced("while its outcome was dropped", || body.as_mut().clear());
         // A listing may have taken a reference meanwhile.
@@ -79,27 +78,27 @@ impl<O: SyncOperation> Fom<O, (), Plain<O>> {
     }
 }
 
-impl<O: SyncOperation> Plain<O> {
+impl<O: SyncOperation> SyncBody<O> {
     /// Like [`run`](Body::run), for the first run.
     #[inline]
     fn serve(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
-        let Self::Live(course) = &mut *self else {
+        let Self::Live(instance) = &mut *self else {
             return self.run(fom);
         };
-        let world = fom.world();
-        let info = course.info();
-        if !world.is_plain()
-            || world.env.hooks.is_any()
-            || world.is_closed()
+        let shared = fom.shared();
+        let info = instance.info();
+        if !shared.is_plain()
+            || shared.env.hooks.is_any()
+            || shared.is_closed()
             || info.waits()
             || info.is_end()
         {
             return self.run(fom);
         }
-        course.begin_unheard(fom);
-        match plain::step(course, fom, Entry::Enter) {
-            Ok(Next::Go(next)) if !world.env.hooks.is_any() => {
-                if let Onward::Ended = course.go_on(fom, next) {
+        instance.begin_unheard(fom);
+        match step_sync::step(instance, fom, Entry::Enter) {
+            Ok(Next::Go(next)) if !shared.env.hooks.is_any() => {
+                if let Onward::Ended = instance.go_on(fom, next) {
                     return Progress::Finished;
                 }
                 self.run(fom)
@@ -112,10 +111,10 @@ impl<O: SyncOperation> Plain<O> {
     #[cold]
     #[inline(never)]
     fn settle_first(mut self: Pin<&mut Self>, fom: &Typed<O>, stepped: Stepped<O>) -> Progress {
-        let Self::Live(course) = &mut *self else {
+        let Self::Live(instance) = &mut *self else {
             return self.run(fom);
         };
-        match course.settle_why(fom, Verdict::Stepped(stepped), Why::Own) {
+        match instance.settle_why(fom, Verdict::Stepped(stepped), Why::Own) {
             After::Failed(cause) => self.fail_with(fom, *cause),
             After::Ended => Progress::Finished,
             // Another run handles all other cases.

@@ -252,8 +252,8 @@ impl Timing {
 
     /// Ends the wait for an attempt. Only the deadlines stay armed.
     pub(super) fn retried(&self, header: &Header) {
-        if let Some(extra) = header.extra() {
-            header.go_on(extra);
+        if let Some(cold) = header.cold() {
+            header.go_on(cold);
         }
         self.retry_at.store(0, Ordering::Relaxed);
         regain_leaked(header);
@@ -327,8 +327,8 @@ impl Timing {
             }
         });
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
-        if let Some(extra) = header.extra() {
-            header.go_on(extra);
+        if let Some(cold) = header.cold() {
+            header.go_on(cold);
         }
         self.retry_at.store(0, Ordering::Relaxed);
         self.deadline.store(NEVER, Ordering::Relaxed);

@@ -11,15 +11,15 @@
 use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 
 use crate::{
-    durable::{self, Kept},
-    fom::{Birth, Extra, Header, Launch, Priority, Progress, Resident, Seed},
+    durable::{self, DurableState},
+    fom::{Cold, Header, Launch, NewFom, Priority, Progress, Resident, Seed},
     lanes::{
-        LaneKey, Shared,
+        Common, LaneKey,
         inlet::Item,
         keys::{Keys, Placed, Who},
         sets::{AnyLanes, LanePlace, Reached, Turn},
     },
-    locality::{Core, Home, here},
+    locality::{Core, Home, context},
     operation::Operation,
     snapshot::Meta,
 };
@@ -38,7 +38,7 @@ struct Current<K> {
 
 /// One set of lanes in one locality.
 pub(super) struct Lanes<O: Operation, K> {
-    shared: Arc<Shared<O, K>>,
+    common: Arc<Common<O, K>>,
     index: usize,
     /// Requests taken out of the inlet and not placed yet.
     batch: VecDeque<Item<O, K>>,
@@ -57,7 +57,7 @@ unsafe impl<O: Operation, K: Send> Send for Lanes<O, K> {}
 
 impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
     fn address(&self) -> usize {
-        Arc::as_ptr(&self.shared).addr()
+        Arc::as_ptr(&self.common).addr()
     }
 
     fn turn(&self) -> Turn {
@@ -71,12 +71,12 @@ impl<O: Operation, K: LaneKey> AnyLanes for Lanes<O, K> {
 }
 
 impl<O: Operation, K: LaneKey> Lanes<O, K> {
-    pub(super) fn new(shared: Arc<Shared<O, K>>, index: usize) -> Self {
-        let options = &shared.options;
+    pub(super) fn new(common: Arc<Common<O, K>>, index: usize) -> Self {
+        let options = &common.options;
         let quantum = fom_protocol::nanos(options.time);
         Self {
             keys: Keys::new(options.requests, quantum, options.per_key),
-            shared,
+            common,
             index,
             batch: VecDeque::new(),
             current: None,
@@ -89,7 +89,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     /// Reports ended requests to the inlet. If the batch is empty, takes the requests that have come. If nothing is
     /// left at all, the next request sends a signal.
     fn exchange(&mut self, home: &Home) {
-        let inlet = &self.shared.inlets[self.index];
+        let inlet = &self.common.inlets[self.index];
         let mut others_full = false;
         if self.keys.is_newly_full() {
             let keys = &mut self.keys;
@@ -111,7 +111,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
             state.rest();
             inlet.set_resting(true);
         }
-        let bound = self.shared.options.bound;
+        let bound = self.common.options.bound;
         // Waiting callers are told of several places at a time, as long as the locality then still has work.
         let enough = if rests { bound - 1 } else { bound / 2 };
         let tell = state.awaited && (others_full || state.in_flight() <= enough);
@@ -127,14 +127,14 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     /// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
     #[cold]
     fn refuse_all(&mut self, home: &Home) {
-        let inlet = &self.shared.inlets[self.index];
+        let inlet = &self.common.inlets[self.index];
         let mut refused = Vec::new();
         let keys = &mut self.keys;
         home.fenced("a key of lanes of", || keys.take_all(&mut refused));
         // Requests with a key that cannot be cloned.
         let rest = self.keys.take_rest();
         let lost = rest.len();
-        home.fenced("a request of lanes of", || here::holding(|| drop(rest)));
+        home.fenced("a request of lanes of", || context::holding(|| drop(rest)));
         let mut state = inlet.lock();
         let arrived = std::mem::take(&mut state.arrived);
         let new = arrived.len();
@@ -216,7 +216,7 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
     let reached = core.lanes.of::<O, K>(place);
     let lanes = reached.get(&mut core);
     lanes.promote(place, 0);
-    if home.world().is_closed() {
+    if home.shared().is_closed() {
         lanes.refuse_all(&home);
         return retire(core, place, reached);
     }
@@ -239,7 +239,7 @@ fn turn<O: Operation, K: LaneKey>(mut core: Box<Core>, place: usize) -> Box<Core
         core = run_one(core, &home, (place, &reached), who, operation);
         core.hand_over_when_due();
         // After the runtime is closed, the next turn refuses the queued requests.
-        if home.somebody_returns() || home.world().is_closed() {
+        if home.is_awaited() || home.shared().is_closed() {
             break;
         }
     }
@@ -266,7 +266,7 @@ fn retire<O: Operation, K: LaneKey>(
     if empty && let Some(set) = core.lanes.take_retired(place) {
         let home = core.home.clone();
         // Refused requests may still be in the set.
-        home.fenced("lanes of", || here::holding(|| drop(set)));
+        home.fenced("lanes of", || context::holding(|| drop(set)));
     }
     core
 }
@@ -280,11 +280,11 @@ fn run_one<O: Operation, K: LaneKey>(
     who: Who<K>,
     operation: O,
 ) -> Box<Core> {
-    let world = home.world();
+    let shared = home.shared();
     core.begin_run();
     let before = core.now();
     let phase = O::start();
-    let birth = Birth {
+    let birth = NewFom {
         id: core.one_numbered(),
         home: home.index,
         priority: Priority::Normal,
@@ -292,17 +292,17 @@ fn run_one<O: Operation, K: LaneKey>(
         phase: O::index(O::kind(&phase)),
         settled: true,
         resumed: false,
-        extra: if world.is_plain() {
+        cold: if shared.is_plain() {
             None
         } else {
-            extra::<O>(home)
+            cold::<O>(home)
         },
         wanted: false,
         ready: true,
     };
     let launched = O::Form::launch(Seed {
         stocks: &mut core.stocks,
-        world,
+        shared,
         birth,
         operation,
         phase,
@@ -310,7 +310,7 @@ fn run_one<O: Operation, K: LaneKey>(
     let slot = launched.0;
     reached.get(&mut core).current = Some(Current { fom: slot, who });
     // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
-    let (mut core, served) = here::around(core, slot, || unsafe { O::Form::serve(&launched) });
+    let (mut core, served) = context::around(core, slot, || unsafe { O::Form::serve(&launched) });
     let progress = served.progress;
     let took = core.now().saturating_sub(before);
     let lanes = reached.get(&mut core);
@@ -344,18 +344,18 @@ fn run_one<O: Operation, K: LaneKey>(
 
 /// Returns the extra data of a fom, in a runtime that keeps more of each fom.
 #[cold]
-fn extra<O: Operation>(home: &Home) -> Option<Box<Extra>> {
-    let world = home.world();
-    world.take_room_again();
-    let kept = (world.journaled && durable::codec::<O>().is_some()).then(|| {
+fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
+    let shared = home.shared();
+    shared.take_room_again();
+    let kept = (shared.journaled && durable::codec::<O>().is_some()).then(|| {
         let meta = durable::Meta {
             home: home.index as u16,
             settled: true,
             priority: Priority::Normal as u8,
             ..durable::Meta::default()
         };
-        Kept::new(meta, false)
+        DurableState::new(meta, false)
     });
-    (kept.is_some() || world.env.history > 0)
-        .then(|| Extra::new(None, world.env.history, &Meta::default(), kept))
+    (kept.is_some() || shared.env.history > 0)
+        .then(|| Cold::new(None, shared.env.history, &Meta::default(), kept))
 }

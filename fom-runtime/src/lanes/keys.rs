@@ -9,7 +9,7 @@
 //! order in which they came. The key loses the queue when it is empty and no request of the key is in flight. The next
 //! request of the key is in line again. So no request is overtaken by a later one of its key.
 //!
-//! A few cells, shared by many keys, count how long keys ran in this cycle. Two keys that share a cell may get their
+//! A few cells, common by many keys, count how long keys ran in this cycle. Two keys that share a cell may get their
 //! queues a little earlier, each its own. That is all that a hash decides. A cycle is too short for keys that are not
 //! hot to fill a cell together.
 //!

@@ -37,7 +37,7 @@ pub(crate) use sets::{LanePlace, LaneSets};
 
 use crate::{
     operation::Operation,
-    runtime::{Runtime, World},
+    runtime::{Runtime, Shared},
 };
 
 /// A type that can be a key of lanes: every type that can be compared, hashed, cloned and sent. [`Key`](crate::Key) is
@@ -47,8 +47,8 @@ pub trait LaneKey: Hash + Eq + Clone + Send + Sync + 'static {}
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> LaneKey for K {}
 
 /// What all handles and localities of a set of lanes share.
-pub(crate) struct Shared<O: Operation, K> {
-    world: Arc<World>,
+pub(crate) struct Common<O: Operation, K> {
+    shared: Arc<Shared>,
     options: LaneOptions,
     hasher: RandomState,
     inlets: Box<[Inlet<O, K>]>,
@@ -57,7 +57,7 @@ pub(crate) struct Shared<O: Operation, K> {
 /// A handle that may push. After the last one is dropped, the lanes go as soon as they are empty.
 struct Handle<O: Operation, K: LaneKey>(Arc<Last<O, K>>);
 
-struct Last<O: Operation, K: LaneKey>(Arc<Shared<O, K>>);
+struct Last<O: Operation, K: LaneKey>(Arc<Common<O, K>>);
 
 impl<O: Operation, K: LaneKey> Clone for Handle<O, K> {
     fn clone(&self) -> Self {
@@ -66,19 +66,19 @@ impl<O: Operation, K: LaneKey> Clone for Handle<O, K> {
 }
 
 impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
-    type Target = Arc<Shared<O, K>>;
+    type Target = Arc<Common<O, K>>;
 
     #[inline]
-    fn deref(&self) -> &Arc<Shared<O, K>> {
+    fn deref(&self) -> &Arc<Common<O, K>> {
         &self.0.0
     }
 }
 
 impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
     fn drop(&mut self) {
-        for locality in &self.0.world.localities {
-            let shared = Arc::clone(&self.0);
-            locality.post_job(Box::new(move |core| core.lanes.retire(&shared)));
+        for locality in &self.0.shared.localities {
+            let common = Arc::clone(&self.0);
+            locality.post_job(Box::new(move |core| core.lanes.retire(&common)));
         }
     }
 }
@@ -160,8 +160,8 @@ impl Runtime {
     /// Creates a set of lanes for streams of requests with keys; see [`Lanes`]. The set goes when its last handle is
     /// dropped and all its requests have ended.
     pub fn lanes<O: Operation, K: LaneKey>(&self, options: LaneOptions) -> Lanes<O, K> {
-        Lanes(Handle(Arc::new(Last(Arc::new(Shared {
-            world: Arc::clone(self.world()),
+        Lanes(Handle(Arc::new(Last(Arc::new(Common {
+            shared: Arc::clone(self.shared()),
             options,
             hasher: RandomState::default(),
             inlets: (0..self.localities()).map(|_| Inlet::new()).collect(),
@@ -248,7 +248,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     }
 }
 
-impl<O: Operation, K: LaneKey> Shared<O, K> {
+impl<O: Operation, K: LaneKey> Common<O, K> {
     #[inline]
     fn hash(&self, key: &K) -> u64 {
         self.hasher.hash_one(key)
@@ -290,8 +290,8 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         put: impl FnOnce(&mut VecDeque<Item<O, K>>),
     ) -> Result<(), PushReason> {
         let requests = requests as u64;
-        let (world, inlet) = (&self.world, &self.inlets[index]);
-        let locality = &world.localities[index];
+        let (shared, inlet) = (&self.shared, &self.inlets[index]);
+        let locality = &shared.localities[index];
         let open = locality.counts.sent(requests, || self.is_open());
         let mut state = inlet.lock();
         let reason = if !open || state.closed {
@@ -304,7 +304,7 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         if let Some(reason) = reason {
             drop(state);
             locality.take_back_all(requests);
-            world.tell_idle();
+            shared.tell_idle();
             return Err(reason);
         }
         put(&mut state.arrived);
@@ -314,10 +314,10 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
         }
         drop(state);
         if signal {
-            let shared = Arc::clone(self);
+            let common = Arc::clone(self);
             locality.post_job(Box::new(move |core| {
                 let index = core.home.index;
-                core.lanes.signal(shared, index);
+                core.lanes.signal(common, index);
             }));
         }
         Ok(())
@@ -325,8 +325,8 @@ impl<O: Operation, K: LaneKey> Shared<O, K> {
 
     /// Returns whether requests of this thread are taken in. While the runtime drains, only foms in flight may push.
     fn is_open(&self) -> bool {
-        let world = &self.world;
-        !world.takes_nothing() || world.is_draining() && crate::locality::runs_fom_of(world)
+        let shared = &self.shared;
+        !shared.takes_nothing() || shared.is_draining() && crate::locality::runs_fom_of(shared)
     }
 
     /// Waits until this request may be taken in, or until the runtime shuts down.

@@ -11,7 +11,7 @@ use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
 use slab::Slab;
 
 use crate::{
-    lanes::{LaneKey, Shared, home::Lanes},
+    lanes::{Common, LaneKey, home::Lanes},
     locality::Core,
     operation::Operation,
 };
@@ -159,12 +159,12 @@ impl LaneSets {
     /// Notes that the inlet of these lanes is no longer empty.
     pub(super) fn signal<O: Operation, K: LaneKey>(
         &mut self,
-        shared: Arc<Shared<O, K>>,
+        common: Arc<Common<O, K>>,
         index: usize,
     ) {
-        let place = self.find(Arc::as_ptr(&shared).addr()).unwrap_or_else(|| {
+        let place = self.find(Arc::as_ptr(&common).addr()).unwrap_or_else(|| {
             self.sets.insert(Set {
-                lanes: Owned::new(Lanes::new(shared, index)),
+                lanes: Owned::new(Lanes::new(common, index)),
                 ready: false,
                 retired: false,
             })
@@ -173,8 +173,8 @@ impl LaneSets {
     }
 
     /// Notes that no handle pushes to these lanes any more.
-    pub(super) fn retire<O: Operation, K: LaneKey>(&mut self, shared: &Arc<Shared<O, K>>) {
-        if let Some(place) = self.find(Arc::as_ptr(shared).addr()) {
+    pub(super) fn retire<O: Operation, K: LaneKey>(&mut self, common: &Arc<Common<O, K>>) {
+        if let Some(place) = self.find(Arc::as_ptr(common).addr()) {
             self.sets[place].retired = true;
             self.make_ready(place);
         }

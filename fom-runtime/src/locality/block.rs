@@ -2,7 +2,7 @@
 
 use crate::{
     fom::{BlockError, Header, WaitingFor},
-    locality::{Core, crew::NoReserve, here, outlook},
+    locality::{Core, block_guess, context, threads::NoReserve},
 };
 
 /// A thread between enter-block and leave-block. Dropping this value is leave-block: the drop waits until the thread
@@ -19,14 +19,14 @@ pub(crate) struct Away {
 ///
 /// A thread that returns from its own section gets the core at once. Otherwise the core goes into the slot, and
 /// leave-block takes it back if no other thread needed it meanwhile. A follower is called at once if work is ready, or
-/// if other foms need the reactor or the timers. If the section was guessed short, the patrol calls that follower when
+/// if other foms need the reactor or the timers. If the section was guessed short, the block watch calls that follower when
 /// the guess turns out wrong. The first thread at the slot takes the core.
 pub(crate) fn enter_block() -> Result<Away, BlockError> {
-    let Some(mut core) = here::take() else {
+    let Some(mut core) = context::take() else {
         return Err(BlockError::NotInPhase);
     };
     let Some(running) = core.running else {
-        here::lay(core);
+        context::set(core);
         return Err(BlockError::NotInPhase);
     };
     // SAFETY: a fom does not end while it runs or while it is in a blocking section.
@@ -37,16 +37,16 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     if core.home.inbox.has_mail() {
         core.drain();
     }
-    let short_since = if core.home.crew.somebody_returns() {
+    let short_since = if core.home.threads.is_awaited() {
         wait_for_turn(core)
-    } else if core.home.crew.has_reserve() {
+    } else if core.home.threads.has_reserve() {
         leave_in_slot(core, fom)
     } else {
-        match core.home.crew.reserve(&core.home) {
+        match core.home.threads.reserve(&core.home) {
             Ok(()) => leave_in_slot(core, fom),
             Err(NoReserve::AtMost) => wait_for_turn(core),
             Err(NoReserve::Failed(error)) => {
-                here::lay(core);
+                context::set(core);
                 return Err(BlockError::NoThread(error));
             }
         }
@@ -59,7 +59,7 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
 /// Lays the core into the slot. Returns the time if the section was guessed short.
 fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
     // The running fom keeps its runtime alive.
-    let (home, world) = (fom.home(), fom.world());
+    let (home, shared) = (fom.home(), fom.shared());
     let needed = core.has_work()
         || !core.timers.is_empty()
         // Other foms here may wait for their sockets. The blocked fom itself counts as one in flight.
@@ -68,19 +68,20 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         // Foms that were moved away may wait for sockets of this reactor.
         || core.gave;
     let now = core.now();
-    let short = needed && core.outlook.is_short(fom, now) && world.patrol.is_there(world);
-    let number = short.then(|| core.outlook.number());
+    let short =
+        needed && core.block_guess.is_short(fom, now) && shared.block_watch.is_there(shared);
+    let number = short.then(|| core.block_guess.number());
     core.publish();
     home.slot.put(core);
     // After the core is in the slot: from here on, a push may call a thread to take the core.
     if !home.inbox.vacate() {
-        home.crew.wake_one();
+        home.threads.wake_one();
     } else if let Some(number) = number {
         if home.watched.open(number) {
-            world.patrol.wake();
+            shared.block_watch.wake();
         }
     } else if needed {
-        home.crew.wake_one();
+        home.threads.wake_one();
     }
     short.then_some(now)
 }
@@ -88,7 +89,7 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
 /// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
 #[inline]
 pub(crate) fn regain_leaked(fom: &Header) {
-    if !here::has_core() {
+    if !context::has_core() {
         regain(fom);
     }
 }
@@ -108,18 +109,18 @@ fn wait_for_turn(mut core: Box<Core>) -> Option<u64> {
     let home = core.home.clone();
     core.running = None;
     loop {
-        if home.crew.somebody_returns() {
+        if home.threads.is_awaited() {
             // Counted before the returner has the core. Otherwise the returner could block again as if a thread were
             // left, and no thread would run the locality until one of the two is back.
-            home.crew.block();
-            match home.crew.give(core) {
+            home.threads.block();
+            match home.threads.give(core) {
                 None => return None,
                 Some(mine) => core = mine,
             }
-            home.crew.unblock();
+            home.threads.unblock();
         }
         core.drain();
-        if !home.crew.somebody_returns() {
+        if !home.threads.is_awaited() {
             core.reactor.park(&home, None);
         }
     }
@@ -130,8 +131,8 @@ impl Away {
     #[cold]
     fn regain(&self) -> Box<Core> {
         let home = self.fom.home();
-        let core = home.crew.regain(home);
-        home.crew.unblock();
+        let core = home.threads.regain(home);
+        home.threads.unblock();
         core
     }
 }
@@ -144,8 +145,8 @@ impl Drop for Away {
         // stays.
         if let Some(since) = self.short_since {
             let long = core.running != Some(fom.whole())
-                && fom.world().env.clock.nanos().saturating_sub(since) > outlook::SHORT;
-            core.outlook.was(fom, !long);
+                && fom.shared().env.clock.nanos().saturating_sub(since) > block_guess::SHORT;
+            core.block_guess.was(fom, !long);
         }
         // Before anything else of this fom: what it posted during the section precedes what it does from now on. The
         // drain also removes the marks of the inbox.
@@ -153,6 +154,6 @@ impl Drop for Away {
         fom.set_blocked(false);
         fom.set_waiting_for(WaitingFor::Nothing);
         core.running = Some(fom.whole());
-        here::lay(core);
+        context::set(core);
     }
 }

@@ -5,15 +5,15 @@ use std::{any::Any, collections::VecDeque, ptr::NonNull, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::Commits,
+    durable::CommitBuffer,
     fom::{Header, Progress, Resident, Stocks},
     id::FomId,
     lanes::LaneSets,
     locality::{
-        Chores, Estimates, Home, Job, Parcel, Reactor, give::Busy, outlook::Outlook, pace::Pace,
-        queue::RunQueue, timers::Timers,
+        Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
+        move_foms::Busy, queue::RunQueue, timers::Timers,
     },
-    runtime::World,
+    runtime::Shared,
 };
 use fom_protocol::{FomState, Stopped, sync::atomic::Ordering};
 
@@ -27,7 +27,7 @@ pub(crate) struct Core {
     /// Memory for foms that are submitted here.
     pub(crate) stocks: Stocks,
     /// Transitions of its foms that wait to be committed.
-    pub(crate) commits: Commits,
+    pub(crate) commits: CommitBuffer,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
     /// Requests in the lanes that have their home here.
@@ -52,8 +52,8 @@ pub(crate) struct Core {
     /// Whether processors are borrowed and lent, and when the handler last checked whether it needs some.
     pub(super) moves_processors: bool,
     pub(super) looked_at_share: u64,
-    pub(super) pace: Pace,
-    pub(super) outlook: Outlook,
+    pub(super) run_budget: RunBudget,
+    pub(super) block_guess: BlockGuess,
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
@@ -66,20 +66,20 @@ unsafe impl Send for Core {}
 
 impl Core {
     pub(super) fn new(home: Home, reactor: Reactor) -> Self {
-        let now = home.world().env.clock.nanos();
-        let ways = home.world().ways();
+        let now = home.shared().env.clock.nanos();
+        let ways = home.shared().ways();
         let next_id = (home.index as u64 + 2).wrapping_sub(ways);
         Self {
-            moves_foms: home.world().balance.moves_foms(),
+            moves_foms: home.shared().balance.moves_foms(),
             busy: Busy::default(),
             gave: false,
-            moves_processors: home.bound && home.world().balance.moves_processors(),
+            moves_processors: home.bound && home.shared().balance.moves_processors(),
             looked_at_share: now,
             home,
             timers: Timers::new(now),
             estimates: Estimates::default(),
             stocks: Stocks::of_core(),
-            commits: Commits::default(),
+            commits: CommitBuffer::default(),
             jobs: VecDeque::new(),
             chores: Chores::default(),
             lanes: LaneSets::default(),
@@ -90,8 +90,8 @@ impl Core {
             ways,
             next_event: next_id,
             quiet: Vec::new(),
-            pace: Pace::default(),
-            outlook: Outlook::default(),
+            run_budget: RunBudget::default(),
+            block_guess: BlockGuess::default(),
             queue: RunQueue::default(),
             reactor,
             since_turn: 0,
@@ -102,8 +102,8 @@ impl Core {
     /// Begins a run of a fom.
     #[inline]
     pub(crate) fn begin_run(&mut self) {
-        let world = self.home.world();
-        self.pace.begin(&world.env.clock, &world.budget);
+        let shared = self.home.shared();
+        self.run_budget.begin(&shared.env.clock, &shared.budget);
         self.runs += 1;
         self.since_turn += 1;
     }
@@ -115,7 +115,8 @@ impl Core {
             (Progress::Waiting, Some(fom)) => {
                 if fom.token.stop(fom.is_alone()) == Stopped::Ready {
                     self.enqueue(fom);
-                } else if self.home.world().is_closed() && !fom.awaits_commit() && fom.wake_here() {
+                } else if self.home.shared().is_closed() && !fom.awaits_commit() && fom.wake_here()
+                {
                     // The fom began to wait after the shutdown had looked for waiting foms.
                     self.enqueue(fom);
                 }
@@ -160,7 +161,7 @@ impl Core {
 
     /// Wakes a fom. A fom that lives here goes straight into its run queue.
     pub(crate) fn wake(&mut self, fom: &Header) {
-        if !self.home.is(fom.world(), fom.home_index()) {
+        if !self.home.is(fom.shared(), fom.home_index()) {
             fom.wake();
         } else if fom.wake_here() {
             // SAFETY: the fom's token was just taken from Waiting to Ready.
@@ -172,7 +173,7 @@ impl Core {
     #[inline]
     pub(crate) fn one_born(&mut self) -> (FomId, u64) {
         self.home.counts.one_born();
-        (self.one_numbered(), self.pace.now())
+        (self.one_numbered(), self.run_budget.now())
     }
 
     /// Returns the id for a fom that will be submitted.
@@ -182,8 +183,8 @@ impl Core {
     }
 
     /// Returns the number for an event that is sent from here, if this is a locality of this runtime.
-    pub(crate) fn next_event(&mut self, of: &World) -> Option<u64> {
-        let here = std::ptr::eq(Arc::as_ptr(self.home.world()), of);
+    pub(crate) fn next_event(&mut self, of: &Shared) -> Option<u64> {
+        let here = std::ptr::eq(Arc::as_ptr(self.home.shared()), of);
         here.then(|| {
             self.next_event = self.next_event.wrapping_add(self.ways);
             self.next_event
@@ -193,7 +194,7 @@ impl Core {
     /// Counts a fom that already has its id.
     pub(crate) fn one_born_as(&mut self, id: FomId) -> (FomId, u64) {
         self.home.counts.one_born();
-        (id, self.pace.now())
+        (id, self.run_budget.now())
     }
 
     /// Makes the following ids `first` or higher.
@@ -213,13 +214,13 @@ impl Core {
     /// Hands over what must be committed: immediately, or only if that is due.
     #[cold]
     pub(crate) fn hand_over(&mut self, at_once: bool) {
-        let Some(committer) = self.home.world().committer() else {
+        let Some(committer) = self.home.shared().committer() else {
             return;
         };
         let nothing_more = at_once || self.queue.is_empty();
         if self
             .commits
-            .is_due(nothing_more, self.pace.now(), committer)
+            .is_due(nothing_more, self.run_budget.now(), committer)
         {
             let nothing_more = self.queue.is_empty();
             self.commits.hand_over(&self.home, committer, nothing_more);
@@ -239,7 +240,7 @@ impl Core {
 
     /// Returns the time as of the last look.
     pub(crate) fn now(&self) -> u64 {
-        self.pace.now()
+        self.run_budget.now()
     }
 
     /// Takes in the parcels of the inbox.
@@ -262,7 +263,7 @@ impl Core {
         if self.timers.is_empty() {
             return;
         }
-        let now = self.pace.look(&self.home.world().env.clock);
+        let now = self.run_budget.look(&self.home.shared().env.clock);
         while let Some(due) = self.timers.pop_due(now) {
             due.fire(self, now);
         }
@@ -275,7 +276,8 @@ impl Core {
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
     /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.crew.count().1 == 0 && !self.commits.are_awaited() {
+        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && !self.commits.are_awaited()
+        {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {

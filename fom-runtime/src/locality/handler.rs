@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     fom::Resident,
     lanes,
-    locality::{Core, Home, Job, crew::Idle, here},
+    locality::{Core, Home, Job, context, threads::Idle},
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -21,13 +21,13 @@ const TURN_EVERY: u32 = 61;
 
 /// The main function of each thread of a locality.
 pub(super) fn main(home: &Home) {
-    let _enlisted = home.enlist();
+    let _registered = home.register();
     let _entered = home.reactor.enter();
-    while let Idle::Look = home.crew.idle() {
+    while let Idle::Look = home.threads.idle() {
         if let Some(mut core) = home.slot.take() {
             // From now on, the section lasts until its thread gets the core back.
             if core.running.take().is_some() {
-                home.crew.block();
+                home.threads.block();
             }
             handle(core);
         }
@@ -39,8 +39,8 @@ fn handle(mut core: Box<Core>) {
     let home = core.home.clone();
     loop {
         // A thread that returns from leave-block goes before everything else.
-        if home.crew.somebody_returns() {
-            match home.crew.give(core) {
+        if home.threads.is_awaited() {
+            match home.threads.give(core) {
                 None => return,
                 Some(mine) => core = mine,
             }
@@ -60,12 +60,12 @@ fn handle(mut core: Box<Core>) {
             core.reactor.turn();
             core.trim_when_wanted();
         }
-        if core.has_work() || home.crew.somebody_returns() {
+        if core.has_work() || home.threads.is_awaited() {
             continue;
         }
         core.hand_over(true);
         core.publish();
-        home.world().tell_idle();
+        home.shared().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
             if home.inbox.has_mail() {
                 // The mail may have arrived before the locality was told to stop.
@@ -81,7 +81,7 @@ fn handle(mut core: Box<Core>) {
         }
         core.tell_quiet();
         core.trim_when_wanted();
-        let clock = &home.world().env.clock;
+        let clock = &home.shared().env.clock;
         let due_in = core
             .timers
             .next_at()
@@ -113,7 +113,7 @@ fn run_jobs(mut core: Box<Core>) -> Box<Core> {
 
 fn run_job(core: &mut Core, job: Job) {
     let home = core.home.clone();
-    home.fenced("a job posted to", || here::holding(|| job(core)));
+    home.fenced("a job posted to", || context::holding(|| job(core)));
 }
 
 fn run_foms(mut core: Box<Core>) -> Box<Core> {
@@ -122,7 +122,7 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
         run += 1;
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
-        if core.home.crew.somebody_returns() {
+        if core.home.threads.is_awaited() {
             break;
         }
         if core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY) {
@@ -139,7 +139,7 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
 #[inline]
 fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
     core.begin_run();
-    let (mut core, fom, progress) = here::run(core, fom);
+    let (mut core, fom, progress) = context::run(core, fom);
     core.after_run(fom, progress);
     core
 }
@@ -163,11 +163,11 @@ fn end(mut core: Box<Core>) {
     for data in core.data.drain(..) {
         home.fenced("the data of", || drop(data));
     }
-    home.crew.dismiss();
-    if !home.world().balance.moves_foms() {
+    home.threads.dismiss();
+    if !home.shared().balance.moves_foms() {
         home.release();
     }
     // Callers that wait for quiet, and tasks on the reactor, may panic when they learn of the end.
     home.fenced("the rest of", || drop(core));
-    home.world().locality_ended();
+    home.shared().locality_ended();
 }

@@ -5,21 +5,21 @@
 //! thread, and why no wake is lost.
 
 mod block;
+mod block_guess;
+mod block_watch;
+mod budget;
 mod chores;
+pub(crate) mod context;
 mod core;
-mod crew;
 mod estimates;
-mod give;
 mod handler;
-pub(crate) mod here;
 mod idle;
-mod lend;
-mod outlook;
-mod pace;
-mod patrol;
+mod move_foms;
+mod move_processors;
 mod queue;
 mod reactor;
 mod sleep;
+mod threads;
 mod timers;
 mod trim;
 mod wheel;
@@ -33,24 +33,25 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-pub use self::crew::Followers;
+pub use self::threads::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
+    block_watch::BlockWatch,
     chores::Chores,
+    context::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     core::Core,
-    crew::Spawner,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    here::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     idle::IdleSet,
-    patrol::Patrol,
     reactor::Reactor,
+    threads::Spawner,
     timers::{Sleeper, Timer, Timers},
 };
 use crate::{
     fom::{AnyRef, Pool, Pools, Resident, Stocks},
-    runtime::World,
+    runtime::Shared,
     topology::LocalityPlan,
 };
+pub(crate) use budget::BudgetLimits;
 use fom_protocol::{
     HandoffSlot, InFlight, Inbox, Link, Linked, Reader, Watched, panic_message,
     sync::{
@@ -58,7 +59,6 @@ use fom_protocol::{
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
 };
-pub(crate) use pace::BudgetLimits;
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.
@@ -129,10 +129,10 @@ pub(crate) struct Locality {
     alarm: reactor::Alarm,
     /// The place where enter-block leaves the core.
     slot: HandoffSlot<Core>,
-    /// The sections that the patrol watches.
+    /// The sections that the block watch watches.
     watched: CachePadded<Watched>,
-    crew: crew::Crew,
-    processors: lend::Processors,
+    threads: threads::Threads,
+    processors: move_processors::Processors,
     /// Whether the runtime wants this locality to end after its last fom.
     stopping: AtomicBool,
     /// Whether the locality has ended. What is posted from then on is rejected.
@@ -164,8 +164,8 @@ impl Locality {
             alarm: reactor::Alarm::default(),
             slot: HandoffSlot::new(),
             watched: CachePadded::new(Watched::new()),
-            crew: crew::Crew::new(followers),
-            processors: lend::Processors::default(),
+            threads: threads::Threads::new(followers),
+            processors: move_processors::Processors::default(),
             stopping: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             released: AtomicBool::new(false),
@@ -194,7 +194,7 @@ impl Locality {
         match reader {
             Reader::Awake => {}
             Reader::Asleep => self.alarm.ring(),
-            Reader::Missing => self.crew.wake_one(),
+            Reader::Missing => self.threads.wake_one(),
         }
     }
 
@@ -250,7 +250,7 @@ impl Locality {
 
     /// Returns the number of handler, blocked, unblocking and idle threads together.
     pub(crate) fn threads(&self) -> usize {
-        self.crew.count().0
+        self.threads.count().0
     }
 }
 
@@ -270,12 +270,12 @@ impl Parcel {
 /// An owned reference to a locality. It keeps the runtime alive.
 #[derive(Clone)]
 pub(crate) struct Home {
-    world: Arc<World>,
-    /// A pointer into `world`, which does not move. It saves the lookup at each access.
+    shared: Arc<Shared>,
+    /// A pointer into `shared`, which does not move. It saves the lookup at each access.
     locality: NonNull<Locality>,
 }
 
-// SAFETY: equivalent to an `Arc<World>` and an index.
+// SAFETY: equivalent to an `Arc<Shared>` and an index.
 unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}
@@ -291,28 +291,28 @@ impl Deref for Home {
 }
 
 impl Home {
-    pub(crate) fn new(world: Arc<World>, index: usize) -> Self {
-        let locality = NonNull::from(&world.localities[index]);
-        Self { world, locality }
+    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
+        let locality = NonNull::from(&shared.localities[index]);
+        Self { shared, locality }
     }
 
     #[inline]
-    pub(crate) fn world(&self) -> &Arc<World> {
-        &self.world
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Returns whether this is locality `index` of this runtime.
     #[inline]
-    pub(crate) fn is(&self, world: &World, index: usize) -> bool {
-        ptr::eq(Arc::as_ptr(&self.world), world) && self.index == index
+    pub(crate) fn is(&self, shared: &Shared, index: usize) -> bool {
+        ptr::eq(Arc::as_ptr(&self.shared), shared) && self.index == index
     }
 
     /// Wakes every fom that waits here, so that it sees the shutdown. Returns `true` if there was one. Only the handler
     /// calls this.
     pub(crate) fn sweep(&self) -> bool {
-        let localities = &self.world.localities;
+        let localities = &self.shared.localities;
         // A fom that was moved here has its memory in another locality.
-        let pools = if self.world.balance.moves_foms() {
+        let pools = if self.shared.balance.moves_foms() {
             localities
         } else {
             &localities[self.index..=self.index]
@@ -328,15 +328,15 @@ impl Home {
 
     /// Returns whether a thread wants the core back in leave-block.
     #[inline]
-    pub(crate) fn somebody_returns(&self) -> bool {
-        self.crew.somebody_returns()
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.threads.is_awaited()
     }
 
     /// Creates the first threads and gives one of them the core.
     pub(crate) fn start(&self, reactor: Reactor) -> std::io::Result<()> {
-        self.crew.muster(self)?;
+        self.threads.spawn_first(self)?;
         self.slot.put(Box::new(Core::new(self.clone(), reactor)));
-        self.crew.wake_one();
+        self.threads.wake_one();
         Ok(())
     }
 
@@ -344,7 +344,7 @@ impl Home {
     pub(crate) fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             let message = panic_message(panic);
-            self.world.env.report(format!(
+            self.shared.env.report(format!(
                 "{what} locality {} panicked: {message}",
                 self.index
             ));
@@ -355,53 +355,53 @@ impl Home {
 /// Queues a ready fom at its home: on the home's own thread straight into the run queue. The caller keeps the runtime
 /// alive, because the fom may be gone as soon as it is queued.
 #[inline]
-pub(crate) fn enqueue(world: &World, fom: Resident) {
+pub(crate) fn enqueue(shared: &Shared, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: only pointers are queued; no user code runs.
     match unsafe { peek() } {
-        Some(mut core) if core.home.is(world, index) => core.enqueue_after_mail(fom),
-        _ => post_fom(world, index, fom),
+        Some(mut core) if core.home.is(shared, index) => core.enqueue_after_mail(fom),
+        _ => post_fom(shared, index, fom),
     }
 }
 
 /// Queues a fom that was just woken; otherwise as [`enqueue`].
 #[inline(never)]
-pub(crate) fn enqueue_woken(world: &World, fom: Resident) {
+pub(crate) fn enqueue_woken(shared: &Shared, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: as in `enqueue`.
     match unsafe { peek() } {
-        Some(mut core) if core.home.is(world, index) => core.enqueue_ready(fom),
-        _ => post_fom(world, index, fom),
+        Some(mut core) if core.home.is(shared, index) => core.enqueue_ready(fom),
+        _ => post_fom(shared, index, fom),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn post_fom(world: &World, index: usize, fom: Resident) {
-    world.localities[index].post(Parcel::Fom(fom));
+fn post_fom(shared: &Shared, index: usize, fom: Resident) {
+    shared.localities[index].post(Parcel::Fom(fom));
 }
 
 /// Returns whether this thread holds the core of this locality.
 #[inline]
-pub(crate) fn holds(world: &World, index: usize) -> bool {
+pub(crate) fn holds(shared: &Shared, index: usize) -> bool {
     // SAFETY: only pointers are compared.
-    unsafe { peek() }.is_some_and(|core| core.home.is(world, index))
+    unsafe { peek() }.is_some_and(|core| core.home.is(shared, index))
 }
 
 /// Returns the locality of this runtime of which this thread holds the core.
 #[inline]
-pub(crate) fn here_in(world: &World) -> Option<usize> {
+pub(crate) fn here_in(shared: &Shared) -> Option<usize> {
     // SAFETY: as in `holds`.
     let core = unsafe { peek() }?;
     let index = core.home.index;
-    core.home.is(world, index).then_some(index)
+    core.home.is(shared, index).then_some(index)
 }
 
 /// Runs `f` soon, on the thread that holds the core of the fom's home. The fom keeps that home while `f` runs.
 pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) {
     let home = fom.home_owned();
     home.post_job(Box::new(move |core| {
-        if core.home.is(fom.world(), fom.home_index()) {
+        if core.home.is(fom.shared(), fom.home_index()) {
             f(&fom);
         } else {
             // The fom was moved while the job was on its way.
@@ -413,49 +413,49 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
 /// Counts a step of a fom against its budget. Returns the time as of a few steps ago, and whether the fom must go to
 /// the tail.
 #[inline]
-pub(crate) fn step(world: &World) -> (u64, bool) {
+pub(crate) fn step(shared: &Shared) -> (u64, bool) {
     // SAFETY: the clock is the runtime's own, so no user code runs.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            let now = core.pace.step(&core.home.world.env.clock);
-            (now, core.pace.spend())
+            let now = core.run_budget.step(&core.home.shared.env.clock);
+            (now, core.run_budget.spend())
         }
         // User code has leaked the guard of a blocking section. That state ends with the run.
-        None => (away(world), true),
+        None => (away(shared), true),
     }
 }
 
 /// Returns the time for a thread that has no core.
 #[cold]
 #[inline(never)]
-fn away(world: &World) -> u64 {
-    world.env.clock.nanos()
+fn away(shared: &Shared) -> u64 {
+    shared.env.clock.nanos()
 }
 
 /// Notes the first step of a fom, which is free. Otherwise a thread might lose its processor just before that step. A
 /// fom that has not run at all would then go to the tail, behind foms submitted after it.
 #[inline]
-pub(crate) fn first_step(world: &World) -> u64 {
+pub(crate) fn first_step(shared: &Shared) -> u64 {
     // SAFETY: as in `step`.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            core.pace.step(&core.home.world.env.clock)
+            core.run_budget.step(&core.home.shared.env.clock)
         }
-        None => away(world),
+        None => away(shared),
     }
 }
 
 /// Reads the clock.
-pub(crate) fn look(world: &World) -> u64 {
+pub(crate) fn look(shared: &Shared) -> u64 {
     // SAFETY: as in `step`.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            core.pace.look(&core.home.world.env.clock)
+            core.run_budget.look(&core.home.shared.env.clock)
         }
-        None => away(world),
+        None => away(shared),
     }
 }
 
@@ -463,12 +463,12 @@ pub(crate) fn look(world: &World) -> u64 {
 #[inline]
 pub(crate) fn spent() -> bool {
     // SAFETY: only a number is read.
-    unsafe { peek() }.is_none_or(|core| core.pace.spent())
+    unsafe { peek() }.is_none_or(|core| core.run_budget.spent())
 }
 
 /// Returns the time as of a few steps ago, on a thread that holds a core.
 #[inline]
-pub(crate) fn now(world: &World) -> u64 {
+pub(crate) fn now(shared: &Shared) -> u64 {
     // SAFETY: as in `spent`.
-    unsafe { peek() }.map_or_else(|| away(world), |core| core.now())
+    unsafe { peek() }.map_or_else(|| away(shared), |core| core.now())
 }

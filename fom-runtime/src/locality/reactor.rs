@@ -13,7 +13,7 @@ mod real {
     use atomic_waker::AtomicWaker;
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
-    use crate::locality::{Home, here};
+    use crate::locality::{Home, context};
 
     /// `None` only during `drop`.
     pub(crate) struct Reactor(Option<Runtime>);
@@ -60,13 +60,13 @@ mod real {
 
         /// Serves what is ready, without waiting.
         pub(crate) fn turn(&self) {
-            here::holding(|| self.runtime().block_on(tokio::task::yield_now()));
+            context::holding(|| self.runtime().block_on(tokio::task::yield_now()));
         }
 
         /// Sleeps until something is put into the locality's inbox, or for this time. Serves sockets meanwhile. Returns
         /// `false` if the inbox already held something, and no socket was served.
         pub(crate) fn park(&self, home: &Home, time: Option<Duration>) -> bool {
-            if home.world().spin > 0 && spin(home, time) {
+            if home.shared().spin > 0 && spin(home, time) {
                 return false;
             }
             let sleep = async {
@@ -93,14 +93,14 @@ mod real {
                 .await;
                 slept
             };
-            here::holding(|| self.runtime().block_on(sleep))
+            context::holding(|| self.runtime().block_on(sleep))
         }
     }
 
     /// Looks for work for a while. Returns whether there was some.
     #[cold]
     fn spin(home: &Home, time: Option<Duration>) -> bool {
-        let most = Duration::from_nanos(home.world().spin);
+        let most = Duration::from_nanos(home.shared().spin);
         let begun = Instant::now();
         while begun.elapsed() < time.map_or(most, |time| time.min(most)) {
             // Several looks at the inbox for each look at the clock.

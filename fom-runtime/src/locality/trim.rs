@@ -52,7 +52,7 @@ impl Core {
     #[inline]
     pub(super) fn trim_when_wanted(&mut self) {
         if self.jobs.capacity() > MANY_JOBS && self.jobs.is_empty() {
-            self.home.world().heap.freed(self.jobs.capacity() * JOB);
+            self.home.shared().heap.freed(self.jobs.capacity() * JOB);
             self.jobs = VecDeque::new();
             self.home.trims.want();
         }
@@ -78,8 +78,8 @@ impl Core {
         if self.trim() {
             return;
         }
-        let world = self.home.world();
-        world.heap.trim(&*world.spawner.0);
+        let shared = self.home.shared();
+        shared.heap.trim(&*shared.spawner.0);
         self.rests = self.stocks.rest() && self.home.outer.lock().rest();
         if self.rests {
             self.remove_chore(chores::TRIM);
@@ -90,7 +90,7 @@ impl Core {
     fn trim(&mut self) -> bool {
         let freed = self.stocks.trim().or_else(|| self.home.outer.lock().trim());
         if let Some(freed) = freed {
-            self.home.world().heap.freed(freed);
+            self.home.shared().heap.freed(freed);
             self.home.post_job(Box::new(|core| {
                 core.trim();
             }));

@@ -14,7 +14,8 @@ use crate::{
     balance::Balance,
     clock::Clock,
     durable::{
-        Dormant, JournalCheck, Memory, RecoveryProgress, Types, check, check_entries, recover,
+        IdempotencyStore, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
+        recover,
     },
     error::BoxError,
     fom::{Hooks, Resident, Transition, TransitionOf},
@@ -22,10 +23,10 @@ use crate::{
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::{Operation, Persistent},
     runtime::{
-        BuildError, Runtime, World,
+        BuildError, Runtime, Shared,
         resources::Resources,
+        shared::{RuntimeState, Settings},
         shutdown::Guard,
-        world::{RuntimeState, Settings},
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
 };
@@ -276,10 +277,10 @@ impl Builder {
     /// # std::fs::remove_dir_all(&directory)?;
     /// # Ok::<(), BoxError>(())
     /// ```
-    pub fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
-        let directory = directory.into();
+    pub fn journal(mut self, key_index: impl Into<PathBuf>) -> Self {
+        let key_index = key_index.into();
         self.journal = Some(Box::new(move || {
-            Ok(Box::new(FileJournal::open(directory)?))
+            Ok(Box::new(FileJournal::open(key_index)?))
         }));
         self
     }
@@ -353,8 +354,8 @@ impl Builder {
     ///
     /// Fails if there is no journal, if a later release wrote it, and with the errors of the system. Damage is in the
     /// report.
-    pub fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
-        check(directory.as_ref(), &self.types)
+    pub fn check_journal(&self, key_index: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
+        check(key_index.as_ref(), &self.types)
     }
 
     /// As [`check_journal`](Self::check_journal), for arbitrary entries. For a fuzzer.
@@ -446,7 +447,7 @@ impl Builder {
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::dormant`](crate::Operations::dormant) counts them. [`build`](Self::build) refuses a limit of zero.
+    /// [`Operations::passive`](crate::Operations::passive) counts them. [`build`](Self::build) refuses a limit of zero.
     pub fn resident(mut self, most: usize) -> Self {
         self.resident = most;
         self
@@ -514,7 +515,7 @@ impl Builder {
             localities.push(Locality::new(index, plan, bound, self.followers, &reactor));
             reactors.push(reactor);
         }
-        let world = World::new(Settings {
+        let shared = Shared::new(Settings {
             clock: self.clock,
             resources: self.resources,
             spawner: self.spawner,
@@ -528,28 +529,28 @@ impl Builder {
             localities: localities.into(),
             journaled: journal.is_some(),
             types: self.types,
-            memory: Memory::new(self.remember.0, nanos(self.remember.1)),
-            dormant: Dormant::new(self.resident),
+            memory: IdempotencyStore::new(self.remember.0, nanos(self.remember.1)),
+            passive: Passive::new(self.resident),
         });
         for add in self.hooks {
-            add(&world.env.hooks);
+            add(&shared.env.hooks);
         }
         // From here on dropping the guard ends what was started.
         let guard = Arc::new(Guard {
-            world: Arc::clone(&world),
+            shared: Arc::clone(&shared),
         });
         for (index, reactor) in reactors.into_iter().enumerate() {
-            if let Err(error) = Home::new(Arc::clone(&world), index).start(reactor) {
-                abort(&world, &world.localities[..index]);
+            if let Err(error) = Home::new(Arc::clone(&shared), index).start(reactor) {
+                abort(&shared, &shared.localities[..index]);
                 return Err(BuildError::Thread(error));
             }
         }
-        let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&world) as _;
-        world.env.clock.watch(Arc::downgrade(&watcher));
+        let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&shared) as _;
+        shared.env.clock.watch(Arc::downgrade(&watcher));
         for make in &self.data {
-            for home in &world.localities {
+            for home in &shared.localities {
                 if let Err(source) = make_data(home, make) {
-                    abort(&world, &world.localities);
+                    abort(&shared, &shared.localities);
                     return Err(BuildError::LocalityData {
                         locality: home.index,
                         source,
@@ -558,13 +559,13 @@ impl Builder {
             }
         }
         if let Some(journal) = journal
-            && let Err(error) = bring_back(&world, journal, &mut self.tell)
+            && let Err(error) = bring_back(&shared, journal, &mut self.tell)
         {
-            abort(&world, &world.localities);
+            abort(&shared, &shared.localities);
             return Err(error);
         }
         Ok(Runtime {
-            world,
+            shared,
             _guard: Some(guard),
         })
     }
@@ -576,69 +577,69 @@ const GATES_FIRST: Duration = Duration::from_secs(10);
 
 /// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
 fn bring_back(
-    world: &Arc<World>,
+    shared: &Arc<Shared>,
     mut journal: Box<dyn Journal>,
     tell: &mut Tell,
 ) -> Result<(), BuildError> {
-    let recovered = match recover(world, &mut *journal, tell) {
+    let recovered = match recover(shared, &mut *journal, tell) {
         Ok(recovered) => recovered,
         Err((error, foms)) => {
             foms.into_iter().for_each(Resident::reject);
             // Its thread never runs, so no thread may wait for it.
-            if let Some(committer) = world.committer() {
+            if let Some(committer) = shared.committer() {
                 committer.end();
             }
             return Err(error.into());
         }
     };
     for damage in recovered.found.torn.iter().chain(&recovered.found.gaps) {
-        world
+        shared
             .env
             .report(format!("the journal was damaged: {damage}"));
     }
-    let committer = world
+    let committer = shared
         .committer()
         .map(Arc::clone)
         .expect("set by the recovery");
     committer.ask_longest(&*journal);
-    let weak = Arc::downgrade(world);
+    let weak = Arc::downgrade(shared);
     let head = recovered.head;
     let commits = Arc::clone(&committer);
     let main = Box::new(move || {
         commits.run(journal, head, &weak);
     });
-    if let Err(error) = (world.spawner.0)("fom-journal".to_owned(), main) {
+    if let Err(error) = (shared.spawner.0)("fom-journal".to_owned(), main) {
         recovered.foms.into_iter().for_each(|fom| fom.1.reject());
         committer.end();
         return Err(BuildError::Thread(error));
     }
     for (_, fom) in &recovered.foms {
-        world.dormant.revive_before(world, fom);
+        shared.passive.revive_before(shared, fom);
     }
     let (held, others): (Vec<_>, Vec<_>) = recovered
         .foms
         .into_iter()
         .partition(|(_, fom)| fom.kept().is_some_and(|kept| kept.inner().held_gate()));
-    ask_gates(world, held);
+    ask_gates(shared, held);
     for (_, fom) in others {
-        crate::locality::enqueue(world, fom);
+        crate::locality::enqueue(shared, fom);
     }
-    let spawn = |main| (world.spawner.0)("fom-resting".to_owned(), main);
-    Dormant::start(world, spawn).map_err(|(error, foms)| {
+    let spawn = |main| (shared.spawner.0)("fom-resting".to_owned(), main);
+    Passive::start(shared, spawn).map_err(|(error, foms)| {
         foms.into_iter().for_each(Resident::reject);
         BuildError::Thread(error)
     })
 }
 
 /// Runs the foms that held their gates first, until they have asked for them again. No other fom gets in between.
-fn ask_gates(world: &Arc<World>, held: Vec<(FomId, Resident)>) {
-    world.gate_recovery.expect(held.iter().map(|(id, _)| *id));
+fn ask_gates(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
+    shared.gate_recovery.expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {
-        crate::locality::enqueue(world, fom);
+        crate::locality::enqueue(shared, fom);
     }
-    let late = world.gate_recovery.wait(GATES_FIRST);
+    let late = shared.gate_recovery.wait(GATES_FIRST);
     if late > 0 {
-        world.env.report(format!(
+        shared.env.report(format!(
             "{late} foms that held the gates of their phases, such as long locks, have not asked for them again within {GATES_FIRST:?}: others may have them first"
         ));
     }
@@ -656,12 +657,12 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
-fn abort(world: &Arc<World>, localities: &[Locality]) {
-    world.close(RuntimeState::Closed);
+fn abort(shared: &Arc<Shared>, localities: &[Locality]) {
+    shared.close(RuntimeState::Closed);
     for home in localities {
         home.stop();
     }
-    world.wait_ended(
+    shared.wait_ended(
         localities.len(),
         fom_protocol::sync::now() + Duration::from_secs(10),
     );

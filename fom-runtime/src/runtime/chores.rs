@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     error::BoxError,
-    runtime::{Local, Runtime, World},
+    runtime::{Local, Runtime, Shared},
 };
 
 /// A chore that could not begin. Where it had begun already, it was removed.
@@ -44,7 +44,7 @@ pub enum ChoreError {
 /// Periodic work in every locality. Dropping this removes it. See [`Runtime::chore`].
 #[must_use = "the chore is taken off when this is dropped"]
 pub struct Chore {
-    world: Weak<World>,
+    shared: Weak<Shared>,
     id: u64,
     name: Arc<str>,
 }
@@ -128,12 +128,12 @@ impl Runtime {
         let every = fom_protocol::nanos(every);
         let begin = Arc::new(begin);
         let chore = Chore {
-            world: Arc::downgrade(&self.world),
+            shared: Arc::downgrade(&self.shared),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             name: name.into(),
         };
         let (id, mut begun) = (chore.id, Vec::new());
-        for home in &self.world.localities {
+        for home in &self.shared.localities {
             let (tell, told) = oneshot::channel();
             let (begin, name) = (Arc::clone(&begin), Arc::clone(&chore.name));
             home.post_job(Box::new(move |core| {
@@ -186,11 +186,11 @@ impl Chore {
 
     /// Keeps the chore as long as the runtime lives.
     pub fn forever(mut self) {
-        self.world = Weak::new();
+        self.shared = Weak::new();
     }
 
     fn take_off(&mut self) -> Vec<oneshot::Receiver<()>> {
-        let Some(world) = std::mem::take(&mut self.world).upgrade() else {
+        let Some(shared) = std::mem::take(&mut self.shared).upgrade() else {
             return Vec::new();
         };
         let id = self.id;
@@ -203,7 +203,7 @@ impl Chore {
             }));
             told
         };
-        world.localities.iter().map(take_off).collect()
+        shared.localities.iter().map(take_off).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{self, Kept},
+    durable::{self, DurableState},
     fom::{
         AnyRef, Attached, BlockError, Cause, Ended, Failure, Header, Mailed, SendError, TimedOut,
         Told, Typed, WaitingFor, Watcher,
@@ -37,11 +37,11 @@ use fom_protocol::FomState;
 pub struct Handle<O: Operation> {
     fom: FomRef<O>,
     /// Set if the fom's own handle belongs to an earlier submission.
-    shared: Option<Box<Shared<O>>>,
+    joined: Option<Box<Joined<O>>>,
 }
 
 /// A handle's way to the outcome of a fom that was submitted before, with the same operation id.
-struct Shared<O: Operation> {
+struct Joined<O: Operation> {
     told: oneshot::Receiver<durable::Told>,
     open: durable::Open<O>,
 }
@@ -54,17 +54,17 @@ impl<O: Operation> fmt::Debug for Handle<O> {
 
 impl<O: Operation> Handle<O> {
     pub(super) fn new(fom: FomRef<O>) -> Self {
-        Self { fom, shared: None }
+        Self { fom, joined: None }
     }
 
     /// Makes a handle of a fom that an earlier submission started.
-    pub(super) fn shared(
+    pub(super) fn joined(
         fom: FomRef<O>,
         told: oneshot::Receiver<durable::Told>,
         open: durable::Open<O>,
     ) -> Self {
-        let shared = Some(Box::new(Shared { told, open }));
-        Self { fom, shared }
+        let joined = Some(Box::new(Joined { told, open }));
+        Self { fom, joined }
     }
 
     /// Returns the fom's address, to keep and to pass on.
@@ -120,14 +120,14 @@ impl<O: Operation> Future for Handle<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        if let Some(shared) = &mut this.shared {
-            let Poll::Ready(told) = Pin::new(&mut shared.told).poll(cx) else {
+        if let Some(joined) = &mut this.joined {
+            let Poll::Ready(told) = Pin::new(&mut joined.told).poll(cx) else {
                 WaitingFor::Foms.say();
                 return Poll::Pending;
             };
             let fail = |cause| Err(Failure::new(cause, this.fom.phase(), None));
             return Poll::Ready(match told {
-                Ok(Ok(answer)) => answer.outcome(shared.open),
+                Ok(Ok(answer)) => answer.outcome(joined.open),
                 Ok(Err(error)) => fail(Cause::Journal(error)),
                 Err(_) => fail(Cause::Shutdown),
             });
@@ -145,7 +145,7 @@ impl<O: Operation> Future for Handle<O> {
 
 impl<O: Operation> Drop for Handle<O> {
     fn drop(&mut self) {
-        if self.shared.is_none() {
+        if self.joined.is_none() {
             self.fom.typed().detach();
         }
     }
@@ -220,7 +220,7 @@ impl<O: Operation> FomRef<O> {
     }
 
     /// Returns what a journaled fom keeps beside it.
-    pub(crate) fn kept(&self) -> Option<&Kept> {
+    pub(crate) fn kept(&self) -> Option<&DurableState> {
         self.0.kept()
     }
 
@@ -317,7 +317,7 @@ impl<O: Operation> FomRef<O> {
             let fom = self.0.clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
-                let here = core.home.is(fom.world(), fom.home_index());
+                let here = core.home.is(fom.shared(), fom.home_index());
                 if here {
                     look(&fom);
                 }
@@ -337,7 +337,7 @@ impl<O: Operation> FomRef<O> {
 
 /// Returns the phase that a fom has begun, or `usize::MAX` before its first phase and until the begin is committed.
 fn visited(fom: &Header) -> usize {
-    let committed = fom.kept().is_none_or(Kept::is_recorded);
+    let committed = fom.kept().is_none_or(DurableState::is_recorded);
     if fom.has_begun() && committed {
         fom.phase_index()
     } else {

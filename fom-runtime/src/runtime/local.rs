@@ -34,7 +34,7 @@ impl Local<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
-        self.core.home.world().env.clock.now()
+        self.core.home.shared().env.clock.now()
     }
 
     /// Returns the locality's data of this type.
@@ -67,7 +67,7 @@ pub enum CallError {
 
 impl Runtime {
     fn home(&self, locality: usize) -> Result<&Locality, CallError> {
-        self.world
+        self.shared
             .localities
             .get(locality)
             .ok_or(CallError::NoSuchLocality(locality))
@@ -109,7 +109,7 @@ impl Runtime {
         let home = self.home(locality)?;
         let mut f = Some(f);
         let inline = crate::locality::with_core(|core| {
-            if !core.home.is(&self.world, home.index) {
+            if !core.home.is(&self.shared, home.index) {
                 return None;
             }
             f.take().map(|f| f(&mut Local::new(core)))
@@ -149,10 +149,10 @@ impl Runtime {
         f: impl Fn(&mut Local<'_>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, CallError> {
         let mut asked = Vec::new();
-        for (index, home) in self.world.localities.iter().enumerate() {
+        for (index, home) in self.shared.localities.iter().enumerate() {
             let here = crate::locality::with_core(|core| {
                 core.home
-                    .is(&self.world, home.index)
+                    .is(&self.shared, home.index)
                     .then(|| f(&mut Local::new(core)))
             });
             asked.push(match here.flatten() {
@@ -191,7 +191,7 @@ impl Runtime {
     ///
     /// Cancel safe.
     pub async fn idle(&self) {
-        self.world.idle().await;
+        self.shared.idle().await;
     }
 
     /// Resolves when there is nothing to run: every fom in flight waits, and none is in a blocking section. Tests await
@@ -206,9 +206,9 @@ impl Runtime {
     pub async fn quiet(&self) {
         let mut before = None;
         loop {
-            self.world.dormant.settle(&self.world);
+            self.shared.passive.settle(&self.shared);
             let mut asked = Vec::new();
-            for home in &self.world.localities {
+            for home in &self.shared.localities {
                 let (tell, told) = oneshot::channel();
                 home.post_job(Box::new(move |core| {
                     // Not counted as a run: otherwise two rounds would never agree.

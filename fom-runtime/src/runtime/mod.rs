@@ -1,24 +1,24 @@
 //! The runtime: a set of localities, and the ways into them.
 
-mod aside;
 mod builder;
 mod chores;
-mod directory;
 mod error;
 pub mod extension;
 mod gate_recovery;
 mod handle;
+mod key_index;
 mod keys;
 mod local;
-mod maker;
 pub(crate) mod observe;
 mod once;
 mod posting;
+mod quarantine;
 mod resources;
+mod shared;
 mod shutdown;
+mod spawn;
 mod submit;
 mod types;
-mod world;
 
 use std::{any::TypeId, fmt, sync::Arc};
 
@@ -26,20 +26,20 @@ use fom_journal::JournalStats;
 
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
-pub(crate) use directory::Announced;
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, DiscardError, Refused, RetryError};
 pub use handle::{EventSender, FomRef, Handle, Reached, Waiting};
+pub(crate) use key_index::Announced;
 pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
-pub(crate) use maker::restore;
 pub(crate) use posting::{Prepared, post_event};
 pub use shutdown::{Shutdown, ShutdownReport};
+pub(crate) use spawn::restore;
 pub use submit::{Placement, Submission};
 
 pub(crate) use handle::block_on;
+pub(crate) use shared::Shared;
 pub(crate) use types::totals;
-pub(crate) use world::World;
 
 use crate::{
     fom::{AnyRef, Interpose, Transition, TransitionOf},
@@ -53,7 +53,7 @@ use crate::{
 /// once, and every caller that waits for a fom gets an answer.
 #[derive(Clone)]
 pub struct Runtime {
-    pub(crate) world: Arc<World>,
+    pub(crate) shared: Arc<Shared>,
     /// `None` in the handles that foms hold: those must not keep the runtime alive.
     _guard: Option<Arc<shutdown::Guard>>,
 }
@@ -84,23 +84,23 @@ impl Runtime {
 
     /// Returns the runtime of the fom that runs on this thread.
     pub fn current() -> Option<Self> {
-        crate::locality::with_core(|core| Self::of(core.home.world()))
+        crate::locality::with_core(|core| Self::of(core.home.shared()))
     }
 
-    pub(crate) fn of(world: &Arc<World>) -> Self {
+    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
         Self {
-            world: Arc::clone(world),
+            shared: Arc::clone(shared),
             _guard: None,
         }
     }
 
-    pub(crate) fn world(&self) -> &Arc<World> {
-        &self.world
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     /// Submits an operation. Nothing happens until the submission is started or awaited.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(&self.world, operation)
+        Submission::new(&self.shared, operation)
     }
 
     /// Submits a saved fom again. It enters the function of the phase that it was saved in; nothing else runs again.
@@ -117,7 +117,7 @@ impl Runtime {
     ) -> Result<Submission<'_, O>, RestoreError> {
         let (operation, phase) = O::restore(snapshot)?;
         Ok(Submission::resumed(
-            &self.world,
+            &self.shared,
             operation,
             phase,
             Meta {
@@ -129,7 +129,7 @@ impl Runtime {
 
     /// Returns the live fom that has this key.
     pub fn find<O: Operation>(&self, key: impl Into<Key>) -> Option<FomRef<O>> {
-        self.world.find(&key.into())
+        self.shared.find(&key.into())
     }
 
     /// Adds a listener that hears of every transition of every fom. It runs in the fom's locality, and hears the
@@ -138,9 +138,9 @@ impl Runtime {
     /// A listener cannot change the outcome, and must not block. A listener that panics is removed and reported in
     /// [`Operations::incidents`].
     pub fn listen(&self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Listening {
-        let id = self.world.env.hooks.listen(Box::new(listener));
+        let id = self.shared.env.hooks.listen(Box::new(listener));
         Listening {
-            world: Arc::downgrade(&self.world),
+            shared: Arc::downgrade(&self.shared),
             id,
         }
     }
@@ -150,18 +150,18 @@ impl Runtime {
         &self,
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Listening {
-        let id = self.world.env.hooks.listen_to::<O>(Box::new(listener));
+        let id = self.shared.env.hooks.listen_to::<O>(Box::new(listener));
         Listening {
-            world: Arc::downgrade(&self.world),
+            shared: Arc::downgrade(&self.shared),
             id,
         }
     }
 
     /// Adds an interposer on top of those of this operation type.
     pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
-        let id = self.world.env.hooks.interpose::<O>(Box::new(interposer));
+        let id = self.shared.env.hooks.interpose::<O>(Box::new(interposer));
         Interposed {
-            world: Arc::downgrade(&self.world),
+            shared: Arc::downgrade(&self.shared),
             id,
             of: TypeId::of::<O>(),
         }
@@ -170,7 +170,7 @@ impl Runtime {
     /// Lists what is in flight, with totals. This asks no locality, so a fom that never returns is listed like any
     /// other.
     pub fn operations(&self) -> Operations {
-        inspect(&self.world)
+        inspect(&self.shared)
     }
 
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
@@ -181,12 +181,12 @@ impl Runtime {
     ///
     /// Of circles that share foms, one call may return only some.
     pub fn deadlocks(&self) -> Vec<Deadlock> {
-        deadlocks(&self.world)
+        deadlocks(&self.shared)
     }
 
     /// Describes one fom in flight. A [resting](Builder::resident) fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
-        self.world.dormant.revive(&self.world, id);
+        self.shared.passive.revive(&self.shared, id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
     }
 
@@ -207,15 +207,15 @@ impl Runtime {
     fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
         let look = || {
             let mut foms = self
-                .world
+                .shared
                 .localities
                 .iter()
                 .flat_map(|home| home.pools.foms());
             foms.find(|fom| fom.id() == id)
         };
         let found = look().or_else(|| {
-            self.world.dormant.revive(&self.world, id);
-            self.world.dormant.is_limited().then(look)?
+            self.shared.passive.revive(&self.shared, id);
+            self.shared.passive.is_limited().then(look)?
         });
         let Some(fom) = found else {
             return false;
@@ -226,31 +226,31 @@ impl Runtime {
 
     /// Returns how much the journal keeps, as of the last commit. Returns `None` without a journal.
     pub fn journal_stats(&self) -> Option<JournalStats> {
-        self.world.committer().map(|committer| committer.stats())
+        self.shared.committer().map(|committer| committer.stats())
     }
 
     /// Returns the number of foms that were submitted and have not ended. This includes [resting](Builder::resident)
     /// foms and [pending work](extension::PendingWork) in front of the localities.
     pub fn in_flight(&self) -> usize {
-        self.world
+        self.shared
             .localities
             .iter()
             .map(|home| home.counts.in_flight())
             .sum::<usize>()
-            + self.world.queued.in_flight()
-            + self.world.dormant.left()
+            + self.shared.queued.in_flight()
+            + self.shared.passive.left()
     }
 
     /// Returns the number of localities. They are numbered from zero.
     pub fn localities(&self) -> usize {
-        self.world.localities.len()
+        self.shared.localities.len()
     }
 
     /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) async fn next_timer(&self) -> Option<u64> {
         let mut next = None;
-        for home in &self.world.localities {
+        for home in &self.shared.localities {
             let (tell, told) = tokio::sync::oneshot::channel();
             home.post_job(Box::new(move |core| {
                 // The caller may be gone.
@@ -263,6 +263,6 @@ impl Runtime {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
-        self.world.env.clock.now()
+        self.shared.env.clock.now()
     }
 }

@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use crate::{
-    durable::{Dormant, Open, Place, Seen, Stored},
-    fom::{AnyRef, Birth, Launch, Priority, RefusedReason, Resident, Seed},
+    durable::{Open, Passive, Place, Seen, Stored},
+    fom::{AnyRef, Launch, NewFom, Priority, RefusedReason, Resident, Seed},
     id::FomId,
     operation::Operation,
     runtime::{FomRef, Handle, Refused, Submission, submit::Turned},
@@ -14,7 +14,7 @@ impl<O: Operation> Submission<'_, O> {
     /// Starts the operation, unless one with its id was started before.
     #[inline(never)]
     pub(super) fn start_once(self) -> Result<Handle<O>, Refused<O>> {
-        let world = self.world;
+        let shared = self.shared;
         let once = self
             .special
             .as_ref()
@@ -24,29 +24,29 @@ impl<O: Operation> Submission<'_, O> {
         };
         let place: Place = (TypeId::of::<O>(), id);
         if let Some(key) = &self.key
-            && world.dormant.left() > 0
+            && shared.passive.left() > 0
         {
             // A resting fom has its key, too. It is brought back now, because making a fom of it takes the
             // lock that is held from here on.
             let place = (TypeId::of::<O>(), key.clone());
-            world.dormant.revive_key(world, &place);
+            shared.passive.revive_key(shared, &place);
         }
         // No other submission looks until this one is in flight.
-        let mut slots = world.memory.lock(world.journal_now());
+        let mut slots = shared.memory.lock(shared.journal_now());
         let mut seen = slots.look(&place);
         while let Seen::Rests(id) = seen {
             drop(slots);
-            if !world.dormant.revive(world, id) {
+            if !shared.passive.revive(shared, id) {
                 // Another thread brings it back.
                 fom_protocol::sync::yield_now();
             }
-            if self.world.is_late() {
+            if self.shared.is_late() {
                 return Err(self.refused(RefusedReason::ShuttingDown));
             }
-            if Dormant::is_reviving() {
+            if Passive::is_reviving() {
                 return Err(self.refused(RefusedReason::SetAside));
             }
-            slots = world.memory.lock(world.journal_now());
+            slots = shared.memory.lock(shared.journal_now());
             seen = slots.look(&place);
         }
         let (fom, told) = match seen {
@@ -76,15 +76,15 @@ impl<O: Operation> Submission<'_, O> {
         };
         drop(slots);
         match FomRef::of_any(&fom) {
-            Some(_) if self.world.is_late() => Err(self.refused(RefusedReason::ShuttingDown)),
-            Some(fom) => Ok(Handle::shared(fom, told, open)),
+            Some(_) if self.shared.is_late() => Err(self.refused(RefusedReason::ShuttingDown)),
+            Some(fom) => Ok(Handle::joined(fom, told, open)),
             None => unreachable!("ids are kept by type"),
         }
     }
 
     fn refused(self, reason: RefusedReason) -> Refused<O> {
         Turned {
-            world: self.world,
+            shared: self.shared,
             sent: None,
             reason,
             operation: self.operation,
@@ -101,33 +101,33 @@ impl<O: Operation> Submission<'_, O> {
         answer: &Stored,
         open: Open<O>,
     ) -> Result<Handle<O>, Refused<O>> {
-        let world = self.world;
-        let home = &world.localities[0];
+        let shared = self.shared;
+        let home = &shared.localities[0];
         // Counted before the mode is read, as in `launch_anywhere`.
         home.counts.one_sent();
-        if self.world.is_late() {
+        if self.shared.is_late() {
             home.take_back();
             return Err(self.refused(RefusedReason::ShuttingDown));
         }
-        world.take_room_again();
+        shared.take_room_again();
         let outcome = answer.outcome::<O>(open);
-        let birth = Birth {
+        let birth = NewFom {
             id,
             home: home.index,
             priority: Priority::Normal,
-            now: world.env.clock.nanos(),
+            now: shared.env.clock.nanos(),
             phase: outcome
                 .as_ref()
                 .map_or(0, |ended| O::index(O::kind(&ended.phase))),
             settled: true,
             resumed: false,
-            extra: None,
+            cold: None,
             wanted: true,
             ready: false,
         };
         let launched = O::Form::launch(Seed {
             stocks: &mut home.outer.lock(),
-            world,
+            shared,
             birth,
             operation: self.operation,
             phase: O::start(),
@@ -135,7 +135,7 @@ impl<O: Operation> Submission<'_, O> {
         // SAFETY: just made, so this is the one resident reference.
         let fom = unsafe { Resident::new(launched.0) };
         fom.settle(outcome);
-        world.tell_idle();
+        shared.tell_idle();
         // SAFETY: a wanted fom is born with a reference for its handle.
         Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
     }

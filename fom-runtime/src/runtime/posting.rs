@@ -3,11 +3,11 @@
 use std::{any::TypeId, sync::Arc};
 
 use crate::{
-    durable::{self, Item, Kept, Message, Posted, Sequence, Written, encode_head, rewrite},
+    durable::{self, DurableState, Item, Message, Posted, Sequence, Written, encode_head, rewrite},
     fom::RefusedReason,
     id::{FomId, Key, entry_of},
     operation::{Operation, Persistent, Savable},
-    runtime::{Refused, Submission, World, keys::stored},
+    runtime::{Refused, Shared, Submission, keys::stored},
     snapshot::{RestoreError, SnapshotError},
 };
 
@@ -22,20 +22,20 @@ impl<O: Operation> Submission<'_, O> {
     /// If the sender is not kept, no record is committed with the sender's step. Then the operation is as if submitted
     /// when it is sent.
     pub(crate) fn prepare(mut self, sender_is_kept: bool) -> Result<Prepared, SnapshotError> {
-        let world = self.world;
+        let shared = self.shared;
         let index = self.home();
         let id = crate::locality::with_core(|core| core.one_numbered())
-            .unwrap_or_else(|| world.next_id());
+            .unwrap_or_else(|| shared.next_id());
         let mut entry = None;
         let mut kept = None;
         if let (true, Some(codec), Some(committer), Some(index)) = (
             sender_is_kept,
             durable::codec::<O>(),
-            world.committer(),
+            shared.committer(),
             index,
         ) {
             let within = O::GRAPH.phases()[O::index(O::kind(&self.phase))].within();
-            let now = world.env.clock.nanos();
+            let now = shared.env.clock.nanos();
             let due = within.map(|time| now.saturating_add(fom_protocol::nanos(time)));
             let meta = durable::Meta {
                 step: 1,
@@ -45,11 +45,11 @@ impl<O: Operation> Submission<'_, O> {
                 priority: self.priority as u8,
                 // The number is drawn later. This keeps its place in the record.
                 number: self.key.is_some().then_some(0),
-                rare: stored(self.order, true),
+                cold_rare: stored(self.order, true),
                 ..durable::Meta::default()
             };
             let mut bytes = Vec::new();
-            let saved = Kept::new(meta, true);
+            let saved = DurableState::new(meta, true);
             encode_head(&saved.inner(), self.key.as_ref(), None, &mut bytes);
             (codec.save_body)(&self.operation, &self.phase, &mut bytes)?;
             let key = self.key.as_ref();
@@ -75,9 +75,9 @@ impl<O: Operation> Submission<'_, O> {
             ..
         } = self;
         // The announced number is withdrawn when the fom is in, or is set aside.
-        let send = Box::new(move |world: &Arc<World>, entry: Option<durable::Entry>| {
+        let send = Box::new(move |shared: &Arc<Shared>, entry: Option<durable::Entry>| {
             let mut submission = Submission {
-                world,
+                shared,
                 operation,
                 phase,
                 key,
@@ -89,7 +89,7 @@ impl<O: Operation> Submission<'_, O> {
             submission.number(entry.as_ref().and_then(durable::Entry::number));
             if let Err(turned) = submission.launch_anywhere(false) {
                 let bytes = entry.as_ref().map(|entry| &*entry.bytes);
-                not_started(world, id, &turned.refuse(), bytes);
+                not_started(shared, id, &turned.refuse(), bytes);
             }
         });
         Ok(Prepared {
@@ -109,7 +109,7 @@ impl<O: Operation> Submission<'_, O> {
 
 /// Makes the outbox item of an event for the fom that has this key.
 pub(crate) fn post_event<O>(
-    world: &Arc<World>,
+    shared: &Arc<Shared>,
     sender_is_kept: bool,
     key: Key,
     event: O::Event,
@@ -118,15 +118,15 @@ where
     O: Persistent,
     O::Event: Savable,
 {
-    let keeps = world.journaled && durable::codec::<O>().is_some();
+    let keeps = shared.journaled && durable::codec::<O>().is_some();
     let id =
-        crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| world.next_id());
+        crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| shared.next_id());
     let entry = entry_of(id.get());
     if !keeps {
-        let send = Box::new(move |world: &Arc<World>, _: Option<durable::Entry>| {
-            let sent = world.find::<O>(&key).map(|fom| fom.send(event));
+        let send = Box::new(move |shared: &Arc<Shared>, _: Option<durable::Entry>| {
+            let sent = shared.find::<O>(&key).map(|fom| fom.send(event));
             if !matches!(sent, Some(Ok(()))) {
-                world.env.report(format!(
+                shared.env.report(format!(
                     "{} {key} did not get an event that was sent to it through an outbox",
                     O::GRAPH.operation()
                 ));
@@ -134,25 +134,25 @@ where
         });
         return Ok(Item { entry: None, send });
     }
-    if sender_is_kept && !world.types.takes::<O>() {
+    if sender_is_kept && !shared.types.takes::<O>() {
         return Err(SnapshotError::Generic(O::GRAPH.operation()));
     }
     let mut bytes = Vec::new();
     Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
-    let send = Box::new(move |world: &Arc<World>, sent: Option<durable::Entry>| {
+    let send = Box::new(move |shared: &Arc<Shared>, sent: Option<durable::Entry>| {
         let event = Box::new(event);
         let number = sent.and_then(|sent| sent.number());
         let written = match number {
             Some(number) => Written::By(number, rewrite::<O>),
-            None => Written::Not(world.next_event()),
+            None => Written::Not(shared.next_event()),
         };
         let posted = Posted {
             entry,
             event,
             written,
         };
-        if let Err(undelivered) = world.deliver::<O>(&key, posted) {
-            world.set_event_aside(&key, undelivered);
+        if let Err(undelivered) = shared.deliver::<O>(&key, posted) {
+            shared.set_event_aside(&key, undelivered);
         }
     });
     let entry = sender_is_kept.then_some(durable::Entry {
@@ -166,18 +166,23 @@ where
 
 /// Reports an operation of an outbox that could not start. Its journal record stays.
 #[cold]
-fn not_started<O: Operation>(world: &World, id: FomId, refused: &Refused<O>, bytes: Option<&[u8]>) {
+fn not_started<O: Operation>(
+    shared: &Shared,
+    id: FomId,
+    refused: &Refused<O>,
+    bytes: Option<&[u8]>,
+) {
     match (refused.reason(), refused.live(), bytes) {
         // It comes back with the next start.
         (RefusedReason::ShuttingDown, _, Some(_)) => {}
         (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
             let key = live.key().cloned().unwrap_or(Key::Int(0));
             let reason = RestoreError::KeyInUse(key);
-            let mut aside = world.aside(id, reason, bytes);
-            aside.keep_place(world);
-            world.set_aside.put(aside);
+            let mut aside = shared.aside(id, reason, bytes);
+            aside.keep_place(shared);
+            shared.set_aside.put(aside);
         }
-        (reason, ..) => world.env.report(format!(
+        (reason, ..) => shared.env.report(format!(
             "{} {id} was in an outbox and could not start: {reason}",
             O::GRAPH.operation()
         )),

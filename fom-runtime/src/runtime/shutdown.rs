@@ -5,10 +5,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::runtime::{
-    Runtime, World,
+    Runtime, Shared,
     extension::{UnfinishedStop, fenced},
     observe::{FomInfo, inspect},
-    world::RuntimeState,
+    shared::RuntimeState,
 };
 use fom_protocol::sync::now;
 
@@ -71,49 +71,49 @@ impl Runtime {
     /// From now on nothing begins, and no phase function is entered. No fom is told yet.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn close(&self) {
-        self.world.close(RuntimeState::Closed);
+        self.shared.close(RuntimeState::Closed);
     }
 
     /// As [`shutdown`](Self::shutdown), blocking the thread.
     pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
         let begun = now();
         let by = begun.checked_add(within).unwrap_or(begun + FOREVER);
-        let (world, localities) = (&self.world, &self.world.localities);
+        let (shared, localities) = (&self.shared, &self.shared.localities);
         let attached = self.detached();
         if how == Shutdown::Drain {
-            for part in world.attachments.all() {
+            for part in shared.attachments.all() {
                 fenced(&attached, || part.drain(&attached, by));
             }
         }
-        world.close(match how {
+        shared.close(match how {
             Shutdown::Drain => RuntimeState::Draining,
             Shutdown::Now => RuntimeState::Closed,
         });
         let mut remained = Vec::new();
-        let mut all_ended = how == Shutdown::Drain && world.wait_idle(by);
-        world.close(RuntimeState::Closed);
+        let mut all_ended = how == Shutdown::Drain && shared.wait_idle(by);
+        shared.close(RuntimeState::Closed);
         if !all_ended {
             if how == Shutdown::Drain {
-                remained = inspect(world).foms;
+                remained = inspect(shared).foms;
             }
-            tell_all(world);
-            all_ended = world.wait_idle(by.max(now() + GRACE));
+            tell_all(shared);
+            all_ended = shared.wait_idle(by.max(now() + GRACE));
         }
         if !all_ended {
             if remained.is_empty() {
-                remained = inspect(world).foms;
+                remained = inspect(shared).foms;
             }
             for fom in localities.iter().flat_map(|home| home.pools.foms()) {
                 fom.abandon();
             }
         }
-        let unfinished_stops = close_attachments(world);
+        let unfinished_stops = close_attachments(shared);
         for home in localities.iter() {
             home.stop();
         }
         if all_ended {
-            world.wait_ended(localities.len(), by.max(now() + GRACE));
-            if let Some(committer) = world.committer() {
+            shared.wait_ended(localities.len(), by.max(now() + GRACE));
+            if let Some(committer) = shared.committer() {
                 committer.wait_closed(by.max(now() + GRACE));
             }
         }
@@ -125,17 +125,17 @@ impl Runtime {
 }
 
 /// Ends the parts that other packages brought.
-fn close_attachments(world: &Arc<World>) -> Vec<UnfinishedStop> {
-    let runtime = Runtime::of(world);
-    let parts = world.attachments.take_all().into_iter();
+fn close_attachments(shared: &Arc<Shared>) -> Vec<UnfinishedStop> {
+    let runtime = Runtime::of(shared);
+    let parts = shared.attachments.take_all().into_iter();
     parts
         .flat_map(|part| fenced(&runtime, || part.close(&runtime)))
         .collect()
 }
 
 /// Makes each handler wake its own foms. Only the handler may touch a fom without other addresses.
-fn tell_all(world: &World) {
-    for home in &world.localities {
+fn tell_all(shared: &Shared) {
+    for home in &shared.localities {
         home.post_job(Box::new(|core| {
             core.home.sweep();
             core.lanes.make_all_ready();
@@ -145,21 +145,21 @@ fn tell_all(world: &World) {
 
 /// Dropped with the user's last handle.
 pub(super) struct Guard {
-    pub(super) world: Arc<World>,
+    pub(super) shared: Arc<Shared>,
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.world.close(RuntimeState::Closed);
-        tell_all(&self.world);
-        close_attachments(&self.world);
-        for home in &self.world.localities {
+        self.shared.close(RuntimeState::Closed);
+        tell_all(&self.shared);
+        close_attachments(&self.shared);
+        for home in &self.shared.localities {
             home.stop();
         }
         // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which
         // would wait for itself.
-        if let Some(committer) = self.world.committer()
-            && !crate::locality::runs_fom_of(&self.world)
+        if let Some(committer) = self.shared.committer()
+            && !crate::locality::runs_fom_of(&self.shared)
         {
             committer.wait_closed(now() + CLOSING);
         }

@@ -11,19 +11,19 @@ use std::{
 };
 
 use crate::{
-    durable::{Kept, Open},
+    durable::{DurableState, Open},
     fom::{
-        AnyRef, Birth, Cause, Ended, Failure, Header, Launch, Order, Priority, RefusedReason,
+        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Priority, RefusedReason,
         Resident, Seed, Ticket,
     },
     id::{FomId, Key},
     locality::Locality,
     operation::{Operation, Persistent},
     runtime::{
-        FomRef, Handle, Refused, RefusedInner, World,
+        FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, HeldRoom, Place},
-        maker::Maker,
-        world::RuntimeState,
+        shared::RuntimeState,
+        spawn::SpawnRequest,
     },
     snapshot::Meta,
 };
@@ -51,7 +51,7 @@ pub enum Placement {
 /// An operation on its way into the runtime. It starts when it is awaited, or by [`start`](Self::start).
 #[must_use = "a submission does nothing until it is started or awaited"]
 pub struct Submission<'a, O: Operation> {
-    pub(super) world: &'a Arc<World>,
+    pub(super) shared: &'a Arc<Shared>,
     pub(super) operation: O,
     pub(super) phase: O::Phase,
     pub(super) key: Option<Key>,
@@ -80,7 +80,7 @@ pub(super) struct Special<O: Operation> {
 
 /// What is known of an operation that was in an outbox: its id, its home, and its journal record if the journal has it
 /// already.
-pub(super) type Recorded = (FomId, usize, Option<Box<Kept>>);
+pub(super) type Recorded = (FomId, usize, Option<Box<DurableState>>);
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {
@@ -108,9 +108,9 @@ impl<O: Operation> fmt::Debug for Submission<'_, O> {
 
 impl<'a, O: Operation> Submission<'a, O> {
     #[inline]
-    pub(crate) fn new(world: &'a Arc<World>, operation: O) -> Self {
+    pub(crate) fn new(shared: &'a Arc<Shared>, operation: O) -> Self {
         Self {
-            world,
+            shared,
             operation,
             phase: O::start(),
             key: None,
@@ -122,14 +122,14 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 
     pub(super) fn resumed(
-        world: &'a Arc<World>,
+        shared: &'a Arc<Shared>,
         operation: O,
         phase: O::Phase,
         meta: Meta,
     ) -> Self {
         let mut submission = Self {
             phase,
-            ..Self::new(world, operation)
+            ..Self::new(shared, operation)
         };
         submission.special().meta = meta;
         submission
@@ -179,8 +179,8 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Starts the fom even if the runtime is at its [capacity](crate::Builder::capacity). Use it for a fom without which
     /// no other fom could end.
     pub fn beyond_capacity(mut self) -> Self {
-        self.world.take_room_again();
-        self.special().room = Some(HeldRoom::new(self.world));
+        self.shared.take_room_again();
+        self.special().room = Some(HeldRoom::new(self.shared));
         self
     }
 
@@ -287,8 +287,8 @@ impl<'a, O: Operation> Submission<'a, O> {
             && self.placement.is_none()
             && self.special.is_none()
             && self.order != Order::Chain
-            && self.world.takes_all()
-            && crate::locality::here_in(self.world).is_some()
+            && self.shared.takes_all()
+            && crate::locality::here_in(self.shared).is_some()
         {
             Ok(self.launch_here(wanted))
         } else {
@@ -302,7 +302,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     fn launch_here(self, wanted: bool) -> (NonNull<Header>, FomId) {
         let Self {
-            world,
+            shared,
             operation,
             phase,
             key,
@@ -318,7 +318,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let core = unsafe { crate::locality::peek() };
         let mut core = core.expect("looked at just now, on this thread");
         let (id, now) = core.one_born();
-        let birth = Birth {
+        let birth = NewFom {
             id,
             home: core.home.index,
             priority,
@@ -326,13 +326,13 @@ impl<'a, O: Operation> Submission<'a, O> {
             phase: number,
             settled: false,
             resumed: false,
-            extra: None,
+            cold: None,
             wanted,
             ready: true,
         };
         let fom = O::Form::launch(Seed {
             stocks: &mut core.stocks,
-            world,
+            shared,
             birth,
             operation,
             phase,
@@ -347,29 +347,29 @@ impl<'a, O: Operation> Submission<'a, O> {
         self,
         wanted: bool,
     ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
-        let world = self.world;
+        let shared = self.shared;
         // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
         // borrowed.
         let number = O::index(O::kind(&self.phase));
         let turned = |sent, reason, operation, live| Turned {
-            world,
+            shared,
             sent,
             reason,
             operation,
             live,
         };
         let index = self.home();
-        let here = index.is_some_and(|index| crate::locality::holds(world, index));
+        let here = index.is_some_and(|index| crate::locality::holds(shared, index));
         let sent = index
             .filter(|_| !here)
-            .map(|index| &world.localities[index]);
+            .map(|index| &shared.localities[index]);
         if let Some(home) = sent {
             // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
             home.counts.one_sent();
         }
-        let reason = match world.state() {
+        let reason = match shared.state() {
             RuntimeState::Open => None,
-            RuntimeState::Draining if here || crate::locality::runs_fom_of(world) => None,
+            RuntimeState::Draining if here || crate::locality::runs_fom_of(shared) => None,
             RuntimeState::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         };
@@ -383,7 +383,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         } = self.special.map(|special| *special).unwrap_or_default();
         let is_recorded = matches!(recorded, Some((.., Some(_))));
         let chained = match self.order {
-            Order::Chain => crate::locality::running(world, Header::turn).flatten(),
+            Order::Chain => crate::locality::running(shared, Header::turn).flatten(),
             _ => None,
         };
         let reason = reason.or_else(|| {
@@ -392,19 +392,19 @@ impl<'a, O: Operation> Submission<'a, O> {
         let reason = reason.or_else(|| {
             if is_recorded {
                 // It is in the journal, and takes room there already.
-                world.take_room_again();
+                shared.take_room_again();
                 return None;
             }
             if let Some(room) = room {
                 room.use_up();
                 return None;
             }
-            (!world.take_room()).then_some(RefusedReason::Full)
+            (!shared.take_room()).then_some(RefusedReason::Full)
         });
         let (reason, index) = match (reason, index) {
             (None, Some(index)) => (None, index),
             (None, None) => {
-                world.give_room();
+                shared.give_room();
                 (Some(RefusedReason::NoSuchLocality), 0)
             }
             (reason, _) => (reason, 0),
@@ -421,8 +421,8 @@ impl<'a, O: Operation> Submission<'a, O> {
             Some((id, _, kept)) => (Some(id), kept),
             None => (None, None),
         };
-        let maker = Maker {
-            world,
+        let maker = SpawnRequest {
+            shared,
             index,
             here,
             phase: number,
@@ -449,23 +449,23 @@ impl<'a, O: Operation> Submission<'a, O> {
                 if let Some(of) = &chained {
                     // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
                     let fom = AnyRef::of(unsafe { made.0.as_ref() });
-                    world.directory.chain(of, fom);
+                    shared.key_index.chain(of, fom);
                 }
                 made
             }
             Some(key) if asks_later => maker.make(self.operation, self.phase, Some(key)),
             Some(key) => {
-                if world.dormant.left() > 0 {
+                if shared.passive.left() > 0 {
                     // A resting fom has its key, too.
-                    world
-                        .dormant
-                        .revive_key(world, &(TypeId::of::<O>(), key.clone()));
+                    shared
+                        .passive
+                        .revive_key(shared, &(TypeId::of::<O>(), key.clone()));
                 }
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
                 let kept = maker.kept.as_ref();
                 let number = kept.and_then(|kept| kept.inner().number());
-                let entered = world.directory.enter::<O>(&key, self.order, number, || {
+                let entered = shared.key_index.enter::<O>(&key, self.order, number, || {
                     let operation = operation.take().expect("called once");
                     let (fom, id) = maker.make(operation, phase, Some(key.clone()));
                     made = Some((fom, id));
@@ -476,7 +476,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                     // The thread that grants the key enqueues the fom.
                     (Ok(Place::Waits(_)), Some(made), _) => return Ok(made),
                     (Err(why), _, Some(operation)) => {
-                        world.give_room();
+                        shared.give_room();
                         let (reason, live) = match why {
                             keys::Turned::InUse(live) => {
                                 (RefusedReason::KeyInUse, FomRef::of_any(&live))
@@ -492,7 +492,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
         };
         // SAFETY: just made, so this is the one resident reference.
-        crate::locality::enqueue(world, unsafe { Resident::new(fom) });
+        crate::locality::enqueue(shared, unsafe { Resident::new(fom) });
         Ok((fom, id))
     }
 
@@ -503,24 +503,24 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some((_, home, _)) = recorded.and_then(|special| special.recorded.as_ref()) {
             return Some(*home);
         }
-        let world = self.world;
-        let count = world.localities.len();
-        let next = || world.turn.fetch_add(1, Ordering::Relaxed) % count;
+        let shared = self.shared;
+        let count = shared.localities.len();
+        let next = || shared.turn.fetch_add(1, Ordering::Relaxed) % count;
         let by_hash = |hash: u64| (hash % count as u64) as usize;
         match (self.placement, &self.key) {
             (Some(Placement::Locality(index)), _) => (index < count).then_some(index),
-            (Some(Placement::Key(key)), _) => Some(by_hash(world.directory.hash(&Key::Int(key)))),
-            (None, Some(key)) => Some(by_hash(world.directory.hash(key))),
+            (Some(Placement::Key(key)), _) => Some(by_hash(shared.key_index.hash(&Key::Int(key)))),
+            (None, Some(key)) => Some(by_hash(shared.key_index.hash(key))),
             (Some(Placement::LeastLoaded), _) => {
                 // Starts after the last one taken, so that equally loaded localities take turns.
                 let first = next();
                 (0..count)
                     .map(|n| (first + n) % count)
-                    .min_by_key(|index| world.localities[*index].counts.in_flight())
+                    .min_by_key(|index| shared.localities[*index].counts.in_flight())
             }
             (Some(Placement::RoundRobin), _) => Some(next()),
             (Some(Placement::Here) | None, _) => {
-                Some(crate::locality::here_in(world).unwrap_or_else(next))
+                Some(crate::locality::here_in(shared).unwrap_or_else(next))
             }
         }
     }
@@ -528,7 +528,7 @@ impl<'a, O: Operation> Submission<'a, O> {
 
 /// A submission that was turned away, before its caller learns of it.
 pub(super) struct Turned<'a, O: Operation> {
-    pub(super) world: &'a World,
+    pub(super) shared: &'a Shared,
     pub(super) sent: Option<&'a Locality>,
     pub(super) reason: RefusedReason,
     pub(super) operation: O,
@@ -540,7 +540,7 @@ impl<O: Operation> Turned<'_, O> {
     pub(super) fn refuse(self) -> Refused<O> {
         if let Some(home) = self.sent {
             home.take_back();
-            self.world.tell_idle();
+            self.shared.tell_idle();
         }
         Refused(Box::new(RefusedInner {
             reason: self.reason,

@@ -547,7 +547,7 @@ fn no_more_come_back_at_once_than_the_limit_says() {
         let operations = runtime.operations();
         let back: Vec<_> = operations.foms.iter().map(|fom| fom.id).collect();
         assert_eq!(back, ids[..MOST]);
-        assert_eq!(operations.dormant, ALL - MOST);
+        assert_eq!(operations.passive, ALL - MOST);
         assert_eq!(runtime.in_flight(), ALL);
         assert!(
             operations
@@ -565,7 +565,7 @@ fn no_more_come_back_at_once_than_the_limit_says() {
         assert!(runtime.cancel(ids[19_000]));
         assert!(runtime.wake(ids[19_200]));
         runtime.quiet().await;
-        assert_eq!(runtime.operations().dormant, ALL - MOST - 5);
+        assert_eq!(runtime.operations().passive, ALL - MOST - 5);
         // Once there is room, the next come.
         for key in 0..MOST as u64 {
             runtime
@@ -620,15 +620,15 @@ fn deadlines_of_those_that_rest_pass_in_time() {
         }
         let runtime = bench.builder().resident(10).build().unwrap();
         runtime.quiet().await;
-        assert_eq!(runtime.operations().dormant, ALL - 10);
+        assert_eq!(runtime.operations().passive, ALL - 10);
         bench.clock.advance(millis(29_999));
         runtime.quiet().await;
         assert_eq!(bench.log.take().len(), 0);
-        assert_eq!(runtime.operations().dormant, ALL - 10);
+        assert_eq!(runtime.operations().passive, ALL - 10);
         bench.clock.advance(millis(1));
         runtime.quiet().await;
         assert_eq!(bench.log.take().len(), ALL / 2);
-        assert_eq!(runtime.operations().dormant, ALL / 2 - 10);
+        assert_eq!(runtime.operations().passive, ALL / 2 - 10);
         drop(runtime);
         bench.clock.advance(secs(30));
         let runtime = bench.builder().resident(10).build().unwrap();
@@ -653,10 +653,10 @@ fn an_operation_id_finds_one_that_rests() {
             runtime.quiet().await;
         }
         let runtime = bench.builder().resident(1).build().unwrap();
-        assert_eq!(runtime.operations().dormant, 10);
+        assert_eq!(runtime.operations().passive, 10);
         let handle = runtime.submit(job("again")).once("x").start().unwrap();
         assert_eq!(handle.id(), id);
-        assert_eq!(runtime.operations().dormant, 9);
+        assert_eq!(runtime.operations().passive, 9);
         handle.send(JobEvent::Go).unwrap();
         assert_eq!(handle.await.unwrap().operation.name, "once");
     });
@@ -682,7 +682,7 @@ fn one_that_rests_is_made_once_however_many_look_for_it() {
         for thread in threads {
             assert_eq!(thread.join().unwrap(), ids);
         }
-        assert_eq!(runtime.operations().dormant, 0);
+        assert_eq!(runtime.operations().passive, 0);
         assert_eq!(runtime.operations().foms.len(), ALL as usize);
         assert!(runtime.set_aside().is_empty());
     });

@@ -1,5 +1,5 @@
 //! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Extra`] and [`Kept`](crate::durable::Kept).
+//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable::Kept).
 
 use std::{
     collections::VecDeque,
@@ -10,7 +10,7 @@ use std::{
 use super::{Header, NOTED, Seen, WaitingFor};
 use crate::{
     durable::Item,
-    fom::{Extra, Gathering},
+    fom::{Cold, Gathering},
     id::FomId,
     step_key::{EventId, StepKey},
 };
@@ -24,15 +24,19 @@ impl Header {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.world().run;
-        let (origin, (visit, event)) = match (self.world().committer(), self.kept()) {
+        let run = self.shared().run;
+        let (origin, (visit, event)) = match (self.shared().committer(), self.kept()) {
             (Some(committer), Some(kept)) => (committer.journal, kept.visit()),
             _ => {
                 self.set_own(NOTED, true);
-                let visits = self.extra_made().visits.load(Ordering::Relaxed);
+                let visits = self.cold_made().visits.load(Ordering::Relaxed);
                 (
                     run,
-                    (visits, self.rare().and_then(|rare| *rare.event.lock())),
+                    (
+                        visits,
+                        self.cold_rare()
+                            .and_then(|cold_rare| *cold_rare.event.lock()),
+                    ),
                 )
             }
         };
@@ -53,49 +57,49 @@ impl Header {
             _ => {
                 self.set_own(NOTED, true);
                 let given = id.filter(|id| matches!(id, EventId::Given(_)));
-                *self.rare_made().event.lock() = given;
+                *self.cold_rare_made().event.lock() = given;
             }
         }
     }
 
     /// Separates later effects from the last event that was taken. Only the thread that runs the fom calls this.
     pub(in crate::fom) fn leave_event(&self) {
-        let Some(extra) = self.extra() else { return };
-        extra.next_effect();
-        if let Some(kept) = &extra.kept {
+        let Some(cold) = self.cold() else { return };
+        cold.next_effect();
+        if let Some(kept) = &cold.kept {
             kept.leave_event();
-        } else if let Some(rare) = extra.rare.get() {
-            *rare.event.lock() = None;
+        } else if let Some(cold_rare) = cold.cold_rare.get() {
+            *cold_rare.event.lock() = None;
         }
     }
 
     /// Puts an item into the outbox. Only the thread that runs the fom calls this.
     pub(crate) fn post(&self, item: Item) {
         self.set_own(NOTED, true);
-        self.rare_made().outbox.lock().post(item);
+        self.cold_rare_made().outbox.lock().post(item);
     }
 
     /// Returns whether the fom must run its resume function again. Only the thread that runs the fom calls this.
     pub(in crate::fom) fn owes_resume(&self) -> bool {
-        self.extra()
-            .is_some_and(|extra| extra.owes_resume.load(Ordering::Relaxed))
+        self.cold()
+            .is_some_and(|cold| cold.owes_resume.load(Ordering::Relaxed))
     }
 
     pub(in crate::fom) fn set_owes_resume(&self, owes: bool) {
-        if let Some(extra) = self.extra() {
-            extra.owes_resume.store(owes, Ordering::Relaxed);
+        if let Some(cold) = self.cold() {
+            cold.owes_resume.store(owes, Ordering::Relaxed);
         }
     }
 
     pub(in crate::fom) fn held_gate(&self) -> bool {
-        self.extra()
-            .is_some_and(|extra| extra.held_gate.load(Ordering::Relaxed))
+        self.cold()
+            .is_some_and(|cold| cold.held_gate.load(Ordering::Relaxed))
     }
 
     /// Records a step of the fom. From then on, only the gate that it holds now counts.
     pub(in crate::fom) fn forget_held_gate(&self) {
-        if let Some(extra) = self.extra() {
-            extra.held_gate.store(false, Ordering::Relaxed);
+        if let Some(cold) = self.cold() {
+            cold.held_gate.store(false, Ordering::Relaxed);
         }
     }
 
@@ -107,7 +111,7 @@ impl Header {
             said.truncate(end);
         }
         self.set_own(NOTED, true);
-        let mut causes = self.rare_made().causes.lock();
+        let mut causes = self.cold_rare_made().causes.lock();
         if causes.len() == MOST_CAUSES {
             // The first cause shows how the failures began, the last causes how they are now. So the second oldest is
             // removed.
@@ -118,29 +122,29 @@ impl Header {
 
     /// Returns the causes of the failed attempts of this visit.
     pub(crate) fn causes(&self) -> Vec<String> {
-        self.rare()
-            .map(|rare| rare.causes.lock().clone())
+        self.cold_rare()
+            .map(|cold_rare| cold_rare.causes.lock().clone())
             .unwrap_or_default()
     }
 
     /// Forgets the attempts and the event of the last visit, because a visit begins.
     pub(in crate::fom) fn forget_attempts(&self) {
-        if let Some(rare) = self.rare() {
-            *rare.event.lock() = None;
-            rare.causes.lock().clear();
-            rare.forget_failure();
+        if let Some(cold_rare) = self.cold_rare() {
+            *cold_rare.event.lock() = None;
+            cold_rare.causes.lock().clear();
+            cold_rare.forget_failure();
         }
     }
 
     /// Sends the outbox. The transition is made, and committed if the fom is kept in a journal.
     #[inline]
     pub(in crate::fom) fn send_outbox(&self) {
-        if let Some(rare) = self.rare() {
-            let items = rare.outbox.lock().take();
+        if let Some(cold_rare) = self.cold_rare() {
+            let items = cold_rare.outbox.lock().take();
             for item in items {
                 // An entry that cannot start is dropped, and its drop is the user's code.
                 self.fenced("while its outbox was sent", || {
-                    (item.send)(self.world(), item.entry);
+                    (item.send)(self.shared(), item.entry);
                 });
             }
         }
@@ -148,9 +152,9 @@ impl Header {
 
     /// Drops the outbox, because the phase function failed.
     pub(in crate::fom) fn drop_outbox(&self) {
-        if let Some(rare) = self.rare() {
+        if let Some(cold_rare) = self.cold_rare() {
             // The drop of operations is the user's code, so it runs without the lock.
-            let items = rare.outbox.lock().take();
+            let items = cold_rare.outbox.lock().take();
             for item in items {
                 self.fenced("while its outbox was dropped", || drop(item));
             }
@@ -159,18 +163,22 @@ impl Header {
 
     /// Records the helpers that the fom will wait for. Only the thread that runs the fom calls this.
     pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
-        *self.rare_made().team.lock() = Arc::downgrade(team);
+        *self.cold_rare_made().team.lock() = Arc::downgrade(team);
     }
 
     /// Returns the helpers that have not ended.
     pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
+        let team = self
+            .cold_rare()
+            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
         team.map_or_else(Vec::new, |team| team.left())
     }
 
     /// Returns the helpers that must end before the fom goes on, if the fom waits for them.
     pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self.rare().and_then(|rare| rare.team.lock().upgrade());
+        let team = self
+            .cold_rare()
+            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
         team.filter(|_| self.waiting_for() == WaitingFor::Foms)
             .map_or_else(Vec::new, |team| team.needed())
     }
@@ -185,30 +193,30 @@ impl Header {
 
     /// Counts a visit, and adds a line to the history, if the fom has one.
     pub(in crate::fom) fn remember(&self, index: usize, now: u64) {
-        let Some(extra) = self.extra() else { return };
-        fom_protocol::count(&extra.visits, 1);
-        if let Some(log) = &extra.history {
-            remember(log, self.world().env.history, index, now);
+        let Some(cold) = self.cold() else { return };
+        fom_protocol::count(&cold.visits, 1);
+        if let Some(log) = &cold.history {
+            remember(log, self.shared().env.history, index, now);
         }
     }
 
     /// Pauses the fom until its next attempt. A waiting fom with a key lends its room to another fom. Only the thread
     /// that runs the fom calls this.
     pub(in crate::fom) fn pause(&self) {
-        if let Some(extra) = self.extra()
-            && extra.key.is_some()
-            && !extra.paused.load(Ordering::Relaxed)
-            && self.world().pause_room()
+        if let Some(cold) = self.cold()
+            && cold.key.is_some()
+            && !cold.paused.load(Ordering::Relaxed)
+            && self.shared().pause_room()
         {
-            extra.paused.store(true, Ordering::Relaxed);
+            cold.paused.store(true, Ordering::Relaxed);
         }
     }
 
     /// Ends the pause, after which the fom needs its room again. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn go_on(&self, extra: &Extra) {
-        if extra.paused.load(Ordering::Relaxed) {
-            extra.paused.store(false, Ordering::Relaxed);
-            self.world().resume_room();
+    pub(in crate::fom) fn go_on(&self, cold: &Cold) {
+        if cold.paused.load(Ordering::Relaxed) {
+            cold.paused.store(false, Ordering::Relaxed);
+            self.shared().resume_room();
         }
     }
 }

@@ -106,7 +106,7 @@ impl Attachments {
 impl Runtime {
     /// Attaches a part that the caller owns. The runtime tells it of its end, as long as the part exists.
     pub fn attach(&self, part: Weak<dyn Attachment>) {
-        let mut parts = self.world.attachments.0.lock();
+        let mut parts = self.shared.attachments.0.lock();
         parts.slots.retain(|slot| match slot {
             Slot::Owned(_) => true,
             Slot::Shared(part) => part.strong_count() > 0,
@@ -117,7 +117,7 @@ impl Runtime {
     /// Returns the part of this type that belongs to the runtime. The first call makes it, under a lock: `T::default`
     /// must not attach anything itself.
     pub fn attachment<T: Attachment + Default>(&self) -> Arc<T> {
-        let mut parts = self.world.attachments.0.lock();
+        let mut parts = self.shared.attachments.0.lock();
         for slot in &parts.slots {
             if let Slot::Owned(part) = slot {
                 let part: Arc<dyn Any + Send + Sync> = Arc::clone(part) as _;

@@ -24,7 +24,7 @@ pub(in crate::runtime) struct Daemons(Mutex<Vec<Weak<dyn Daemon>>>);
 impl Runtime {
     /// Adds a fom that a drain does not wait for, as long as the fom rests.
     pub fn add_daemon(&self, daemon: Weak<dyn Daemon>) {
-        let mut all = self.world.daemons.0.lock();
+        let mut all = self.shared.daemons.0.lock();
         if all.len() == all.capacity() {
             all.retain(|daemon| daemon.strong_count() > 0);
         }

@@ -37,7 +37,7 @@ use crate::{
 pub use crate::{
     fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, Wait, WaitKind},
     gate::{Gate, GateError},
-    runtime::{handle::block_on, world::RuntimeState},
+    runtime::{handle::block_on, shared::RuntimeState},
 };
 
 /// Returns whether this thread holds a locality, which stands still while the thread blocks.
@@ -63,48 +63,48 @@ impl Runtime {
     /// Returns a handle that does not keep the runtime alive. After the last other handle is dropped, the runtime is
     /// [closed](RuntimeState::Closed).
     pub fn detached(&self) -> Self {
-        Self::of(&self.world)
+        Self::of(&self.shared)
     }
 
     /// Returns what the runtime takes.
     pub fn state(&self) -> RuntimeState {
-        self.world.state()
+        self.shared.state()
     }
 
     /// Returns whether the runtime takes a submission of this thread. While the runtime drains, it takes only what its
     /// own foms submit.
     pub fn is_accepting(&self) -> bool {
-        !self.world.is_late()
+        !self.shared.is_late()
     }
 
     /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::Operations::incidents).
     pub fn report(&self, incident: impl Into<String>) {
-        self.world.env.report(incident.into());
+        self.shared.env.report(incident.into());
     }
 
     /// Returns the index of the locality that is the home of foms with this key.
     pub fn home_of(&self, key: &Key) -> usize {
-        self.world.home_of(key)
+        self.shared.home_of(key)
     }
 
     /// Returns the index of the next locality in turn, as for [`Placement::RoundRobin`](crate::Placement::RoundRobin).
     pub fn next_locality(&self) -> usize {
-        self.world.next_home()
+        self.shared.next_home()
     }
 
     /// Returns the index of the locality of this runtime that this thread holds while it runs a fom.
     pub fn current_locality(&self) -> Option<usize> {
-        here_in(&self.world)
+        here_in(&self.shared)
     }
 
     /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
     pub fn current_fom(&self) -> Option<FomId> {
-        running(&self.world, Header::id)
+        running(&self.shared, Header::id)
     }
 
     /// Returns the resource of this type, if the runtime was built [with](crate::Builder::resource) one.
     pub fn resource<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        Some(self.world.resources.get()?.0)
+        Some(self.shared.resources.get()?.0)
     }
 
     /// Sleeps on the runtime's clock. The timer is in the locality that this thread holds, or else in the first one.
@@ -114,21 +114,21 @@ impl Runtime {
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
         let here = self.current_locality().unwrap_or(0);
-        Sleep::new(Home::new(Arc::clone(&self.world), here), time)
+        Sleep::new(Home::new(Arc::clone(&self.shared), here), time)
     }
 
     /// Counts one request as one phase of the [`Budget`](crate::Budget) of the locality that this thread holds.
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
     /// Returns `true` if this thread holds no locality.
     pub fn spend_phase(&self) -> bool {
-        crate::locality::step(&self.world).1
+        crate::locality::step(&self.shared).1
     }
 }
 
 impl PartialEq for Runtime {
     /// Returns whether both are handles to the same runtime.
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.world, &other.world)
+        Arc::ptr_eq(&self.shared, &other.shared)
     }
 }
 

@@ -27,7 +27,7 @@ impl PendingWork {
     /// meanwhile either waits for this piece, or the caller learns of the shutdown.
     pub fn enter(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
-        self.runtime.world.queued.one_sent();
+        self.runtime.shared.queued.one_sent();
     }
 
     /// Removes pieces of work that have become foms, or were given up, at most as many as there are. A fom must be
@@ -37,8 +37,8 @@ impl PendingWork {
         let order = Ordering::Relaxed;
         // The function never refuses.
         let (Ok(before) | Err(before)) = self.count.fetch_update(order, order, less);
-        self.runtime.world.queued.back(before.min(pieces) as u64);
-        self.runtime.world.tell_idle();
+        self.runtime.shared.queued.back(before.min(pieces) as u64);
+        self.runtime.shared.tell_idle();
     }
 }
 

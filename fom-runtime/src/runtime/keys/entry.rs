@@ -38,7 +38,7 @@ struct Line<T> {
     /// Other foms that have the key, beside the holder.
     others: Vec<T>,
     /// Whether the foms that have the key share it, also with further sharing foms.
-    shared: bool,
+    is_chained: bool,
     /// The waiting foms, by the number that was drawn.
     waiting: BTreeMap<u64, Waiting<T>>,
     /// The last number that was drawn; numbers begin with one.
@@ -58,7 +58,7 @@ struct Line<T> {
 
 struct Waiting<T> {
     fom: T,
-    shared: bool,
+    is_chained: bool,
 }
 
 /// A fom that is in the journal and not here.
@@ -105,7 +105,7 @@ impl<T> Default for Line<T> {
     fn default() -> Self {
         Self {
             others: Vec::new(),
-            shared: false,
+            is_chained: false,
             waiting: BTreeMap::new(),
             drawn: 0,
             absent: BTreeMap::new(),
@@ -224,8 +224,8 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Returns whether one more fom may have the key now, together with those that have it.
-    fn admits(&self, shared: bool) -> bool {
-        let beside = |line: &Line<T>| shared && line.shared;
+    fn admits(&self, is_chained: bool) -> bool {
+        let beside = |line: &Line<T>| is_chained && line.is_chained;
         self.suspended() == 0 && (self.holder.is_none() || self.line.as_deref().is_some_and(beside))
     }
 
@@ -235,9 +235,9 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Returns whether there is room for one more fom if at most `most` may wait.
-    fn has_room(&self, shared: bool, most: usize) -> bool {
+    fn has_room(&self, is_chained: bool, most: usize) -> bool {
         let taken = self.line.as_ref().map_or(0, |line| line.taken());
-        taken < most || self.no_one_waits() && self.admits(shared)
+        taken < most || self.no_one_waits() && self.admits(is_chained)
     }
 
     /// Decides whether a submission gets in, if at most `most` may wait. Returns the fom that makes room for it, if
@@ -247,7 +247,7 @@ impl<T: Clone> Entry<T> {
         order: Order,
         most: usize,
     ) -> Result<Option<T>, Turned<T>> {
-        let Order::Queue { shared, full } = order else {
+        let Order::Queue { is_chained, full } = order else {
             let first = self.holders().chain(self.waiting()).next();
             return match first {
                 Some(first) => Err(Turned::InUse(first.clone())),
@@ -255,7 +255,7 @@ impl<T: Clone> Entry<T> {
                 None => Ok(None),
             };
         };
-        if full == Full::Ignore || self.has_room(shared, most) {
+        if full == Full::Ignore || self.has_room(is_chained, most) {
             return Ok(None);
         }
         match (full, &mut self.line) {
@@ -270,17 +270,23 @@ impl<T: Clone> Entry<T> {
     /// Lets in a submission that [`look`](Self::look) has accepted, under the same lock. `number` is the number that
     /// was announced for it.
     pub(in crate::runtime) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
-        let shared = matches!(order, Order::Queue { shared: true, .. });
+        let is_chained = matches!(
+            order,
+            Order::Queue {
+                is_chained: true,
+                ..
+            }
+        );
         // A submission that does not queue needs only that no fom that is here has the key.
         let behind = matches!(order, Order::Queue { .. })
             && self.is_behind_absent(number.unwrap_or(u64::MAX));
-        if self.is_next(number) && self.admits(shared) && !behind {
-            self.put(fom, shared);
+        if self.is_next(number) && self.admits(is_chained) && !behind {
+            self.put(fom, is_chained);
             return number.map_or(Place::Has, |number| self.place(number));
         }
         let last = || self.line.as_ref().map_or(0, |line| line.drawn);
         let number = number.unwrap_or_else(|| last() + 1);
-        self.wait(number, shared, fom);
+        self.wait(number, is_chained, fom);
         Place::Waits(number)
     }
 
@@ -292,30 +298,34 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Adds a waiting fom, with a number that it has, or had before a restart.
-    pub(in crate::runtime) fn wait(&mut self, number: u64, shared: bool, fom: T) {
+    pub(in crate::runtime) fn wait(&mut self, number: u64, is_chained: bool, fom: T) {
         let line = self.line.get_or_insert_default();
         line.drawn = line.drawn.max(number);
-        line.waiting.insert(number, Waiting { fom, shared });
+        line.waiting.insert(number, Waiting { fom, is_chained });
     }
 
     /// Gives the key to the fom.
-    pub(in crate::runtime) fn put(&mut self, fom: T, shared: bool) {
+    pub(in crate::runtime) fn put(&mut self, fom: T, is_chained: bool) {
         if self.holder.is_some() {
             self.line.get_or_insert_default().others.push(fom);
             return;
         }
         self.holder = Some(fom);
-        if shared || self.line.is_some() {
-            self.line.get_or_insert_default().shared = shared;
+        if is_chained || self.line.is_some() {
+            self.line.get_or_insert_default().is_chained = is_chained;
         }
     }
 
     /// Gives the key to a fom that had it before a restart. Returns `false` if another fom has it.
-    pub(in crate::runtime) fn put_again(&mut self, fom: impl FnOnce() -> T, shared: bool) -> bool {
-        let beside = |line: &Line<T>| shared && line.shared;
+    pub(in crate::runtime) fn put_again(
+        &mut self,
+        fom: impl FnOnce() -> T,
+        is_chained: bool,
+    ) -> bool {
+        let beside = |line: &Line<T>| is_chained && line.is_chained;
         let may = self.holder.is_none() || self.line.as_deref().is_some_and(beside);
         if may {
-            self.put(fom(), shared);
+            self.put(fom(), is_chained);
         }
         may
     }
@@ -325,10 +335,10 @@ impl<T: Clone> Entry<T> {
     pub(in crate::runtime) fn put_first(
         &mut self,
         fom: impl FnOnce() -> T,
-        shared: bool,
+        is_chained: bool,
         number: u64,
     ) -> Option<Place> {
-        (self.is_next(Some(number)) && self.put_again(fom, shared)).then(|| self.place(number))
+        (self.is_next(Some(number)) && self.put_again(fom, is_chained)).then(|| self.place(number))
     }
 
     /// Returns the fom that has the key and that `is` accepts.
@@ -365,12 +375,12 @@ impl<T: Clone> Entry<T> {
     /// Gives the key to the next waiting fom, if that fom may have it by now. The flag says whether the fom overtakes.
     pub(in crate::runtime) fn next(&mut self) -> Option<(T, bool)> {
         let (number, first) = self.line.as_ref()?.waiting.first_key_value()?;
-        let (number, shared) = (*number, first.shared);
-        if !self.admits(shared) || self.is_behind_absent(number) {
+        let (number, is_chained) = (*number, first.is_chained);
+        if !self.admits(is_chained) || self.is_behind_absent(number) {
             return None;
         }
         let (_, next) = self.line.as_mut()?.waiting.pop_first()?;
-        self.put(next.fom.clone(), shared);
+        self.put(next.fom.clone(), is_chained);
         Some((next.fom, self.overtakes(number)))
     }
 
@@ -390,10 +400,10 @@ impl<T: Clone> Entry<T> {
     /// Keeps a place for one more submission. Without room, returns a receiver that hears when a place is kept.
     pub(in crate::runtime) fn reserve(
         &mut self,
-        shared: bool,
+        is_chained: bool,
         most: usize,
     ) -> Option<oneshot::Receiver<()>> {
-        let room = self.has_room(shared, most);
+        let room = self.has_room(is_chained, most);
         let line = self.line.get_or_insert_default();
         if room {
             line.reserved += 1;

@@ -3,19 +3,19 @@
 use std::fmt;
 
 use crate::{
-    durable::Rare,
+    durable::ColdRare,
     fom::Order,
     operation::Operation,
     runtime::{FomRef, Handle},
 };
 
 /// Returns the order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
-pub(in crate::runtime) fn stored(order: Order, sent: bool) -> Option<Box<Rare>> {
+pub(in crate::runtime) fn stored(order: Order, sent: bool) -> Option<Box<ColdRare>> {
     match order {
-        Order::Queue { shared, .. } if shared || sent => Some(Box::new(Rare {
-            shared,
+        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(ColdRare {
+            is_chained,
             queues: sent,
-            ..Rare::default()
+            ..ColdRare::default()
         })),
         _ => None,
     }

@@ -16,7 +16,7 @@ use crate::{
     fom::{Full, Order},
     id::KeyOf,
     operation::Operation,
-    runtime::{Handle, Refused, Submission, World},
+    runtime::{Handle, Refused, Shared, Submission},
 };
 use fom_protocol::{
     panic_message,
@@ -69,7 +69,7 @@ impl Rooms {
     }
 }
 
-impl World {
+impl Shared {
     /// Wakes a waiting caller. Its waker is the user's and may panic. Returns whether the caller was told.
     pub(in crate::runtime) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
@@ -109,23 +109,23 @@ impl<F: FnMut()> Drop for Told<F> {
 
 /// A place that is kept in the queue of a key.
 struct KeyPlace<'a> {
-    world: &'a World,
+    shared: &'a Shared,
     of: KeyOf,
 }
 
 impl Drop for KeyPlace<'_> {
     fn drop(&mut self) {
-        self.world.directory.release(self.world, &self.of);
+        self.shared.key_index.release(self.shared, &self.of);
     }
 }
 
 /// Room in the runtime for a fom that is not made yet.
-pub(in crate::runtime) struct HeldRoom(Option<Arc<World>>);
+pub(in crate::runtime) struct HeldRoom(Option<Arc<Shared>>);
 
 impl HeldRoom {
     /// Takes over room that was taken.
-    pub(in crate::runtime) fn new(world: &Arc<World>) -> Self {
-        Self(Some(Arc::clone(world)))
+    pub(in crate::runtime) fn new(shared: &Arc<Shared>) -> Self {
+        Self(Some(Arc::clone(shared)))
     }
 
     /// Leaves the room to the fom, which is made by now.
@@ -136,8 +136,8 @@ impl HeldRoom {
 
 impl Drop for HeldRoom {
     fn drop(&mut self) {
-        if let Some(world) = self.0.take() {
-            world.give_room();
+        if let Some(shared) = self.0.take() {
+            shared.give_room();
         }
     }
 }
@@ -199,9 +199,9 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 
     async fn start_with_room(mut self) -> Result<Handle<O>, Refused<O>> {
-        let world: &'a Arc<World> = self.world;
+        let shared: &'a Arc<Shared> = self.shared;
         let mut place = None;
-        if let (Some(key), Order::Queue { shared, full }) = (&self.key, &mut self.order)
+        if let (Some(key), Order::Queue { is_chained, full }) = (&self.key, &mut self.order)
             && *full == Full::Refuse
             && self
                 .special
@@ -210,22 +210,22 @@ impl<'a, O: Operation> Submission<'a, O> {
         {
             let of = (std::any::TypeId::of::<O>(), key.clone());
             loop {
-                let Some(told) = world.directory.reserve(&of, *shared) else {
-                    place = Some(KeyPlace { world, of });
+                let Some(told) = shared.key_index.reserve(&of, *is_chained) else {
+                    place = Some(KeyPlace { shared, of });
                     *full = Full::Ignore;
                     break;
                 };
                 let mut told = Told {
                     told,
-                    give_back: || world.directory.release(world, &of),
+                    give_back: || shared.key_index.release(shared, &of),
                 };
-                let own = crate::locality::running(world, |fom| fom.has_key(&of));
-                if own == Some(true) || world.is_late() {
+                let own = crate::locality::running(shared, |fom| fom.has_key(&of));
+                if own == Some(true) || shared.is_late() {
                     break;
                 }
                 if (&mut told.told).await.is_ok() {
                     place = Some(KeyPlace {
-                        world,
+                        shared,
                         of: of.clone(),
                     });
                     *full = Full::Ignore;
@@ -233,19 +233,19 @@ impl<'a, O: Operation> Submission<'a, O> {
                 }
             }
         }
-        while !world.is_late() {
-            if world.take_room() {
-                self.special().room = Some(HeldRoom::new(world));
+        while !shared.is_late() {
+            if shared.take_room() {
+                self.special().room = Some(HeldRoom::new(shared));
                 break;
             }
             let mut told = Told {
-                told: world.rooms.join(),
-                give_back: || world.give_room(),
+                told: shared.rooms.join(),
+                give_back: || shared.give_room(),
             };
             // Room may have become free since.
-            world.hand_out_room();
+            shared.hand_out_room();
             if (&mut told.told).await.is_ok() {
-                self.special().room = Some(HeldRoom::new(world));
+                self.special().room = Some(HeldRoom::new(shared));
                 break;
             }
         }

@@ -7,10 +7,10 @@ use std::{
 };
 
 use crate::{
-    fom::{Barred, Header, Standing},
+    fom::{Header, KeyWait, Rejected},
     id::Key,
     operation::Operation,
-    runtime::{Runtime, World},
+    runtime::{Runtime, Shared},
 };
 
 impl Runtime {
@@ -50,9 +50,9 @@ impl Runtime {
     /// ```
     pub fn suspend_key<O: Operation>(&self, key: impl Into<Key>) -> SuspendedKey {
         let of = (TypeId::of::<O>(), key.into());
-        self.world.directory.suspend::<O>(of.clone());
+        self.shared.key_index.suspend::<O>(of.clone());
         SuspendedKey {
-            world: Arc::downgrade(&self.world),
+            shared: Arc::downgrade(&self.shared),
             of,
         }
     }
@@ -62,7 +62,7 @@ impl Runtime {
     /// spawned are outside.
     pub fn is_current<O: Operation>(&self, key: impl Into<Key>) -> bool {
         let of = (TypeId::of::<O>(), key.into());
-        let current = crate::locality::running(&self.world, |fom| fom.has_key(&of));
+        let current = crate::locality::running(&self.shared, |fom| fom.has_key(&of));
         current == Some(true)
     }
 }
@@ -70,7 +70,7 @@ impl Runtime {
 /// A suspended key, until this is dropped; see [`Runtime::suspend_key`].
 #[must_use = "the key is resumed when this is dropped"]
 pub struct SuspendedKey {
-    world: Weak<World>,
+    shared: Weak<Shared>,
     of: (TypeId, Key),
 }
 
@@ -87,8 +87,8 @@ impl SuspendedKey {
 
 impl Drop for SuspendedKey {
     fn drop(&mut self) {
-        if let Some(world) = self.world.upgrade() {
-            world.directory.resume(&world, self.of.clone());
+        if let Some(shared) = self.shared.upgrade() {
+            shared.key_index.resume(&shared, self.of.clone());
         }
     }
 }
@@ -96,13 +96,13 @@ impl Drop for SuspendedKey {
 /// The fom that runs on this thread waits for `fom`. Bars `fom` if it waits for the key that the running fom has, because
 /// then it never begins.
 pub(in crate::runtime) fn bar_if_stuck(fom: &Header) {
-    let Standing::Waits(_) = fom.standing() else {
+    let KeyWait::Waits(_) = fom.key_wait() else {
         return;
     };
-    let world = fom.world();
+    let shared = fom.shared();
     let Some(key) = fom.key() else { return };
     let of = (fom.type_id(), key.clone());
-    if crate::locality::running(world, |fom| fom.has_key(&of)) == Some(true) {
-        world.directory.bar(fom, Barred::Stuck);
+    if crate::locality::running(shared, |fom| fom.has_key(&of)) == Some(true) {
+        shared.key_index.bar(fom, Rejected::Stuck);
     }
 }

@@ -4,9 +4,9 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use crate::{
-    fom::{AnyRef, Attached, Blocker, Header, Standing, how},
+    fom::{AnyRef, Attached, Blocker, Header, KeyWait, how},
     id::{FomId, Key},
-    runtime::World,
+    runtime::Shared,
 };
 
 /// A circle of foms, each of which waits for what the next has. `Display` tells it in one sentence.
@@ -83,13 +83,13 @@ enum Why {
 /// One wait of a circle: the index of the fom, and which of its waits.
 type Link = (usize, usize);
 
-pub(crate) fn deadlocks(world: &World) -> Vec<Deadlock> {
-    let nodes = look(world);
+pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
+    let nodes = look(shared);
     let wait = |(node, wait): Link| (&nodes[node].fom, &nodes[node].waits[wait]);
     let mut found = circles(&nodes);
     found.retain(|circle| {
         let mut links = circle.iter().copied().map(wait);
-        links.all(|(fom, wait)| still(world, fom, wait, &nodes[wait.on].fom))
+        links.all(|(fom, wait)| still(shared, fom, wait, &nodes[wait.on].fom))
     });
     let tell = |link| {
         let (fom, wait) = wait(link);
@@ -102,8 +102,8 @@ pub(crate) fn deadlocks(world: &World) -> Vec<Deadlock> {
 }
 
 /// Reads which foms wait for which, each at its own moment.
-fn look(world: &World) -> Vec<Node> {
-    let mut foms: Vec<_> = world
+fn look(shared: &Shared) -> Vec<Node> {
+    let mut foms: Vec<_> = shared
         .localities
         .iter()
         .flat_map(|home| home.pools.foms())
@@ -120,15 +120,15 @@ fn look(world: &World) -> Vec<Node> {
                 // Not a fom of another runtime.
                 let on = by_id
                     .get(&fom.id())
-                    .filter(|_| std::ptr::eq(&**fom.world(), world));
+                    .filter(|_| std::ptr::eq(&**fom.shared(), shared));
                 waits.extend(on.map(|on| Wait {
                     on: *on,
                     why: Why::Told(Arc::clone(&part), blocker.clone()),
                 }));
             }
         }
-        if let Standing::Waits(_) = fom.standing() {
-            let holders = world.directory.before(&fom);
+        if let KeyWait::Waits(_) = fom.key_wait() {
+            let holders = shared.key_index.before(&fom);
             let places = holders
                 .iter()
                 .filter_map(|holder| places.get(&holder.as_ptr()));
@@ -197,11 +197,11 @@ fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
 }
 
 /// Returns whether the wait is as it was when it was read. If so, it lasted all the time between.
-fn still(world: &World, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
+fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
     match &wait.why {
         Why::Told(part, blocker) => part.still_blocks(blocker),
-        Why::Key => world
-            .directory
+        Why::Key => shared
+            .key_index
             .before(fom)
             .iter()
             .any(|holder| holder.as_ptr() == other.as_ptr()),

@@ -2,12 +2,12 @@
 
 use std::{any::TypeId, fmt, sync::Weak};
 
-use crate::runtime::World;
+use crate::runtime::Shared;
 
 /// An attached listener. Dropping this removes it.
 #[must_use = "the listener is taken off when this is dropped"]
 pub struct Listening {
-    pub(crate) world: Weak<World>,
+    pub(crate) shared: Weak<Shared>,
     pub(crate) id: u64,
 }
 
@@ -20,14 +20,14 @@ impl fmt::Debug for Listening {
 impl Listening {
     /// Keeps the listener as long as the runtime lives.
     pub fn forever(mut self) {
-        self.world = Weak::new();
+        self.shared = Weak::new();
     }
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        if let Some(world) = self.world.upgrade() {
-            world.env.hooks.remove(self.id);
+        if let Some(shared) = self.shared.upgrade() {
+            shared.env.hooks.remove(self.id);
         }
     }
 }
@@ -35,7 +35,7 @@ impl Drop for Listening {
 /// An interposer that is in place. It stays when this is dropped.
 #[must_use = "an interposer stays until it is removed"]
 pub struct Interposed {
-    pub(crate) world: Weak<World>,
+    pub(crate) shared: Weak<Shared>,
     pub(crate) id: u64,
     pub(crate) of: TypeId,
 }
@@ -58,10 +58,10 @@ impl Interposed {
     ///
     /// Fails with [`NotOnTop`], with the interposer still in place.
     pub fn remove(self) -> Result<(), NotOnTop> {
-        let Some(world) = self.world.upgrade() else {
+        let Some(shared) = self.shared.upgrade() else {
             return Ok(());
         };
-        if world.env.hooks.remove_top(self.id, self.of) {
+        if shared.env.hooks.remove_top(self.id, self.of) {
             Ok(())
         } else {
             Err(NotOnTop(self))

@@ -7,7 +7,7 @@ use crate::{
     fom::{AnyRef, Attached, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
-    runtime::{World, totals},
+    runtime::{Shared, totals},
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
@@ -157,7 +157,7 @@ pub struct Operations {
     /// operations in a queue. They are not foms yet.
     pub queued: usize,
     /// The number of foms that came back and [rest](crate::Builder::resident). They are in none of these lists.
-    pub dormant: usize,
+    pub passive: usize,
     /// What is in the journal and cannot run, by id.
     pub set_aside: Vec<SetAside>,
     /// Problems that ended no operation, such as a listener that panicked, newest last.
@@ -166,8 +166,8 @@ pub struct Operations {
 
 fn fom_info(fom: &AnyRef) -> FomInfo {
     let header: &Header = fom;
-    let world = header.world();
-    let now = world.env.clock.nanos();
+    let shared = header.shared();
+    let now = shared.env.clock.nanos();
     let state = header.token.state();
     let attachments = header.attachments();
     let mut waits = Vec::new();
@@ -208,7 +208,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
                 texts => texts.join(" or "),
             })
         }
-        WaitingFor::Resource(place) => Some(world.resources.name(place).to_owned()),
+        WaitingFor::Resource(place) => Some(shared.resources.name(place).to_owned()),
     };
     FomInfo {
         id: header.id(),
@@ -243,15 +243,15 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
     }
 }
 
-pub(crate) fn inspect(world: &World) -> Operations {
-    let mut foms: Vec<_> = world
+pub(crate) fn inspect(shared: &Shared) -> Operations {
+    let mut foms: Vec<_> = shared
         .localities
         .iter()
         .flat_map(|home| home.pools.foms())
         .map(|fom| fom_info(&fom))
         .collect();
     foms.sort_by_key(|fom| fom.id);
-    let gauges: Vec<_> = world
+    let gauges: Vec<_> = shared
         .localities
         .iter()
         .flat_map(|home| home.gauges.all())
@@ -261,7 +261,7 @@ pub(crate) fn inspect(world: &World) -> Operations {
             .filter(|fom| fom.blocked && fom.locality == home.index)
             .count()
     };
-    let localities = world
+    let localities = shared
         .localities
         .iter()
         .map(|home| LocalityInfo {
@@ -275,16 +275,16 @@ pub(crate) fn inspect(world: &World) -> Operations {
         .collect();
     Operations {
         types: totals(
-            world.localities.iter().flat_map(|home| home.pools.all()),
+            shared.localities.iter().flat_map(|home| home.pools.all()),
             &gauges,
         ),
         foms,
         localities,
-        keys: world.directory.waited_for(),
-        queued: world.queued.in_flight(),
-        dormant: world.dormant.left(),
-        set_aside: world.set_aside.list(),
-        incidents: world.env.incidents(),
+        keys: shared.key_index.waited_for(),
+        queued: shared.queued.in_flight(),
+        passive: shared.passive.left(),
+        set_aside: shared.set_aside.list(),
+        incidents: shared.env.incidents(),
     }
 }
 
@@ -353,8 +353,8 @@ impl fmt::Display for Operations {
         if self.queued > 0 {
             writeln!(f, "\n{} more are queued for admission", self.queued)?;
         }
-        if self.dormant > 0 {
-            writeln!(f, "\n{} more rest until there is room", self.dormant)?;
+        if self.passive > 0 {
+            writeln!(f, "\n{} more rest until there is room", self.passive)?;
         }
         if !self.set_aside.is_empty() {
             writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;

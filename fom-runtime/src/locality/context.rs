@@ -10,22 +10,22 @@ use std::{
 use crate::{
     fom::{Header, Progress, Resident},
     locality::Core,
-    runtime::World,
+    runtime::Shared,
 };
 use fom_protocol::{FomState, sync::thread_local};
 
 #[cfg(not(fom_shuttle))]
 thread_local! {
-    static HERE: Here = const { Here::NOWHERE };
+    static CONTEXT: Context = const { Context::NOWHERE };
 }
 
 // Shuttle's macro has no `const` form.
 #[cfg(fom_shuttle)]
 thread_local! {
-    static HERE: Here = Here::NOWHERE;
+    static CONTEXT: Context = Context::NOWHERE;
 }
 
-struct Here {
+struct Context {
     /// A `Box` as a raw pointer, so the thread-local needs no destructor, which would make each access dearer. It is
     /// null when the thread ends, because the handler takes the core up again after each run.
     core: Cell<*mut Core>,
@@ -38,7 +38,7 @@ struct Here {
     peeked: Cell<bool>,
 }
 
-impl Here {
+impl Context {
     #[allow(
         clippy::declare_interior_mutable_const,
         reason = "each thread starts from a copy"
@@ -70,19 +70,19 @@ impl Here {
 
 /// Lays the core down for the code that a fom runs.
 #[inline]
-pub(super) fn lay(core: Box<Core>) {
-    HERE.with(|here| {
-        debug_assert!(here.core.get().is_null(), "a thread holds one core");
-        here.core.set(Box::into_raw(core));
+pub(super) fn set(core: Box<Core>) {
+    CONTEXT.with(|context| {
+        debug_assert!(context.core.get().is_null(), "a thread holds one core");
+        context.core.set(Box::into_raw(core));
     });
 }
 
 /// Takes the core up again.
 #[inline]
 pub(super) fn take() -> Option<Box<Core>> {
-    let core = HERE.with(|here| {
-        here.assert_free();
-        here.core.replace(ptr::null_mut())
+    let core = CONTEXT.with(|context| {
+        context.assert_free();
+        context.core.replace(ptr::null_mut())
     });
     // SAFETY: the pointer came from `Box::into_raw` in `lay`, and is out of the cell now.
     (!core.is_null()).then(|| unsafe { Box::from_raw(core) })
@@ -91,31 +91,31 @@ pub(super) fn take() -> Option<Box<Core>> {
 /// Returns whether this thread holds a core that can be reached.
 #[inline]
 pub(crate) fn has_core() -> bool {
-    HERE.with(|here| !here.core.get().is_null())
+    CONTEXT.with(|context| !context.core.get().is_null())
 }
 
 /// Returns whether this thread runs a fom of this runtime, with the core or in a blocking section.
-pub(crate) fn runs_fom_of(world: &World) -> bool {
-    let fom = HERE.with(|here| here.fom.get());
+pub(crate) fn runs_fom_of(shared: &Shared) -> bool {
+    let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: as in `running`.
-    unsafe { fom.as_ref() }.is_some_and(|fom| ptr::eq(Arc::as_ptr(fom.world()), world))
+    unsafe { fom.as_ref() }.is_some_and(|fom| ptr::eq(Arc::as_ptr(fom.shared()), shared))
 }
 
 /// Returns whether this thread runs a locality of any runtime, or a fom in a blocking section.
 pub(crate) fn runs_foms() -> bool {
-    HERE.with(|here| {
-        !here.core.get().is_null() || !here.fom.get().is_null() || here.taken.get() > 0
+    CONTEXT.with(|context| {
+        !context.core.get().is_null() || !context.fom.get().is_null() || context.taken.get() > 0
     })
 }
 
 /// Calls `f` with the fom of this runtime that runs on this thread, with the core or in a blocking section. Returns
 /// `None` once the fom has ended.
-pub(crate) fn running<R>(world: &World, f: impl FnOnce(&Header) -> R) -> Option<R> {
-    let fom = HERE.with(|here| here.fom.get());
+pub(crate) fn running<R>(shared: &Shared, f: impl FnOnce(&Header) -> R) -> Option<R> {
+    let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks, and none
     // runs after the slot was given back.
     let fom = unsafe { fom.as_ref() }?;
-    let is = ptr::eq(Arc::as_ptr(fom.world()), world);
+    let is = ptr::eq(Arc::as_ptr(fom.shared()), shared);
     (is && fom.token.state() == FomState::Running).then(|| f(fom))
 }
 
@@ -127,18 +127,18 @@ pub(crate) fn with_core<R>(f: impl FnOnce(&mut Core) -> R) -> Option<R> {
     impl Drop for Back {
         #[inline]
         fn drop(&mut self) {
-            HERE.with(|here| {
-                here.core.set(self.0);
-                here.taken.set(here.taken.get() - 1);
+            CONTEXT.with(|context| {
+                context.core.set(self.0);
+                context.taken.set(context.taken.get() - 1);
             });
         }
     }
 
-    let core = HERE.with(|here| {
-        here.assert_free();
-        let core = here.core.replace(ptr::null_mut());
+    let core = CONTEXT.with(|context| {
+        context.assert_free();
+        let core = context.core.replace(ptr::null_mut());
         if !core.is_null() {
-            here.taken.set(here.taken.get() + 1);
+            context.taken.set(context.taken.get() + 1);
         }
         core
     });
@@ -179,7 +179,7 @@ impl Drop for Peeked {
     #[inline(always)]
     fn drop(&mut self) {
         #[cfg(any(debug_assertions, fom_shuttle))]
-        HERE.with(|here| here.set_peeked(false));
+        CONTEXT.with(|context| context.set_peeked(false));
     }
 }
 
@@ -196,10 +196,10 @@ impl Drop for Peeked {
 #[inline(always)]
 // SAFETY (caller): as the section above says.
 pub(crate) unsafe fn peek() -> Option<Peeked> {
-    HERE.with(|here| {
-        here.assert_free();
-        let core = NonNull::new(here.core.get())?;
-        here.set_peeked(true);
+    CONTEXT.with(|context| {
+        context.assert_free();
+        let core = NonNull::new(context.core.get())?;
+        context.set_peeked(true);
         Some(Peeked(core))
     })
 }
@@ -211,18 +211,18 @@ pub(crate) fn holding<R>(f: impl FnOnce() -> R) -> R {
 
     impl Drop for Back {
         fn drop(&mut self) {
-            HERE.with(|here| here.taken.set(here.taken.get() - 1));
+            CONTEXT.with(|context| context.taken.set(context.taken.get() - 1));
         }
     }
 
-    HERE.with(|here| here.taken.set(here.taken.get() + 1));
+    CONTEXT.with(|context| context.taken.set(context.taken.get() + 1));
     let _back = Back;
     f()
 }
 
 /// Returns whether this thread is inside [`with_core`] or [`holding`].
 pub(crate) fn is_taken() -> bool {
-    HERE.with(|here| here.taken.get() > 0)
+    CONTEXT.with(|context| context.taken.get() > 0)
 }
 
 /// Runs a fom once, with the core laid down for the fom's code.
@@ -246,7 +246,7 @@ pub(crate) fn around<R>(
         begin(fom);
     }
     core.running = Some(fom);
-    lay(core);
+    set(core);
     let done = run();
     let mut core = take().expect("a run ends with the core");
     end();
@@ -257,11 +257,11 @@ pub(crate) fn around<R>(
 /// Begins a new run.
 #[inline]
 pub(super) fn begin(fom: &Header) {
-    HERE.with(|here| here.fom.set(fom));
+    CONTEXT.with(|context| context.fom.set(fom));
 }
 
 /// Ends the run.
 #[inline]
 pub(super) fn end() {
-    HERE.with(|here| here.fom.set(ptr::null()));
+    CONTEXT.with(|context| context.fom.set(ptr::null()));
 }

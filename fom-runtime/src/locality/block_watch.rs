@@ -1,8 +1,8 @@
-//! The patrol: a thread that calls a follower where a section lasts longer than was guessed.
+//! The block watch: a thread that calls a follower where a section lasts longer than was guessed.
 //!
-//! A runtime has one patrol, made for the first section that needs it. It goes round the localities while sections are
+//! A runtime has one block watch, made for the first section that needs it. It goes round the localities while sections are
 //! guessed short, and sleeps when there have been none for a while. A section that is still open at the next look
-//! counts as long. So the patrol relieves it after two waits: of at most `MOST` each, or of `LEAST` where long sections
+//! counts as long. So the block watch relieves it after two waits: of at most `MOST` each, or of `LEAST` where long sections
 //! are found. The wait grows while there are none, because looking costs time too.
 
 use std::{
@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use crate::runtime::World;
+use crate::runtime::Shared;
 use fom_protocol::{
     panic_message,
     sync::{
@@ -25,7 +25,7 @@ use fom_protocol::{
 
 const LEAST: Duration = Duration::from_micros(50);
 const MOST: Duration = Duration::from_micros(400);
-/// How long the patrol goes on when there are no sections to watch.
+/// How long the block watch goes on when there are no sections to watch.
 const CALM: Duration = if cfg!(fom_shuttle) {
     LEAST
 } else {
@@ -36,7 +36,7 @@ const THERE: u8 = 1;
 const CANNOT: u8 = 2;
 
 #[derive(Default)]
-pub(crate) struct Patrol {
+pub(crate) struct BlockWatch {
     /// Whether the thread exists, or cannot be created.
     made: AtomicU8,
     orders: Mutex<Orders>,
@@ -49,35 +49,35 @@ struct Orders {
     end: bool,
 }
 
-/// What the patrol knows of a locality.
+/// What the block watch knows of a locality.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     section: Option<NonZeroU32>,
     called: bool,
 }
 
-impl Patrol {
-    /// Returns whether a patrol watches the sections. Creates its thread if necessary.
+impl BlockWatch {
+    /// Returns whether a block watch watches the sections. Creates its thread if necessary.
     #[inline]
-    pub(super) fn is_there(&self, world: &Arc<World>) -> bool {
+    pub(super) fn is_there(&self, shared: &Arc<Shared>) -> bool {
         match self.made.load(Ordering::Relaxed) {
-            0 => self.make(world),
+            0 => self.make(shared),
             made => made == THERE,
         }
     }
 
     #[cold]
-    fn make(&self, world: &Arc<World>) -> bool {
+    fn make(&self, shared: &Arc<Shared>) -> bool {
         // Until the thread exists, other localities do without it.
         let first = |made| (made == 0).then_some(CANNOT);
         let order = Ordering::Relaxed;
         if self.made.fetch_update(order, order, first).is_err() {
             return false;
         }
-        let of = Arc::clone(world);
-        let main = Box::new(move || of.patrol.main(&of));
+        let of = Arc::clone(shared);
+        let main = Box::new(move || of.block_watch.main(&of));
         // The caller holds the core, so a panic of the user's spawner must not drop it.
-        let made = AssertUnwindSafe(|| (world.spawner.0)("fom-patrol".to_owned(), main));
+        let made = AssertUnwindSafe(|| (shared.spawner.0)("fom-patrol".to_owned(), main));
         let made = catch_unwind(made)
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))))
             .is_ok();
@@ -93,14 +93,14 @@ impl Patrol {
         self.changed.notify_one();
     }
 
-    /// Ends the patrol, after every locality has ended.
+    /// Ends the block watch, after every locality has ended.
     pub(crate) fn end(&self) {
         self.orders.lock().end = true;
         self.changed.notify_one();
     }
 
-    fn main(&self, world: &World) {
-        let mut seen = vec![Seen::default(); world.localities.len()];
+    fn main(&self, shared: &Shared) {
+        let mut seen = vec![Seen::default(); shared.localities.len()];
         loop {
             {
                 let mut orders = self.orders.lock();
@@ -109,7 +109,7 @@ impl Patrol {
                 }
                 orders.look = false;
             }
-            self.go_round(world, &mut seen);
+            self.go_round(shared, &mut seen);
             if self.orders.lock().end {
                 return;
             }
@@ -117,26 +117,26 @@ impl Patrol {
     }
 
     /// Goes round until there has been nothing to watch for a while.
-    fn go_round(&self, world: &World, seen: &mut [Seen]) {
+    fn go_round(&self, shared: &Shared, seen: &mut [Seen]) {
         let mut wait = LEAST;
         let mut calm = Duration::ZERO;
         while !self.orders.lock().end {
             sleep(wait);
             calm += wait;
             wait = (wait + wait / 8).min(MOST);
-            for (home, seen) in world.localities.iter().zip(&mut *seen) {
+            for (home, seen) in shared.localities.iter().zip(&mut *seen) {
                 let section = home.watched.last();
                 if section != seen.section {
                     let called = false;
                     *seen = Seen { section, called };
                     calm = Duration::ZERO;
                 } else if section.is_some() && !seen.called && home.slot.is_laid() {
-                    home.crew.wake_one();
+                    home.threads.wake_one();
                     seen.called = true;
                     wait = LEAST;
                 }
             }
-            let mut all = world.localities.iter().zip(&mut *seen);
+            let mut all = shared.localities.iter().zip(&mut *seen);
             if calm >= CALM && all.all(|(home, seen)| home.watched.leave(seen.section)) {
                 return;
             }

@@ -11,7 +11,7 @@ use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recove
 
 use crate::{
     durable::{
-        Kind, Message, SetAside, Types, committer::HEAD_ENTRY, once::decode_outcome,
+        Kind, Message, SetAside, Types, committer::HEAD_ENTRY, idempotency::decode_outcome,
         schemas::Schemas,
     },
     id::{FomId, fom_of},
@@ -164,8 +164,8 @@ impl<'a> Checker<'a> {
             body: found.body,
         })?;
         // A fom that waits for its key, or shares it, may have the same key as another fom.
-        let rare = found.meta.rare.as_deref();
-        let alone = rare.is_none_or(|rare| !rare.queues && !rare.shared);
+        let cold_rare = found.meta.cold_rare.as_deref();
+        let alone = cold_rare.is_none_or(|cold_rare| !cold_rare.queues && !cold_rare.is_chained);
         if let Some(key) = found.meta.key.filter(|_| alone)
             && !self.keys.insert((found.of.type_id(), key.clone()))
         {

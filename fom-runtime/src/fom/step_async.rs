@@ -13,28 +13,28 @@ use crate::{
     cx::Cx,
     fom::{
         Body, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
-        course::{After, Course, Onward, Verdict, Why, cause_of},
         launch::SelfRef,
         reference,
+        transition::{After, Instance, Onward, Verdict, Why, cause_of},
     },
     operation::{AsyncOperation, At, Entry, Next, Operation},
 };
 
 /// A future in place of operation and phase, and later its outcome.
 #[pin_project(project = Projected, project_replace = Replaced)]
-pub(super) enum Driven<O: Operation, F> {
+pub(super) enum AsyncBody<O: Operation, F> {
     Future(#[pin] F),
     Ended(Outcome<O>),
     Gone,
 }
 
-impl<O: Operation, F> Driven<O, F> {
+impl<O: Operation, F> AsyncBody<O, F> {
     pub(super) fn new(future: F) -> Self {
         Self::Future(future)
     }
 }
 
-impl<O: Operation, F> Driven<O, F> {
+impl<O: Operation, F> AsyncBody<O, F> {
     /// Finishes when the end is committed.
     fn ended_in_journal(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
         if fom.awaits_journal() {
@@ -49,7 +49,7 @@ impl<O: Operation, F> Driven<O, F> {
     }
 }
 
-impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for Driven<O, F> {
+impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<O, F> {
     fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
         let future = match self.as_mut().project() {
             Projected::Future(future) => future,
@@ -134,10 +134,10 @@ enum Act {
 #[allow(clippy::manual_async_fn, reason = "said above")]
 pub(super) fn drive<O: AsyncOperation>(
     me: SelfRef<O>,
-    mut course: Course<O>,
+    mut instance: Instance<O>,
 ) -> impl Future<Output = Outcome<O>> + Send {
     async move {
-        let mut after = course.begin(me.get());
+        let mut after = instance.begin(me.get());
         loop {
             let act = {
                 let after = after;
@@ -150,10 +150,10 @@ pub(super) fn drive<O: AsyncOperation>(
                     After::Retry(until) => Act::Retry(until),
                     After::Commit => Act::Commit,
                     After::Queue(what) => Act::Queue(what),
-                    After::Ended => return course.ended(),
+                    After::Ended => return instance.ended(),
                     After::Failed(cause) => {
-                        me.get().commit_failure(course.info().name(), &cause);
-                        return Err(course.failed(me.get(), *cause));
+                        me.get().commit_failure(instance.info().name(), &cause);
+                        return Err(instance.failed(me.get(), *cause));
                     }
                 }
             };
@@ -164,37 +164,39 @@ pub(super) fn drive<O: AsyncOperation>(
                     me.get().wake();
                     Yield(false).await;
                     after = match me.get().interrupt() {
-                        Some(interrupt) => course.settle(me.get(), Verdict::Interrupted(interrupt)),
+                        Some(interrupt) => {
+                            instance.settle(me.get(), Verdict::Interrupted(interrupt))
+                        }
                         None => After::Enter,
                     };
                     continue;
                 }
                 Act::Commit => {
                     Committed(me.get()).await;
-                    after = course.committed(me.get()).unwrap_or(After::Enter);
+                    after = instance.committed(me.get()).unwrap_or(After::Enter);
                     continue;
                 }
                 Act::Queue(what) => {
                     me.get().set_waiting_for(what);
                     Yield(false).await;
-                    after = course.begin(me.get());
+                    after = instance.begin(me.get());
                     continue;
                 }
                 Act::Retry(at) => {
                     let fom = me.get();
-                    let pause = poll_fn(|cx| course.poll_pause(fom, at, cx.waker()));
+                    let pause = poll_fn(|cx| instance.poll_pause(fom, at, cx.waker()));
                     match Fence::new(fom, pause).await {
                         Ok(Ok(())) => {}
                         Ok(Err(cause)) => {
-                            after = course.fails(me.get(), cause);
+                            after = instance.fails(me.get(), cause);
                             continue;
                         }
                         Err(verdict) => {
-                            after = course.settle(me.get(), verdict);
+                            after = instance.settle(me.get(), verdict);
                             continue;
                         }
                     }
-                    let again = course.resume_again(me.get(), TransitionCause::Returned);
+                    let again = instance.resume_again(me.get(), TransitionCause::Returned);
                     if let Some(again) = again {
                         after = again;
                         continue;
@@ -204,25 +206,25 @@ pub(super) fn drive<O: AsyncOperation>(
             };
             if const { O::GRAPH.has_gates() } && why == Why::Own {
                 let fom = me.get();
-                let gate = poll_fn(|cx| course.poll_gate(fom, cx.waker()));
+                let gate = poll_fn(|cx| instance.poll_gate(fom, cx.waker()));
                 match Fence::new(fom, gate).await {
                     Ok(Ok(())) => {}
                     Ok(Err(cause)) => {
-                        after = course.fails(me.get(), cause);
+                        after = instance.fails(me.get(), cause);
                         continue;
                     }
                     Err(verdict) => {
-                        after = course.settle(me.get(), verdict);
+                        after = instance.settle(me.get(), verdict);
                         continue;
                     }
                 }
             }
-            let entry = if why == Why::Own && course.info().waits() {
+            let entry = if why == Why::Own && instance.info().waits() {
                 let cx = Cx::new(me.get());
                 match Fence::new(me.get(), cx.event()).await {
                     Ok(event) => Entry::Event(event),
                     Err(verdict) => {
-                        after = course.settle(me.get(), verdict);
+                        after = instance.settle(me.get(), verdict);
                         continue;
                     }
                 }
@@ -231,29 +233,29 @@ pub(super) fn drive<O: AsyncOperation>(
             };
             // A way out runs without the interposers, because one of them may have caused the failure.
             if why != Why::Failed
-                && let Some(verdict) = course.before(me.get())
+                && let Some(verdict) = instance.before(me.get())
             {
-                after = course.settle_why(me.get(), verdict, why);
+                after = instance.settle_why(me.get(), verdict, why);
                 continue;
             }
             let mut cx = Cx::new(me.get());
             let at = At {
-                phase: &mut course.phase,
+                phase: &mut instance.phase,
                 cx: &mut cx,
                 entry,
             };
-            after = match Fence::new(me.get(), course.operation.step(at)).await {
+            after = match Fence::new(me.get(), instance.operation.step(at)).await {
                 Ok(Ok(Next::Go(next)))
-                    if why == Why::Own && !me.get().world().env.hooks.is_any() =>
+                    if why == Why::Own && !me.get().shared().env.hooks.is_any() =>
                 {
-                    match course.go_on(me.get(), next) {
+                    match instance.go_on(me.get(), next) {
                         Onward::Ended => After::Ended,
                         Onward::Enter | Onward::Spent => After::Enter,
                     }
                 }
                 stepped => {
                     let verdict = stepped.map_or_else(|verdict| verdict, Verdict::Stepped);
-                    course.settle_why(me.get(), verdict, why)
+                    instance.settle_why(me.get(), verdict, why)
                 }
             };
         }

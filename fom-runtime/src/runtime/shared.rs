@@ -12,17 +12,17 @@ use crossbeam_utils::CachePadded;
 use crate::{
     balance::Balance,
     clock::{Clock, Moved},
-    durable::{Asides, Committer, Dormant, Memory, Types},
+    durable::{Committer, IdempotencyStore, Passive, Quarantine, Types},
     fom::Env,
     heap::Heap,
     id::{FomId, Key},
-    locality::{BudgetLimits, IdleSet, Locality, Patrol, Spawner},
+    locality::{BlockWatch, BudgetLimits, IdleSet, Locality, Spawner},
     operation::Operation,
     runtime::{
         Budget, FomRef, Runtime,
-        directory::Directory,
         extension::{Attachments, Daemons, fenced},
         gate_recovery::GateRecovery,
+        key_index::KeyIndex,
         keys::Rooms,
         resources::Resources,
     },
@@ -47,13 +47,13 @@ pub enum RuntimeState {
     Closed = 2,
 }
 
-pub(crate) struct World {
+pub(crate) struct Shared {
     /// What the foms share.
     pub(crate) env: Env,
     pub(crate) resources: Resources,
-    pub(crate) directory: Directory,
+    pub(crate) key_index: KeyIndex,
     pub(crate) spawner: Spawner,
-    pub(crate) patrol: Patrol,
+    pub(crate) block_watch: BlockWatch,
     pub(crate) budget: BudgetLimits,
     pub(crate) balance: Balance,
     /// The localities that want foms, if foms are moved.
@@ -69,13 +69,13 @@ pub(crate) struct World {
     /// The operation types that can come back.
     pub(crate) types: Types,
     /// What is in the journal and cannot run.
-    pub(crate) set_aside: Asides,
+    pub(crate) set_aside: Quarantine,
     /// Foms that came back and rest.
-    pub(crate) dormant: Arc<Dormant>,
+    pub(crate) passive: Arc<Passive>,
     /// Foms that held long locks, and have not asked for them again.
     pub(crate) gate_recovery: GateRecovery,
     /// Operation ids, and the outcomes that are remembered by them.
-    pub(crate) memory: Arc<Memory>,
+    pub(crate) memory: Arc<IdempotencyStore>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
     #[cfg_attr(
         fom_shuttle,
@@ -127,24 +127,24 @@ pub(super) struct Settings {
     pub(super) localities: Box<[Locality]>,
     pub(super) journaled: bool,
     pub(super) types: Types,
-    pub(super) memory: Memory,
-    pub(super) dormant: Dormant,
+    pub(super) memory: IdempotencyStore,
+    pub(super) passive: Passive,
 }
 
-impl Moved for World {
+impl Moved for Shared {
     fn moved(&self) {
-        self.dormant.poke();
+        self.passive.poke();
         self.localities.iter().for_each(Locality::poke);
     }
 }
 
 /// A caller that waits until no fom is in flight.
-struct Waiter<'a>(&'a World);
+struct Waiter<'a>(&'a Shared);
 
 impl<'a> Waiter<'a> {
-    fn new(world: &'a World) -> Self {
-        world.waiters.join();
-        Self(world)
+    fn new(shared: &'a Shared) -> Self {
+        shared.waiters.join();
+        Self(shared)
     }
 }
 
@@ -154,7 +154,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-impl World {
+impl Shared {
     pub(super) fn new(settings: Settings) -> Arc<Self> {
         let mut budget = BudgetLimits {
             phases: settings.budget.phases.try_into().unwrap_or(i32::MAX),
@@ -172,9 +172,9 @@ impl World {
                 settings.history,
             ),
             resources: settings.resources,
-            directory: Directory::new(settings.key_queue),
+            key_index: KeyIndex::new(settings.key_queue),
             spawner: settings.spawner,
-            patrol: Patrol::default(),
+            block_watch: BlockWatch::default(),
             budget,
             balance: settings.balance,
             idle_set: IdleSet::new(settings.localities.len()),
@@ -183,9 +183,9 @@ impl World {
             committer: OnceLock::new(),
             journaled: settings.journaled,
             types: settings.types,
-            set_aside: Asides::default(),
+            set_aside: Quarantine::default(),
             memory: Arc::new(settings.memory),
-            dormant: Arc::new(settings.dormant),
+            passive: Arc::new(settings.passive),
             gate_recovery: GateRecovery::default(),
             capacity: settings.capacity,
             spin: fom_protocol::nanos(settings.spin),
@@ -268,14 +268,14 @@ impl World {
 
     /// Returns the fom that has this key, and brings it back if it rests.
     pub(crate) fn find<O: Operation>(self: &Arc<Self>, key: &Key) -> Option<FomRef<O>> {
-        let found = self.directory.find(key);
-        if found.is_some() || !self.dormant.is_limited() {
+        let found = self.key_index.find(key);
+        if found.is_some() || !self.passive.is_limited() {
             return found;
         }
         let place = (TypeId::of::<O>(), key.clone());
-        self.dormant.revive_key(self, &place);
+        self.passive.revive_key(self, &place);
         // Even if no fom was resting: another thread may have brought it back after the first look.
-        self.directory.find(key)
+        self.key_index.find(key)
     }
 
     /// Returns whether the runtime takes nothing from outside.
@@ -290,7 +290,7 @@ impl World {
 
     /// Returns the index of the home of foms with this key.
     pub(crate) fn home_of(&self, key: &Key) -> usize {
-        (self.directory.hash(key) % self.localities.len() as u64) as usize
+        (self.key_index.hash(key) % self.localities.len() as u64) as usize
     }
 
     /// Returns the index of the next home in round-robin order.
@@ -301,13 +301,13 @@ impl World {
     /// Goes to a stricter mode, never back.
     pub(super) fn close(self: &Arc<Self>, mode: RuntimeState) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
-        self.dormant.poke();
+        self.passive.poke();
         let runtime = Runtime::of(self);
         for part in self.attachments.all() {
             fenced(&runtime, || part.state_changed(&runtime));
         }
         // A submission that waits for room sees the new mode, or is seen here.
-        self.directory.dismiss(self);
+        self.key_index.dismiss(self);
         for one in self.rooms.dismiss() {
             self.told("the end of a wait for room", || {
                 drop(one);
@@ -426,7 +426,7 @@ impl World {
                 // Until now a moved fom may have lived in the memory of a locality that had ended.
                 self.localities.iter().for_each(Locality::release);
             }
-            self.patrol.end();
+            self.block_watch.end();
             if let Some(committer) = self.committer() {
                 committer.close();
             }
@@ -480,7 +480,7 @@ impl World {
             let notified = self.idle.notified();
             let mut notified = std::pin::pin!(notified);
             notified.as_mut().enable();
-            if self.dormant.left() == 0 && self.is_idle() {
+            if self.passive.left() == 0 && self.is_idle() {
                 return;
             }
             notified.await;

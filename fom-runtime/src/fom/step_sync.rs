@@ -5,31 +5,30 @@ use std::{mem, pin::Pin, task::Poll};
 use crate::{
     cx::Cx,
     fom::{
-        Body, Cause, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
-        course::{After, Course, Onward, Verdict, Why, cause_of},
-        reference,
+        Body, Cause, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor, reference,
+        transition::{After, Instance, Onward, Verdict, Why, cause_of},
     },
     operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
 };
 
 /// Operation and phase do not move from the submission until the outcome is taken.
-pub(super) enum Plain<O: Operation> {
-    Live(Course<O>),
+pub(super) enum SyncBody<O: Operation> {
+    Live(Instance<O>),
     Failed(Box<Failure<O>>),
     Gone,
 }
 
-impl<O: SyncOperation> Plain<O> {
+impl<O: SyncOperation> SyncBody<O> {
     #[inline]
-    pub(super) fn new(course: Course<O>) -> Self {
-        Self::Live(course)
+    pub(super) fn new(instance: Instance<O>) -> Self {
+        Self::Live(instance)
     }
 
     #[cold]
     pub(super) fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
-        if let Self::Live(course) = mem::replace(self, Self::Gone) {
-            fom.commit_failure(course.info().name(), &cause);
-            *self = Self::Failed(Box::new(course.failed(fom, cause)));
+        if let Self::Live(instance) = mem::replace(self, Self::Gone) {
+            fom.commit_failure(instance.info().name(), &cause);
+            *self = Self::Failed(Box::new(instance.failed(fom, cause)));
         }
         self.failed(fom)
     }
@@ -62,12 +61,12 @@ fn drop_failure<O: Operation>(failure: Box<Failure<O>>) {
 /// has woken the fom or is about to do so. Then the fom runs again.
 #[inline(always)]
 fn enter<O: SyncOperation>(
-    course: &Course<O>,
+    instance: &Instance<O>,
     fom: &Typed<O>,
     heard: bool,
     left: &mut bool,
 ) -> Option<Entry<O::Event>> {
-    if !course.info().waits() {
+    if !instance.info().waits() {
         return Some(Entry::Enter);
     }
     let event = if heard {
@@ -87,13 +86,13 @@ fn enter<O: SyncOperation>(
 
 #[inline(always)]
 pub(super) fn step<O: SyncOperation>(
-    course: &mut Course<O>,
+    instance: &mut Instance<O>,
     fom: &Typed<O>,
     entry: Entry<O::Event>,
 ) -> Stepped<O> {
     let mut cx = Cx::new(fom);
-    course.operation.step(operation::At {
-        phase: &mut course.phase,
+    instance.operation.step(operation::At {
+        phase: &mut instance.phase,
         cx: &mut cx,
         entry,
     })
@@ -101,11 +100,11 @@ pub(super) fn step<O: SyncOperation>(
 
 /// Returns the next action of a run that has begun, or `None` in the usual case that it goes on with its phase.
 #[inline(always)]
-fn look<O: SyncOperation>(course: &mut Course<O>, fom: &Typed<O>) -> Option<After<O>> {
-    if let Some(after) = course.committed(fom) {
+fn look<O: SyncOperation>(instance: &mut Instance<O>, fom: &Typed<O>) -> Option<After<O>> {
+    if let Some(after) = instance.committed(fom) {
         Some(after)
     } else if let Some(interrupt) = fom.interrupt() {
-        Some(course.settle(fom, Verdict::Interrupted(interrupt)))
+        Some(instance.settle(fom, Verdict::Interrupted(interrupt)))
     } else if fom.takes_way_out() {
         Some(After::WayOut)
     } else {
@@ -115,20 +114,20 @@ fn look<O: SyncOperation>(course: &mut Course<O>, fom: &Typed<O>) -> Option<Afte
 }
 
 // No part is ever pinned, because there is no future.
-impl<O: Operation> Unpin for Plain<O> {}
+impl<O: Operation> Unpin for SyncBody<O> {}
 
-impl<O: SyncOperation> Body<O> for Plain<O> {
+impl<O: SyncOperation> Body<O> for SyncBody<O> {
     fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
-        let course = match &mut *self {
-            Self::Live(course) => course,
+        let instance = match &mut *self {
+            Self::Live(instance) => instance,
             Self::Failed(_) => return self.failed(fom),
             Self::Gone => return Progress::Waiting,
         };
         fom.set_waiting_for(WaitingFor::Nothing);
         let mut after = if fom.has_begun() {
-            look(course, fom).unwrap_or(After::Enter)
+            look(instance, fom).unwrap_or(After::Enter)
         } else {
-            course.begin(fom)
+            instance.begin(fom)
         };
         loop {
             let why = match after {
@@ -140,16 +139,16 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 After::Exhausted => Why::Exhausted,
                 After::WayOut => Why::Failed,
                 After::Retry(until) => {
-                    let pause = |waker: &_| course.poll_pause(fom, until, waker);
+                    let pause = |waker: &_| instance.poll_pause(fom, until, waker);
                     match reference::with_waker(fom, pause) {
                         Poll::Ready(Ok(())) => {}
                         Poll::Ready(Err(cause)) => {
-                            after = course.fails(fom, cause);
+                            after = instance.fails(fom, cause);
                             continue;
                         }
                         Poll::Pending => return Progress::Waiting,
                     }
-                    if let Some(again) = course.resume_again(fom, TransitionCause::Returned) {
+                    if let Some(again) = instance.resume_again(fom, TransitionCause::Returned) {
                         after = again;
                         continue;
                     }
@@ -167,46 +166,46 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
                 After::Failed(cause) => return self.fail_with(fom, *cause),
             };
             if const { O::GRAPH.has_gates() } && why == Why::Own {
-                match reference::with_waker(fom, |waker| course.poll_gate(fom, waker)) {
+                match reference::with_waker(fom, |waker| instance.poll_gate(fom, waker)) {
                     Poll::Ready(Ok(())) => {}
                     Poll::Ready(Err(cause)) => {
-                        after = course.fails(fom, cause);
+                        after = instance.fails(fom, cause);
                         continue;
                     }
                     Poll::Pending => return Progress::Waiting,
                 }
             }
-            let mut heard = fom.world().env.hooks.is_any();
+            let mut heard = fom.shared().env.hooks.is_any();
             let mut left = true;
             // Goes from phase to phase, until a function returns something other than an exit. A panic is caught
             // around the whole run, because operation and phase stay where they are.
             after = loop {
                 let entry = if why != Why::Own {
                     why.entry()
-                } else if let Some(entry) = enter(course, fom, heard, &mut left) {
+                } else if let Some(entry) = enter(instance, fom, heard, &mut left) {
                     entry
                 } else {
                     return Progress::Waiting;
                 };
                 if heard
                     && why != Why::Failed
-                    && let Some(verdict) = course.before(fom)
+                    && let Some(verdict) = instance.before(fom)
                 {
-                    break course.settle_why(fom, verdict, why);
+                    break instance.settle_why(fom, verdict, why);
                 }
-                let stepped = step(course, fom, entry);
-                heard = fom.world().env.hooks.is_any();
+                let stepped = step(instance, fom, entry);
+                heard = fom.shared().env.hooks.is_any();
                 if heard || why != Why::Own {
-                    break course.settle_why(fom, Verdict::Stepped(stepped), why);
+                    break instance.settle_why(fom, Verdict::Stepped(stepped), why);
                 }
                 let spent = match stepped {
-                    Ok(Next::Go(next)) => match course.go_on(fom, next) {
+                    Ok(Next::Go(next)) => match instance.go_on(fom, next) {
                         Onward::Ended => return Progress::Finished,
                         Onward::Spent => true,
                         Onward::Enter => false,
                     },
-                    Ok(Next::Stay) => course.stay(fom),
-                    Err(error) => break course.erred(fom, error, TransitionCause::Returned),
+                    Ok(Next::Stay) => instance.stay(fom),
+                    Err(error) => break instance.erred(fom, error, TransitionCause::Returned),
                 };
                 if spent {
                     return Progress::Again;
@@ -224,8 +223,8 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
         panic: Box<dyn std::any::Any + Send>,
     ) -> Progress {
         let mut cause = cause_of(panic);
-        if let Self::Live(course) = &mut *self {
-            cause = match course.fails_outside(fom, cause) {
+        if let Self::Live(instance) = &mut *self {
+            cause = match instance.fails_outside(fom, cause) {
                 Ok(()) => return Progress::Again,
                 Err(cause) => cause,
             };
@@ -239,21 +238,21 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
 
     fn settle(mut self: Pin<&mut Self>, outcome: Outcome<O>) {
         *self = match outcome {
-            Ok(ended) => Self::Live(Course::new(ended.operation, ended.phase)),
+            Ok(ended) => Self::Live(Instance::new(ended.operation, ended.phase)),
             Err(failure) => Self::Failed(Box::new(failure)),
         };
     }
 
     fn at_end(&self) -> Option<(&O, &O::Phase)> {
         match self {
-            Self::Live(course) => Some((&course.operation, &course.phase)),
+            Self::Live(instance) => Some((&instance.operation, &instance.phase)),
             _ => None,
         }
     }
 
     fn ended(&self) -> Result<usize, &Failure<O>> {
         match self {
-            Self::Live(course) => Ok(course.index()),
+            Self::Live(instance) => Ok(instance.index()),
             Self::Failed(failure) => Err(failure),
             Self::Gone => unreachable!("the outcome is taken once"),
         }
@@ -261,7 +260,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
 
     fn take(mut self: Pin<&mut Self>) -> Outcome<O> {
         match mem::replace(&mut *self, Self::Gone) {
-            Self::Live(course) => course.ended(),
+            Self::Live(instance) => instance.ended(),
             Self::Failed(failure) => Err(*failure),
             Self::Gone => unreachable!("the outcome is taken once"),
         }
@@ -269,7 +268,7 @@ impl<O: SyncOperation> Body<O> for Plain<O> {
 
     fn clear(mut self: Pin<&mut Self>) {
         match mem::replace(&mut *self, Self::Gone) {
-            Self::Live(course) => drop(course),
+            Self::Live(instance) => drop(instance),
             Self::Failed(failure) => drop_failure(failure),
             Self::Gone => {}
         }

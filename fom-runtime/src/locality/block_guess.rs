@@ -2,7 +2,7 @@
 //!
 //! This works like the branch prediction of a processor, with a small table. Phases may share an entry by chance. A
 //! wrong guess only costs time. A section that is guessed short calls no thread to take the core out of the slot. If
-//! the guess was wrong, the patrol calls one, and the next sections of that phase call immediately.
+//! the guess was wrong, the block watch calls one, and the next sections of that phase call immediately.
 
 use std::num::NonZeroU32;
 
@@ -11,14 +11,14 @@ use crate::fom::Header;
 /// Length of a section, in nanoseconds, above which it should have been handed over at once. Some hand-overs take as
 /// long.
 pub(super) const SHORT: u64 = 50_000;
-/// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the patrol awake would cost
+/// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the block watch awake would cost
 /// more.
 const SELDOM: u64 = 1_000_000;
 /// Number of sections handed over until the next guess: after the first wrong guess, and at most.
 const FEWEST: u16 = 16;
 const MOST: u16 = 1024;
 
-pub(super) struct Outlook {
+pub(super) struct BlockGuess {
     phases: [Record; 64],
     /// When the last section began.
     last: u64,
@@ -33,7 +33,7 @@ struct Record {
     next: u16,
 }
 
-impl Default for Outlook {
+impl Default for BlockGuess {
     fn default() -> Self {
         Self {
             phases: [Record::default(); 64],
@@ -43,7 +43,7 @@ impl Default for Outlook {
     }
 }
 
-impl Outlook {
+impl BlockGuess {
     fn record(&mut self, fom: &Header) -> &mut Record {
         let graph = std::ptr::from_ref(fom.graph()).addr() / align_of::<usize>();
         let place = graph.wrapping_mul(31).wrapping_add(fom.phase_index());
@@ -78,7 +78,7 @@ impl Outlook {
         }
     }
 
-    /// Returns a number by which the patrol knows the section.
+    /// Returns a number by which the block watch knows the section.
     pub(super) fn number(&mut self) -> NonZeroU32 {
         self.number = self.number.checked_add(1).unwrap_or(NonZeroU32::MIN);
         self.number

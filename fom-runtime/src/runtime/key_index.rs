@@ -10,11 +10,11 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{AnyRef, Barred, Header, Order, Standing, WaitingFor},
+    fom::{AnyRef, Header, KeyWait, Order, Rejected, WaitingFor},
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
-        FomRef, World,
+        FomRef, Shared,
         keys::{Absent, Entry, Place, Turned},
         observe::KeyInfo,
     },
@@ -33,7 +33,7 @@ const SHARDS: usize = 16;
 
 type Keys = HashMap<KeyOf, Entry<AnyRef>>;
 
-pub(crate) struct Directory {
+pub(crate) struct KeyIndex {
     shards: [Mutex<Keys>; SHARDS],
     hasher: RandomState,
     /// The most foms that may wait for one key.
@@ -42,7 +42,7 @@ pub(crate) struct Directory {
     numbers: AtomicU64,
 }
 
-impl Directory {
+impl KeyIndex {
     pub(super) fn new(most: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
@@ -78,7 +78,7 @@ impl Directory {
         };
         let keys = self.lock(key);
         let entry = keys.get(&(fom.type_id(), key.clone()));
-        let waits = matches!(fom.standing(), Standing::Waits(_));
+        let waits = matches!(fom.key_wait(), KeyWait::Waits(_));
         let holders = entry
             .filter(|_| waits)
             .map(|entry| entry.holders().cloned());
@@ -99,7 +99,7 @@ impl Directory {
         if let Place::Waits(_) = place {
             // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
             fence(Ordering::SeqCst);
-            if fom.token.is_cancelled() || fom.world().is_closed() {
+            if fom.token.is_cancelled() || fom.shared().is_closed() {
                 fom.wake();
             }
         }
@@ -110,11 +110,11 @@ impl Directory {
     pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
         let Some(key) = fom.key() else { return };
         // Set first: `let_in` sets another standing if the fom does not get the key.
-        fom.stand(Standing::Has);
+        fom.stand(KeyWait::Has);
         let of = (fom.type_id(), key.clone());
         let entered = self.let_in(of, order, None, false, || AnyRef::of(fom));
         if entered.is_err() {
-            fom.stand(Standing::Barred(Barred::Full));
+            fom.stand(KeyWait::Rejected(Rejected::Full));
         }
     }
 
@@ -134,9 +134,9 @@ impl Directory {
         let place = entry.enter(order, number, fom.clone());
         match place {
             Place::Has => {}
-            Place::Overtakes => fom.stand(Standing::Overtakes),
+            Place::Overtakes => fom.stand(KeyWait::Overtakes),
             Place::Waits(number) => {
-                fom.stand(Standing::Waits(number));
+                fom.stand(KeyWait::Waits(number));
                 if is_new {
                     // Under the lock: the thread that grants the key sees that the fom waits.
                     fom.set_waiting_for(WaitingFor::Key);
@@ -145,7 +145,7 @@ impl Directory {
             }
         }
         if let Some(shed) = &shed {
-            shed.stand(Standing::Barred(Barred::Shed));
+            shed.stand(KeyWait::Rejected(Rejected::Shed));
         }
         drop(keys);
         if let Some(shed) = shed {
@@ -165,14 +165,14 @@ impl Directory {
         &self,
         key: &Key,
         id: FomId,
-        shared: bool,
+        is_chained: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let (claimed, before) = match entry.holder_mut(|fom| fom.id() == id) {
             Some(own) => (true, Some(std::mem::replace(own, make()))),
-            None => (entry.put_again(make, shared), None),
+            None => (entry.put_again(make, is_chained), None),
         };
         drop(keys);
         drop(before);
@@ -185,16 +185,16 @@ impl Directory {
         &self,
         key: &Key,
         number: u64,
-        shared: bool,
+        is_chained: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let mut made = None;
         let make = || made.insert(make()).clone();
-        let place = entry.put_first(make, shared, number);
+        let place = entry.put_first(make, is_chained, number);
         if let (Some(Place::Overtakes), Some(fom)) = (place, &made) {
-            fom.stand(Standing::Overtakes);
+            fom.stand(KeyWait::Overtakes);
         }
         drop(keys);
         place.is_some()
@@ -206,14 +206,14 @@ impl Directory {
         &self,
         key: &Key,
         number: u64,
-        shared: bool,
+        is_chained: bool,
         make: impl FnOnce() -> AnyRef,
     ) {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let fom = make();
-        fom.stand(Standing::Waits(number));
-        entry.wait(number, shared, fom);
+        fom.stand(KeyWait::Waits(number));
+        entry.wait(number, is_chained, fom);
     }
 
     /// Notes that a fom is set aside which had the key, or has this number and has not begun. If it `keeps` its place,
@@ -225,8 +225,8 @@ impl Directory {
     }
 
     /// Frees the place of a fom that is back, or never comes.
-    pub(crate) fn give_place_up(&self, world: &World, of: KeyOf, id: FomId) {
-        self.change(world, of, |entry| {
+    pub(crate) fn give_place_up(&self, shared: &Shared, of: KeyOf, id: FomId) {
+        self.change(shared, of, |entry| {
             entry.give_place_up(id.get());
             None
         });
@@ -243,7 +243,7 @@ impl Directory {
     }
 
     /// Announces a number for a fom with this key that an outbox sends.
-    pub(crate) fn announce(&self, world: &Arc<World>, of: KeyOf) -> Announced {
+    pub(crate) fn announce(&self, shared: &Arc<Shared>, of: KeyOf) -> Announced {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
         let number = entry.announce(|last| {
@@ -252,7 +252,7 @@ impl Directory {
         });
         drop(keys);
         Announced {
-            world: Arc::downgrade(world),
+            shared: Arc::downgrade(shared),
             of,
             number,
         }
@@ -261,7 +261,7 @@ impl Directory {
     /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
     pub(crate) fn settle(&self, fom: &Header) {
         if let Some(key) = fom.key() {
-            self.change(fom.world(), (fom.type_id(), key.clone()), |_| None);
+            self.change(fom.shared(), (fom.type_id(), key.clone()), |_| None);
         }
     }
 
@@ -269,37 +269,37 @@ impl Directory {
     pub(crate) fn leave(&self, fom: &Header) {
         let id = fom.id();
         if let Some(of) = fom.chained() {
-            self.remove(fom.world(), of.clone(), id);
+            self.remove(fom.shared(), of.clone(), id);
         }
         if let Some(key) = fom.key() {
             self.change(
-                fom.world(),
+                fom.shared(),
                 (fom.type_id(), key.clone()),
-                |entry| match fom.standing() {
-                    Standing::Has | Standing::Overtakes => entry.give_back(|held| held.id() == id),
-                    Standing::Waits(number) => entry.give_up(number),
-                    Standing::Outside | Standing::Barred(_) => None,
+                |entry| match fom.key_wait() {
+                    KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
+                    KeyWait::Waits(number) => entry.give_up(number),
+                    KeyWait::Outside | KeyWait::Rejected(_) => None,
                 },
             );
         }
     }
 
     /// Makes a fom give up the key, or its place for the key.
-    pub(crate) fn remove(&self, world: &World, of: KeyOf, id: FomId) {
-        self.change(world, of, |entry| {
+    pub(crate) fn remove(&self, shared: &Shared, of: KeyOf, id: FomId) {
+        self.change(shared, of, |entry| {
             let is = |fom: &AnyRef| fom.id() == id;
             entry.give_back(is).or_else(|| entry.give_up_waiting(is))
         });
     }
 
     /// Bars a fom that still waits: it never begins.
-    pub(super) fn bar(&self, fom: &Header, why: Barred) {
+    pub(super) fn bar(&self, fom: &Header, why: Rejected) {
         let Some(key) = fom.key() else { return };
-        self.change(fom.world(), (fom.type_id(), key.clone()), |entry| {
-            let Standing::Waits(number) = fom.standing() else {
+        self.change(fom.shared(), (fom.type_id(), key.clone()), |entry| {
+            let KeyWait::Waits(number) = fom.key_wait() else {
                 return None;
             };
-            fom.stand(Standing::Barred(why));
+            fom.stand(KeyWait::Rejected(why));
             entry.give_up(number)
         });
         fom.wake();
@@ -311,37 +311,37 @@ impl Directory {
         entry.suspend(O::GRAPH.operation());
     }
 
-    pub(super) fn resume(&self, world: &World, of: KeyOf) {
-        self.change(world, of, |entry| {
+    pub(super) fn resume(&self, shared: &Shared, of: KeyOf) {
+        self.change(shared, of, |entry| {
             entry.resume();
             None
         });
     }
 
     /// Keeps a place in the queue of a key. Without room, returns a receiver that hears when a place is kept.
-    pub(super) fn reserve(&self, of: &KeyOf, shared: bool) -> Option<oneshot::Receiver<()>> {
+    pub(super) fn reserve(&self, of: &KeyOf, is_chained: bool) -> Option<oneshot::Receiver<()>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
-        entry.reserve(shared, self.most)
+        entry.reserve(is_chained, self.most)
     }
 
     /// Gives up a kept place.
-    pub(super) fn release(&self, world: &World, of: &KeyOf) {
-        self.change(world, of.clone(), |entry| {
+    pub(super) fn release(&self, shared: &Shared, of: &KeyOf) {
+        self.change(shared, of.clone(), |entry| {
             entry.release(1);
             None
         });
     }
 
     /// Tells the submissions that wait for a place that the runtime takes nothing more.
-    pub(super) fn dismiss(&self, world: &World) {
+    pub(super) fn dismiss(&self, shared: &Shared) {
         for shard in &self.shards {
             let mut keys = shard.lock();
             let outside: Vec<_> = keys.values_mut().flat_map(Entry::dismiss).collect();
             keys.retain(|_, entry| !entry.is_empty());
             drop(keys);
             for one in outside {
-                world.told("the end of a wait for a place", || {
+                shared.told("the end of a wait for a place", || {
                     drop(one);
                     true
                 });
@@ -377,7 +377,7 @@ impl Directory {
     /// Changes what is known of a key, and gives the key to the foms that may have it then.
     fn change(
         &self,
-        world: &World,
+        shared: &Shared,
         of: KeyOf,
         change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
     ) {
@@ -389,8 +389,8 @@ impl Directory {
         let mut granted = Granted::default();
         while let Some((next, overtakes)) = entry.get_mut().next() {
             next.stand(match overtakes {
-                true => Standing::Overtakes,
-                false => Standing::Has,
+                true => KeyWait::Overtakes,
+                false => KeyWait::Has,
             });
             granted.put(next);
         }
@@ -404,7 +404,7 @@ impl Directory {
         drop((gone, removed));
         granted.wake();
         while let Some(teller) = place {
-            let told = world.told("a place in the queue of a key", || teller.send(()).is_ok());
+            let told = shared.told("a place in the queue of a key", || teller.send(()).is_ok());
             place = self.next_place(&of, told);
         }
     }
@@ -427,19 +427,19 @@ impl Directory {
 /// The number of a fom that an outbox sends, until the fom is in or never will be. It tells foms with the same key that
 /// this one may arrive.
 pub(crate) struct Announced {
-    world: Weak<World>,
+    shared: Weak<Shared>,
     of: KeyOf,
     pub(crate) number: u64,
 }
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        if let Some(world) = self.world.upgrade() {
+        if let Some(shared) = self.shared.upgrade() {
             let withdraw = |entry: &mut Entry<AnyRef>| {
                 entry.withdraw(self.number);
                 None
             };
-            world.directory.change(&world, self.of.clone(), withdraw);
+            shared.key_index.change(&shared, self.of.clone(), withdraw);
         }
     }
 }

@@ -4,8 +4,8 @@ use std::any::Any;
 
 use crate::{
     fom::{
-        Cause, Header, Rare, Typed,
-        course::{After, Course},
+        Cause, ColdRare, Header, Typed,
+        transition::{After, Instance},
     },
     operation::Operation,
 };
@@ -23,7 +23,7 @@ pub(crate) struct Failing {
     cause: Option<Box<dyn Any + Send>>,
 }
 
-impl<O: Operation> Course<O> {
+impl<O: Operation> Instance<O> {
     /// Handles a failure of the phase. Returns where to go, if the phase declares that.
     ///
     /// A failure from elsewhere, such as a cancel, is not a failure of the phase.
@@ -63,7 +63,11 @@ impl<O: Operation> Course<O> {
             word: cause.name(),
             cause: Some(Box::new(cause)),
         };
-        let before = fom.rare_made().failing.lock().replace(Box::new(failing));
+        let before = fom
+            .cold_rare_made()
+            .failing
+            .lock()
+            .replace(Box::new(failing));
         // The user's error is dropped without the lock.
         drop(before);
         After::WayOut
@@ -79,7 +83,7 @@ impl<O: Operation> Course<O> {
         if let After::Failed(cause) = self.fails(fom, cause) {
             return Err(*cause);
         }
-        if let Some(failing) = &mut *fom.rare_made().failing.lock() {
+        if let Some(failing) = &mut *fom.cold_rare_made().failing.lock() {
             failing.pending = true;
         }
         Ok(())
@@ -101,7 +105,7 @@ impl<O: Operation> Typed<O> {
 /// Only the thread that runs the fom calls these functions.
 impl Header {
     fn failing<T>(&self, look: impl FnOnce(&mut Failing) -> T) -> Option<T> {
-        self.rare()?.failing.lock().as_deref_mut().map(look)
+        self.cold_rare()?.failing.lock().as_deref_mut().map(look)
     }
 
     /// Returns the number of `failed` functions that have run in this visit, the running one included.
@@ -127,7 +131,7 @@ impl Header {
     }
 }
 
-impl Rare {
+impl ColdRare {
     /// Forgets the failure, because a new visit begins.
     pub(super) fn forget_failure(&self) {
         let failing = self.failing.lock().take();

@@ -12,7 +12,7 @@ use crate::{
     durable::{Meta, Place, Types, recovery::Entered},
     fom::Resident,
     id::{FomId, entry_of},
-    runtime::World,
+    runtime::Shared,
 };
 use fom_protocol::{
     shrink::Shrink as _,
@@ -33,7 +33,7 @@ thread_local! {
 const LOOK: Duration = Duration::from_secs(3600);
 
 /// The resting foms.
-pub(crate) struct Dormant {
+pub(crate) struct Passive {
     /// Limit on foms that came back and have not ended: only below it are more made. With `usize::MAX`, no fom rests.
     most: usize,
     /// Number of foms that came back, were made and have not ended.
@@ -70,7 +70,7 @@ enum Next {
     Nothing,
 }
 
-impl Dormant {
+impl Passive {
     pub(crate) fn new(most: usize) -> Self {
         Self {
             most,
@@ -99,11 +99,11 @@ impl Dormant {
     }
 
     /// Adds a resting fom.
-    pub(super) fn add(&self, world: &World, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
+    pub(super) fn add(&self, shared: &Shared, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
         let of = entered.of.type_id();
         let meta = &entered.meta;
         if let Some(once) = &meta.once {
-            world.memory.rests((of, once.clone()), id);
+            shared.memory.rests((of, once.clone()), id);
         }
         let mut inner = self.inner.lock();
         if let Some(key) = &meta.key {
@@ -119,24 +119,24 @@ impl Dormant {
 
     /// Revives a resting fom. Returns `false` if no fom with this id rests. If another thread was reviving this fom,
     /// the fom is made by now.
-    pub(crate) fn revive(&self, world: &Arc<World>, id: FomId) -> bool {
-        if self.left() == 0 || world.is_closed() || REVIVES.with(Cell::get) {
+    pub(crate) fn revive(&self, shared: &Arc<Shared>, id: FomId) -> bool {
+        if self.left() == 0 || shared.is_closed() || REVIVES.with(Cell::get) {
             return false;
         }
-        self.revive_alone(world, id, self.door.lock())
+        self.revive_alone(shared, id, self.door.lock())
     }
 
     /// As [`revive`](Self::revive), for a caller that holds the door.
-    fn revive_alone(&self, world: &Arc<World>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
+    fn revive_alone(&self, shared: &Arc<Shared>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
         let Some(bytes) = self.inner.lock().records.remove(&id) else {
             return false;
         };
         REVIVES.with(|revives| revives.set(true));
-        let revived = Types::bring_back(world, entry_of(id.get()), &bytes);
+        let revived = Types::bring_back(shared, entry_of(id.get()), &bytes);
         REVIVES.with(|revives| revives.set(false));
         let ready = {
             let mut inner = self.inner.lock();
-            inner.forget(world, id, &bytes);
+            inner.forget(shared, id, &bytes);
             match revived {
                 // Read only now: the recovery may have ended while this fom was made.
                 Ok(fom) if inner.started => Some(fom),
@@ -145,27 +145,27 @@ impl Dormant {
                     None
                 }
                 Err(aside) => {
-                    world.set_aside.put(*aside);
+                    shared.set_aside.put(*aside);
                     None
                 }
             }
         };
         if let Some(fom) = ready {
-            crate::locality::enqueue(world, fom);
+            crate::locality::enqueue(shared, fom);
         }
         self.left.fetch_sub(1, Ordering::SeqCst);
         drop(door);
         // The last resting entry may not have become a fom.
-        world.tell_idle();
+        shared.tell_idle();
         true
     }
 
     /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.
-    pub(crate) fn revive_key(&self, world: &Arc<World>, place: &Place) {
+    pub(crate) fn revive_key(&self, shared: &Arc<Shared>, place: &Place) {
         let oldest = || self.inner.lock().keys.get(place).copied();
         let mut next = oldest();
         while let Some(id) = next {
-            let revived = self.revive(world, id);
+            let revived = self.revive(shared, id);
             next = oldest();
             // The fom still rests: no foms are revived now.
             if !revived && next == Some(id) {
@@ -176,11 +176,11 @@ impl Dormant {
 
     /// Revives the resting foms that have the key that this fom waits for. Otherwise this fom would get the key from a
     /// fom before it that gives up its turn.
-    pub(crate) fn revive_before(&self, world: &Arc<World>, fom: &Resident) {
+    pub(crate) fn revive_before(&self, shared: &Arc<Shared>, fom: &Resident) {
         if self.left() > 0
             && let Some(of) = fom.waits_again()
         {
-            self.revive_key(world, &of);
+            self.revive_key(shared, &of);
         }
     }
 
@@ -219,16 +219,16 @@ impl Dormant {
     }
 
     /// Revives the foms with a passed deadline, and more foms while there is room. Returns what to do next, and when.
-    fn tend(&self, world: &Arc<World>) -> Next {
+    fn tend(&self, shared: &Arc<Shared>) -> Next {
         loop {
-            if world.takes_nothing() || REVIVES.with(Cell::get) {
+            if shared.takes_nothing() || REVIVES.with(Cell::get) {
                 return Next::Wait(None);
             }
             // One thread at a time checks for room: two threads would bring back one fom more than there is room for.
             let door = self.door.lock();
-            match self.next(world.journal_now()) {
+            match self.next(shared.journal_now()) {
                 Next::Revive(id) => {
-                    self.revive_alone(world, id, door);
+                    self.revive_alone(shared, id, door);
                 }
                 next => return next,
             }
@@ -236,9 +236,9 @@ impl Dormant {
     }
 
     /// Does the work of [`tend`](Self::tend) now, if any fom rests.
-    pub(crate) fn settle(&self, world: &Arc<World>) {
+    pub(crate) fn settle(&self, shared: &Arc<Shared>) {
         if self.left() > 0 {
-            self.tend(world);
+            self.tend(shared);
         }
     }
 
@@ -248,14 +248,14 @@ impl Dormant {
     ///
     /// Fails if no thread can be started for the resting foms. The error has the foms that were made.
     pub(crate) fn start(
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> std::io::Result<()>,
     ) -> Result<(), (std::io::Error, Vec<Resident>)> {
-        let this = &world.dormant;
+        let this = &shared.passive;
         if this.left() > 0 {
-            let weak = Arc::downgrade(world);
-            let dormant = Arc::clone(this);
-            if let Err(error) = spawn(Box::new(move || dormant.run(&weak))) {
+            let weak = Arc::downgrade(shared);
+            let passive = Arc::clone(this);
+            if let Err(error) = spawn(Box::new(move || passive.run(&weak))) {
                 return Err((error, std::mem::take(&mut this.inner.lock().early)));
             }
         }
@@ -265,29 +265,31 @@ impl Dormant {
             std::mem::take(&mut inner.early)
         };
         for fom in early {
-            crate::locality::enqueue(world, fom);
+            crate::locality::enqueue(shared, fom);
         }
-        this.settle(world);
+        this.settle(shared);
         Ok(())
     }
 
     /// Runs the thread that looks after the resting foms.
-    fn run(&self, world: &Weak<World>) {
+    fn run(&self, shared: &Weak<Shared>) {
         let mut inner = self.inner.lock();
         // The recovery goes first.
-        while !inner.started && world.upgrade().is_some_and(|world| !world.is_closed()) {
+        while !inner.started && shared.upgrade().is_some_and(|shared| !shared.is_closed()) {
             (inner, _) = self.changed.wait_for(inner, Duration::from_millis(100));
         }
         loop {
             inner.poked = false;
             drop(inner);
             let sleep = {
-                let Some(world) = world.upgrade() else { return };
-                match self.tend(&world) {
-                    _ if world.is_closed() => return,
+                let Some(shared) = shared.upgrade() else {
+                    return;
+                };
+                match self.tend(&shared) {
+                    _ if shared.is_closed() => return,
                     Next::Nothing => return,
                     Next::Wait(Some(due)) => {
-                        let left = world.committer().map_or(0, |to| to.left_until(due));
+                        let left = shared.committer().map_or(0, |to| to.left_until(due));
                         Duration::from_nanos(left).min(LOOK)
                     }
                     Next::Wait(None) | Next::Revive(_) => LOOK,
@@ -303,8 +305,8 @@ impl Dormant {
 
 impl Inner {
     /// Removes the deadline and key of a fom that no longer rests.
-    fn forget(&mut self, world: &World, id: FomId, bytes: &[u8]) {
-        let Ok(entered) = world.types.enter(world, bytes) else {
+    fn forget(&mut self, shared: &Shared, id: FomId, bytes: &[u8]) {
+        let Ok(entered) = shared.types.enter(shared, bytes) else {
             return;
         };
         if let Some(due) = due_of(&entered.meta) {

@@ -9,21 +9,22 @@ use std::{
 };
 
 use crate::{
-    durable::{self, Kept, Once},
+    durable::{self, DurableState, OperationId},
     fom::{
-        AnyRef, Birth, Extra, Header, Launch, Order, Priority, Rare, Resident, Seed, Stocks, Ticket,
+        AnyRef, Cold, ColdRare, Header, Launch, NewFom, Order, Priority, Resident, Seed, Stocks,
+        Ticket,
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::Operation,
-    runtime::{World, keys::stored},
+    runtime::{Shared, keys::stored},
     snapshot::{Meta, RestoreError},
 };
 use fom_protocol::sync::Mutex;
 
 /// Makes one fom.
-pub(super) struct Maker<'a> {
-    pub(super) world: &'a Arc<World>,
+pub(super) struct SpawnRequest<'a> {
+    pub(super) shared: &'a Arc<Shared>,
     pub(super) index: usize,
     /// Whether this thread holds the core of the home.
     pub(super) here: bool,
@@ -37,7 +38,7 @@ pub(super) struct Maker<'a> {
     pub(super) priority: Priority,
     /// The id that a fom out of the journal had, and what was kept of it.
     pub(super) id: Option<FomId>,
-    pub(super) kept: Option<Box<Kept>>,
+    pub(super) kept: Option<Box<DurableState>>,
     pub(super) kept_deadline: Option<(u64, usize)>,
     pub(super) came_back: bool,
     /// Its operation id.
@@ -53,7 +54,7 @@ pub(super) struct Maker<'a> {
 
 /// Makes a fom of what the journal keeps. It is in no queue yet.
 pub(crate) fn restore<O: Operation>(
-    world: &Arc<World>,
+    shared: &Arc<Shared>,
     id: FomId,
     operation: O,
     phase: O::Phase,
@@ -61,20 +62,22 @@ pub(crate) fn restore<O: Operation>(
 ) -> Result<Resident, RestoreError> {
     let (key, once) = (saved.key.take(), saved.once.take());
     let number = saved.number;
-    let (shared, queues) = saved
-        .rare
+    let (is_chained, queues) = saved
+        .cold_rare
         .as_deref()
-        .map_or((false, false), |rare| (rare.shared, rare.queues));
+        .map_or((false, false), |cold_rare| {
+            (cold_rare.is_chained, cold_rare.queues)
+        });
     let at_phase = O::index(O::kind(&phase));
     let (meta, kept_deadline, home, settled, priority) = {
-        let left = |at: u64| world.committer().map_or(0, |to| to.left_until(at));
+        let left = |at: u64| shared.committer().map_or(0, |to| to.left_until(at));
         let meta = Meta {
             id: id.get(),
             attempt: saved.attempt,
             left: saved.due.map(left),
             resumed: true,
         };
-        let now = world.env.clock.nanos();
+        let now = shared.env.clock.nanos();
         let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
             // If that phase no longer exists, this is the deadline of the phase that the fom is in.
             let owner = O::GRAPH.place_ever(owner);
@@ -83,7 +86,7 @@ pub(crate) fn restore<O: Operation>(
         });
         let home = match &key {
             // In the home of foms that will be submitted with this key.
-            Some(key) if !saved.settled => world.directory.hash(key) as usize,
+            Some(key) if !saved.settled => shared.key_index.hash(key) as usize,
             _ => usize::from(saved.home),
         };
         let priority = match saved.priority {
@@ -91,13 +94,13 @@ pub(crate) fn restore<O: Operation>(
             1 => Priority::Normal,
             _ => Priority::Low,
         };
-        let home = home % world.localities.len();
+        let home = home % shared.localities.len();
         (meta, kept_deadline, home, saved.settled, priority)
     };
-    world.localities[home].counts.one_sent();
-    world.take_room_again();
-    let maker = Maker {
-        world,
+    shared.localities[home].counts.one_sent();
+    shared.take_room_again();
+    let maker = SpawnRequest {
+        shared,
         index: home,
         here: false,
         phase: at_phase,
@@ -107,7 +110,7 @@ pub(crate) fn restore<O: Operation>(
         meta,
         priority,
         id: Some(id),
-        kept: Some(Kept::new(saved, true)),
+        kept: Some(DurableState::new(saved, true)),
         kept_deadline,
         came_back: true,
         once: once.clone(),
@@ -126,45 +129,45 @@ pub(crate) fn restore<O: Operation>(
                 // SAFETY: just made and not enqueued yet, so it is alive.
                 AnyRef::of(unsafe { fom.as_ref() })
             };
-            let directory = &world.directory;
+            let key_index = &shared.key_index;
             let claimed = match number {
                 Some(number) if queues => {
-                    directory.wait_again::<O>(&key, number, shared, make);
+                    key_index.wait_again::<O>(&key, number, is_chained, make);
                     true
                 }
                 Some(number) => {
-                    if world.dormant.left() > 0 {
+                    if shared.passive.left() > 0 {
                         // A fom that rests and has begun has its key. It must get the key first.
                         let of = (TypeId::of::<O>(), key.clone());
-                        world.dormant.revive_key(world, &of);
+                        shared.passive.revive_key(shared, &of);
                     }
-                    directory.claim_first::<O>(&key, number, shared, make)
+                    key_index.claim_first::<O>(&key, number, is_chained, make)
                 }
-                None => directory.claim_again::<O>(&key, id, shared, make),
+                None => key_index.claim_again::<O>(&key, id, is_chained, make),
             };
             match made {
                 Some(made) if claimed => made,
                 _ => {
-                    world.give_room();
-                    world.localities[home].take_back();
+                    shared.give_room();
+                    shared.localities[home].take_back();
                     return Err(RestoreError::KeyInUse(key));
                 }
             }
         }
     };
-    if world.dormant.is_limited() {
-        world.dormant.one_made();
+    if shared.passive.is_limited() {
+        shared.passive.one_made();
     }
     if let Some(once) = once {
         // SAFETY: just made and not enqueued yet, so it is alive.
         let fom = AnyRef::of(unsafe { made.as_ref() });
-        world.memory.back((TypeId::of::<O>(), once), fom);
+        shared.memory.back((TypeId::of::<O>(), once), fom);
     }
     // SAFETY: just made, so this is the one resident reference.
     Ok(unsafe { Resident::new(made) })
 }
 
-impl Maker<'_> {
+impl SpawnRequest<'_> {
     #[inline]
     pub(super) fn make<O: Operation>(
         self,
@@ -172,22 +175,22 @@ impl Maker<'_> {
         phase: O::Phase,
         key: Option<Key>,
     ) -> (NonNull<Header>, FomId) {
-        let world = self.world;
+        let shared = self.shared;
         let kept = self.kept.or_else(|| {
-            let kept = world.journaled && durable::codec::<O>().is_some();
+            let kept = shared.journaled && durable::codec::<O>().is_some();
             kept.then(|| {
                 let meta = durable::Meta {
                     home: self.index as u16,
                     settled: self.placed,
                     priority: self.priority as u8,
-                    rare: stored(self.order, false),
+                    cold_rare: stored(self.order, false),
                     ..durable::Meta::default()
                 };
-                Kept::new(meta, false)
+                DurableState::new(meta, false)
             })
         });
-        let extra = if key.is_some()
-            || world.env.history > 0
+        let cold = if key.is_some()
+            || shared.env.history > 0
             || self.meta.resumed
             || kept.is_some()
             || self.once.is_some()
@@ -195,34 +198,34 @@ impl Maker<'_> {
             || self.after.is_some()
             || self.chained.is_some()
         {
-            let mut extra = Extra::new(key, world.env.history, &self.meta, kept);
+            let mut cold = Cold::new(key, shared.env.history, &self.meta, kept);
             if self.kept_deadline.is_some() {
-                extra.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
+                cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
             }
-            let kept = extra.kept.as_deref();
+            let kept = cold.kept.as_deref();
             let causes = kept.and_then(|kept| Some(take(&mut kept.inner().more_mut()?.causes)));
             if let Some(causes) = causes.filter(|causes| !causes.is_empty()) {
-                extra.rare = OnceLock::from(Box::new(Rare::with_causes(causes)));
+                cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(causes)));
             }
-            extra.came_back = self.came_back;
+            cold.came_back = self.came_back;
             if const { O::GRAPH.has_gates() } && self.came_back {
-                let kept = extra.kept.as_deref();
+                let kept = cold.kept.as_deref();
                 let held = kept.is_some_and(|kept| kept.inner().held_gate());
-                *extra.held_gate.get_mut() = held;
+                *cold.held_gate.get_mut() = held;
             }
-            extra.once = self.once.map(Once::new);
-            extra.ticket = Mutex::new(self.ticket);
-            extra.chained = self.chained.map(Box::new);
+            cold.once = self.once.map(OperationId::new);
+            cold.ticket = Mutex::new(self.ticket);
+            cold.chained = self.chained.map(Box::new);
             if let Some(after) = self.after {
-                let home = Home::new(Arc::clone(world), self.index);
-                extra.delay(Sleep::new(home, after), self.order);
+                let home = Home::new(Arc::clone(shared), self.index);
+                cold.delay(Sleep::new(home, after), self.order);
             }
-            Some(extra)
+            Some(cold)
         } else {
             None
         };
         let launch = |stocks: &mut Stocks, id, now| {
-            let birth = Birth {
+            let birth = NewFom {
                 id,
                 home: self.index,
                 priority: self.priority,
@@ -230,13 +233,13 @@ impl Maker<'_> {
                 phase: self.phase,
                 settled: self.settled,
                 resumed: self.meta.resumed,
-                extra,
+                cold,
                 wanted: self.wanted,
                 ready: false,
             };
             let launched = O::Form::launch(Seed {
                 stocks,
-                world,
+                shared,
                 birth,
                 operation,
                 phase,
@@ -253,9 +256,9 @@ impl Maker<'_> {
             };
             launch(&mut core.stocks, id, now)
         } else {
-            let id = self.id.unwrap_or_else(|| world.next_id());
-            let now = world.env.clock.nanos();
-            launch(&mut world.localities[self.index].outer.lock(), id, now)
+            let id = self.id.unwrap_or_else(|| shared.next_id());
+            let now = shared.env.clock.nanos();
+            launch(&mut shared.localities[self.index].outer.lock(), id, now)
         }
     }
 }

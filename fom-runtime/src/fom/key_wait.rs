@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Extra, Header, Order, WaitingFor, reference},
+    fom::{Cold, Header, Order, WaitingFor, reference},
     id::KeyOf,
     locality::Sleep,
 };
@@ -18,7 +18,7 @@ use fom_protocol::sync::{
 
 /// The state of a fom in the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum KeyWait {
     /// The fom has its key, or needs none.
     Has,
     /// The fom has its key ahead of a fom with a lower number, which the journal may have.
@@ -28,12 +28,12 @@ pub(crate) enum Standing {
     /// The fom asks for its key when its time comes.
     Outside,
     /// The fom has lost its place, and must end.
-    Barred(Barred),
+    Rejected(Rejected),
 }
 
 /// The reason why a fom never begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Barred {
+pub(crate) enum Rejected {
     /// The fom made room for another.
     Shed,
     /// The fom that has the key waits for this fom.
@@ -45,7 +45,7 @@ pub(crate) enum Barred {
 /// Changed under the lock of the directory. Read by the thread that runs the fom, which is woken after each change.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
-    standing: AtomicU64,
+    key_wait: AtomicU64,
     delayed: AtomicBool,
     delay: Mutex<Option<Box<Delay>>>,
 }
@@ -68,15 +68,15 @@ const OVERTAKES: u64 = u64::MAX - 4;
 pub(super) enum Gate {
     Open,
     Waits(WaitingFor),
-    Barred(Barred),
+    Rejected(Rejected),
 }
 
-impl Extra {
+impl Cold {
     /// Sets the delay of a fom that is not made yet.
     pub(crate) fn delay(&mut self, sleep: Sleep, order: Order) {
         let asks_later = self.key.is_some() && matches!(order, Order::Queue { .. });
         self.turn = Turn {
-            standing: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
+            key_wait: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
             delayed: AtomicBool::new(true),
             delay: Mutex::new(Some(Box::new(Delay { sleep, order }))),
         };
@@ -85,23 +85,23 @@ impl Extra {
 
 impl Header {
     /// Sets the state. The caller holds the lock of the directory.
-    pub(crate) fn stand(&self, standing: Standing) {
-        let word = match standing {
-            Standing::Has => HAS,
-            Standing::Overtakes => OVERTAKES,
-            Standing::Waits(number) => number,
-            Standing::Outside => OUTSIDE,
-            Standing::Barred(Barred::Shed) => SHED,
-            Standing::Barred(Barred::Stuck) => STUCK,
-            Standing::Barred(Barred::Full) => FULL,
+    pub(crate) fn stand(&self, key_wait: KeyWait) {
+        let word = match key_wait {
+            KeyWait::Has => HAS,
+            KeyWait::Overtakes => OVERTAKES,
+            KeyWait::Waits(number) => number,
+            KeyWait::Outside => OUTSIDE,
+            KeyWait::Rejected(Rejected::Shed) => SHED,
+            KeyWait::Rejected(Rejected::Stuck) => STUCK,
+            KeyWait::Rejected(Rejected::Full) => FULL,
         };
-        if let Some(extra) = self.extra() {
-            extra.turn.standing.store(word, Ordering::Release);
+        if let Some(cold) = self.cold() {
+            cold.turn.key_wait.store(word, Ordering::Release);
         }
     }
 
-    pub(crate) fn standing(&self) -> Standing {
-        self.extra().map_or(Standing::Has, standing)
+    pub(crate) fn key_wait(&self) -> KeyWait {
+        self.cold().map_or(KeyWait::Has, key_wait)
     }
 
     /// Returns the key that decides the fom's turn: the shared key if it has one, else its own. Only the thread that
@@ -114,40 +114,40 @@ impl Header {
     /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`turn`](Self::turn), or the
     /// maker of the fom.
     pub(crate) fn waits_again(&self) -> Option<KeyOf> {
-        let extra = self.extra().filter(|extra| extra.came_back)?;
-        let waits = matches!(standing(extra), Standing::Waits(_));
+        let cold = self.cold().filter(|cold| cold.came_back)?;
+        let waits = matches!(key_wait(cold), KeyWait::Waits(_));
         waits.then(|| self.turn()).flatten()
     }
 
     /// Returns whether the fom may begin. Only the thread that runs the fom calls this.
     #[inline]
     pub(super) fn gate(&self) -> Gate {
-        match self.extra() {
+        match self.cold() {
             None => Gate::Open,
-            Some(extra) => self.gate_of(extra),
+            Some(cold) => self.gate_of(cold),
         }
     }
 
-    fn gate_of(&self, extra: &Extra) -> Gate {
-        if extra.turn.delayed.load(Ordering::Relaxed) && !self.is_due(extra) {
+    fn gate_of(&self, cold: &Cold) -> Gate {
+        if cold.turn.delayed.load(Ordering::Relaxed) && !self.is_due(cold) {
             return Gate::Waits(WaitingFor::Timer);
         }
-        if extra.came_back && matches!(standing(extra), Standing::Waits(_)) {
+        if cold.came_back && matches!(key_wait(cold), KeyWait::Waits(_)) {
             // By now all foms that were before this fom are there.
-            self.world().directory.settle(self);
+            self.shared().key_index.settle(self);
         }
-        match standing(extra) {
-            Standing::Has | Standing::Overtakes => Gate::Open,
-            Standing::Waits(_) | Standing::Outside => Gate::Waits(WaitingFor::Key),
-            Standing::Barred(why) => Gate::Barred(why),
+        match key_wait(cold) {
+            KeyWait::Has | KeyWait::Overtakes => Gate::Open,
+            KeyWait::Waits(_) | KeyWait::Outside => Gate::Waits(WaitingFor::Key),
+            KeyWait::Rejected(why) => Gate::Rejected(why),
         }
     }
 
     /// Returns whether the fom's time has come. If so, the fom asks for its key.
     #[cold]
-    fn is_due(&self, extra: &Extra) -> bool {
+    fn is_due(&self, cold: &Cold) -> bool {
         let order = {
-            let mut delay = extra.turn.delay.lock();
+            let mut delay = cold.turn.delay.lock();
             let due = delay.as_mut().is_none_or(|delay| {
                 let sleep = Pin::new(&mut delay.sleep);
                 reference::with_waker(self, |waker| {
@@ -157,41 +157,41 @@ impl Header {
             if !due {
                 return false;
             }
-            extra.turn.delayed.store(false, Ordering::Relaxed);
+            cold.turn.delayed.store(false, Ordering::Relaxed);
             delay.take().map(|delay| delay.order)
         };
-        if let (Some(order), Standing::Outside) = (order, standing(extra)) {
-            let world = self.world();
-            if world.dormant.left() > 0
+        if let (Some(order), KeyWait::Outside) = (order, key_wait(cold)) {
+            let shared = self.shared();
+            if shared.passive.left() > 0
                 && let Some(of) = self.turn()
             {
                 // A resting fom that has the key or waits for it goes first.
-                world.dormant.revive_key(world, &of);
+                shared.passive.revive_key(shared, &of);
             }
-            self.world().directory.enter_late(self, order);
+            self.shared().key_index.enter_late(self, order);
         }
         true
     }
 
     /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
     pub(super) fn end_delay(&self) {
-        if let Some(extra) = self.extra()
-            && extra.turn.delayed.load(Ordering::Relaxed)
+        if let Some(cold) = self.cold()
+            && cold.turn.delayed.load(Ordering::Relaxed)
         {
-            let delay = extra.turn.delay.lock().take();
+            let delay = cold.turn.delay.lock().take();
             drop(delay);
         }
     }
 }
 
-fn standing(extra: &Extra) -> Standing {
-    match extra.turn.standing.load(Ordering::Acquire) {
-        HAS => Standing::Has,
-        OVERTAKES => Standing::Overtakes,
-        OUTSIDE => Standing::Outside,
-        SHED => Standing::Barred(Barred::Shed),
-        STUCK => Standing::Barred(Barred::Stuck),
-        FULL => Standing::Barred(Barred::Full),
-        number => Standing::Waits(number),
+fn key_wait(cold: &Cold) -> KeyWait {
+    match cold.turn.key_wait.load(Ordering::Acquire) {
+        HAS => KeyWait::Has,
+        OVERTAKES => KeyWait::Overtakes,
+        OUTSIDE => KeyWait::Outside,
+        SHED => KeyWait::Rejected(Rejected::Shed),
+        STUCK => KeyWait::Rejected(Rejected::Stuck),
+        FULL => KeyWait::Rejected(Rejected::Full),
+        number => KeyWait::Waits(number),
     }
 }

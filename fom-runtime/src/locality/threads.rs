@@ -73,9 +73,9 @@ impl Default for Spawner {
     }
 }
 
-pub(super) struct Crew {
+pub(super) struct Threads {
     followers: Followers,
-    roster: Roster,
+    roster: ThreadCounts,
     calls: Mutex<Calls>,
     idle: Condvar,
     /// Number of threads created so far, for their names.
@@ -88,12 +88,12 @@ pub(super) struct Crew {
 /// The number of threads in the upper half, and how many of them are blocked or unblocking in the lower half. Both are
 /// in one word, so a read sees both at one moment. Only the holder of the core writes the lower half; see `README.md`.
 #[derive(Default)]
-struct Roster(AtomicU64);
+struct ThreadCounts(AtomicU64);
 
 const THREAD: u64 = 1 << 32;
 const BLOCKED: u64 = 1;
 
-impl Roster {
+impl ThreadCounts {
     fn read(word: u64) -> (usize, usize) {
         ((word / THREAD) as usize, (word % THREAD) as usize)
     }
@@ -152,11 +152,11 @@ struct Returner {
     given: Condvar,
 }
 
-impl Crew {
+impl Threads {
     pub(super) fn new(followers: Followers) -> Self {
         Self {
             followers,
-            roster: Roster::default(),
+            roster: ThreadCounts::default(),
             calls: Mutex::new(Calls::default()),
             idle: Condvar::default(),
             named: AtomicUsize::new(0),
@@ -166,7 +166,7 @@ impl Crew {
     }
 
     /// Creates the first threads: a handler and `least` followers.
-    pub(super) fn muster(&self, home: &Home) -> io::Result<()> {
+    pub(super) fn spawn_first(&self, home: &Home) -> io::Result<()> {
         for _ in 0..=self.followers.least {
             let made = self.spawn(home);
             if made.is_err() {
@@ -184,7 +184,7 @@ impl Crew {
         let thread_home = home.clone();
         let main = Box::new(move || handler::main(&thread_home));
         // The caller holds the core, so a panic of the user's spawner must not drop it.
-        let made = catch_unwind(AssertUnwindSafe(|| (home.world().spawner.0)(name, main)))
+        let made = catch_unwind(AssertUnwindSafe(|| (home.shared().spawner.0)(name, main)))
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
         if made.is_err() {
             self.roster.less(THREAD);
@@ -266,7 +266,7 @@ impl Crew {
     }
 
     /// Returns whether a thread wants the core back. The handler asks this between any two foms.
-    pub(super) fn somebody_returns(&self) -> bool {
+    pub(super) fn is_awaited(&self) -> bool {
         self.returning_count.load(Ordering::Acquire) > 0
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct BudgetLimits {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct RunBudget {
     now: u64,
     stride: u32,
     /// Number of steps until the next look.
@@ -30,7 +30,7 @@ pub(super) struct Pace {
     until: u64,
 }
 
-impl Pace {
+impl RunBudget {
     /// Reads the clock.
     pub(super) fn look(&mut self, clock: &Clock) -> u64 {
         self.now = clock.nanos();

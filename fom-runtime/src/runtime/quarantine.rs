@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::{
     durable::{Part, SetAside, Types},
     id::{FomId, entry_of},
-    runtime::{DiscardError, RetryError, Runtime, world::RuntimeState},
+    runtime::{DiscardError, RetryError, Runtime, shared::RuntimeState},
 };
 
 impl Runtime {
@@ -46,7 +46,7 @@ impl Runtime {
     /// # Ok::<(), BoxError>(())
     /// ```
     pub fn set_aside(&self) -> Vec<SetAside> {
-        self.world.set_aside.list()
+        self.shared.set_aside.list()
     }
 
     /// Tries again to run what was set aside; its key may be free by now. It continues in the phase that it last
@@ -56,30 +56,30 @@ impl Runtime {
     ///
     /// Fails with [`RetryError`]; then it is still set aside, for the reason that applies now.
     pub fn retry_set_aside(&self, id: FomId) -> Result<(), RetryError> {
-        let world = &self.world;
-        if world.state() != RuntimeState::Open {
+        let shared = &self.shared;
+        if shared.state() != RuntimeState::Open {
             return Err(RetryError::ShuttingDown);
         }
-        let aside = world.try_again(id)?;
-        let done = Types::take_in(world, entry_of(id.get()), &aside.bytes);
+        let aside = shared.try_again(id)?;
+        let done = Types::take_in(shared, entry_of(id.get()), &aside.bytes);
         match done {
             Ok(fom) => {
                 if !aside.is_event() {
-                    world.is_back(id, fom.as_ref().and_then(|fom| fom.kept()));
+                    shared.is_back(id, fom.as_ref().and_then(|fom| fom.kept()));
                 }
                 if let Some(fom) = fom {
-                    crate::locality::enqueue(world, fom);
+                    crate::locality::enqueue(shared, fom);
                 }
-                aside.give_place_up(world);
+                aside.give_place_up(shared);
                 Ok(())
             }
             Err(still) if aside.is_event() => {
-                world.put_event_aside(*still).map_err(RetryError::Still)
+                shared.put_event_aside(*still).map_err(RetryError::Still)
             }
             Err(mut still) => {
                 let reason = still.reason.clone();
                 still.place = still.place.take().or(aside.place);
-                world.stays_aside(*still);
+                shared.stays_aside(*still);
                 Err(RetryError::Still(reason))
             }
         }
@@ -97,11 +97,11 @@ impl Runtime {
     /// If the future is dropped before the answer, the record may still be in the journal. Then it is set aside again
     /// at the next start.
     pub async fn discard_set_aside(&self, id: FomId) -> Result<SetAside, DiscardError> {
-        let world = &self.world;
-        let Some(committer) = world.committer() else {
+        let shared = &self.shared;
+        let Some(committer) = shared.committer() else {
             return Err(DiscardError::NotSetAside(id));
         };
-        let aside = world.set_aside.take_out(id)?;
+        let aside = shared.set_aside.take_out(id)?;
         let mut batch = Batch::new();
         batch.delete(entry_of(id.get()));
         batch.end_group();
@@ -109,12 +109,12 @@ impl Runtime {
         committer.take(Part::alone(batch, tell));
         match told.await.unwrap_or(Err(JournalError::Closed)) {
             Ok(()) => {
-                world.memory.discarded(id);
-                aside.give_place_up(world);
+                shared.memory.discarded(id);
+                aside.give_place_up(shared);
                 Ok(aside)
             }
             Err(error) => {
-                world.set_aside.put(aside);
+                shared.set_aside.put(aside);
                 Err(DiscardError::Journal(error))
             }
         }

@@ -38,7 +38,7 @@ pub(crate) type Place = (TypeId, Key);
 pub(crate) type Open<O> = fn(&Snapshot) -> Result<(O, <O as Operation>::Phase), RestoreError>;
 
 /// The state beside a fom that was submitted with an id.
-pub(crate) struct Once {
+pub(crate) struct OperationId {
     pub(crate) id: Key,
     /// The answer, once it is on its way into the journal, and the time when it expires.
     answer: Mutex<Option<(Stored, u64)>>,
@@ -86,7 +86,7 @@ pub(crate) enum Seen {
 }
 
 /// All operation ids of one runtime.
-pub(crate) struct Memory {
+pub(crate) struct IdempotencyStore {
     most: usize,
     time: u64,
     slots: Mutex<Slots>,
@@ -101,7 +101,7 @@ pub(crate) struct Slots {
     forgotten: Vec<EntryId>,
 }
 
-impl Once {
+impl OperationId {
     pub(crate) fn new(id: Key) -> Box<Self> {
         Box::new(Self {
             id,
@@ -157,7 +157,7 @@ pub(crate) struct Remembered {
     answer: Stored,
 }
 
-/// Reads what [`Once::encode`] wrote, without the first byte.
+/// Reads what [`OperationId::encode`] wrote, without the first byte.
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
     let (entry, rest): (Entry, _) = snapshot::leading(bytes).map_err(|_| RestoreError::Damaged)?;
     let answer = match (entry.failed, rest) {
@@ -240,7 +240,7 @@ fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
     catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
 }
 
-impl Memory {
+impl IdempotencyStore {
     pub(crate) fn new(most: usize, time: u64) -> Self {
         Self {
             most,

@@ -13,7 +13,7 @@ const MOST: usize = 4096;
 
 /// The pending commits of one locality, in its core.
 #[derive(Default)]
-pub(crate) struct Commits {
+pub(crate) struct CommitBuffer {
     /// Whether there is something to hand over. Checked after each run.
     filled: bool,
     /// Groups that foms wait for. Boxed, because each step takes the batch out and puts it back.
@@ -96,7 +96,7 @@ impl Part {
     }
 }
 
-impl Commits {
+impl CommitBuffer {
     /// Takes the batch that a group is written to. The core stays in its place while the user's code writes the group.
     /// The caller must [give the batch back](Self::added).
     pub(crate) fn take_batch(&mut self, waits: bool) -> Option<Box<Batch>> {

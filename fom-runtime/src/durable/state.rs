@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use fom_journal::{EntryId, JournalError};
 
 use crate::{
-    durable::{Meta, Posted, Rare, Stalled},
+    durable::{ColdRare, Meta, Posted, Uncommitted},
     fom::TransitionCause,
     step_key::EventId,
 };
@@ -30,7 +30,7 @@ const EXHAUSTED: u32 = 1 << 30;
 
 /// Made with the fom. Written by the thread that runs the fom and tells the committer, and by the thread that brings
 /// the answer.
-pub(crate) struct Kept {
+pub(crate) struct DurableState {
     state: AtomicU8,
     /// Whether the journal has a record of the fom.
     recorded: AtomicBool,
@@ -62,7 +62,7 @@ pub(crate) struct Inner {
 pub(crate) struct More {
     pub(crate) causes: Vec<String>,
     pub(crate) kept: Option<(u64, String)>,
-    pub(super) rare: Rare,
+    pub(super) cold_rare: ColdRare,
     /// As [`Meta::number`].
     number: Option<u64>,
     /// Why the step could not be committed.
@@ -72,7 +72,7 @@ pub(crate) struct More {
     /// Entries of the events that were taken since the last step was committed.
     pub(crate) taken: Vec<EntryId>,
     /// The last step, which could not be committed. Tried again when the fom has gone.
-    pub(crate) stalled: Option<Stalled>,
+    pub(crate) uncommitted: Option<Uncommitted>,
 }
 
 impl Inner {
@@ -100,29 +100,29 @@ impl Inner {
     /// Notes that the fom begins. Returns the number that it had.
     pub(crate) fn begins(&mut self) -> Option<u64> {
         let more = self.more_mut()?;
-        more.rare.queues = false;
+        more.cold_rare.queues = false;
         more.number.take()
     }
 
     /// Returns when the next attempt is due, if an attempt has failed.
     pub(crate) fn retry(&self) -> Option<u64> {
-        self.more()?.rare.retry
+        self.more()?.cold_rare.retry
     }
 
     pub(crate) fn set_retry(&mut self, at: Option<u64>) {
         if self.retry() != at {
-            self.more_made().rare.retry = at;
+            self.more_made().cold_rare.retry = at;
         }
     }
 
     /// Whether the fom holds the gate of its phase.
     pub(crate) fn held_gate(&self) -> bool {
-        self.more().is_some_and(|more| more.rare.held_gate)
+        self.more().is_some_and(|more| more.cold_rare.held_gate)
     }
 
     pub(crate) fn set_held_gate(&mut self, held: bool) {
         if self.held_gate() != held {
-            self.more_made().rare.held_gate = held;
+            self.more_made().cold_rare.held_gate = held;
         }
     }
 
@@ -170,19 +170,22 @@ pub(crate) enum Answer {
     Failed(JournalError),
 }
 
-impl Kept {
+impl DurableState {
     /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores key and
     /// operation id.
     pub(crate) fn new(meta: Meta, recorded: bool) -> Box<Self> {
         let has_more = !meta.causes.is_empty()
             || meta.kept.is_some()
-            || meta.rare.is_some()
+            || meta.cold_rare.is_some()
             || meta.number.is_some();
         let more = has_more.then(|| {
             Box::new(More {
                 causes: meta.causes,
                 kept: meta.kept.map(|kept| *kept),
-                rare: meta.rare.map(|rare| *rare).unwrap_or_default(),
+                cold_rare: meta
+                    .cold_rare
+                    .map(|cold_rare| *cold_rare)
+                    .unwrap_or_default(),
                 number: meta.number,
                 ..More::default()
             })
@@ -218,7 +221,7 @@ impl Kept {
     /// Whether the last step must be tried again when the fom has gone.
     pub(crate) fn is_stalled(&self) -> bool {
         let inner = self.inner.lock();
-        inner.more().is_some_and(|more| more.stalled.is_some())
+        inner.more().is_some_and(|more| more.uncommitted.is_some())
     }
 
     /// Returns the number of the visit, and the last event that the function has taken.

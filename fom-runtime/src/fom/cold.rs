@@ -10,8 +10,10 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{Kept, Once, Outbox},
-    fom::{Gathering, Seen, attached::Attachments, failing::Failing, gate::GateState, turn::Turn},
+    durable::{DurableState, OperationId, Outbox},
+    fom::{
+        Gathering, Seen, attached::Attachments, failure::Failing, gate::GateState, key_wait::Turn,
+    },
     id::Key,
     snapshot::Meta,
     step_key::EventId,
@@ -26,16 +28,16 @@ const HISTORY_AT_ONCE: usize = 64;
 
 /// The state beside the fom, made on demand.
 #[derive(Default)]
-pub(crate) struct Extra {
+pub(crate) struct Cold {
     pub(crate) key: Option<Key>,
     pub(crate) history: Option<Box<Mutex<VecDeque<Seen>>>>,
     /// The visits of phases since this was made, as far as they are counted. Written by the thread that runs the fom.
     pub(crate) visits: AtomicU64,
-    pub(crate) rare: OnceLock<Box<Rare>>,
+    pub(crate) cold_rare: OnceLock<Box<ColdRare>>,
     /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
     /// The journal state, if the fom is kept in a journal.
-    pub(crate) kept: Option<Box<Kept>>,
+    pub(crate) kept: Option<Box<DurableState>>,
     /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
     /// the fom.
     pub(crate) owes_resume: AtomicBool,
@@ -49,7 +51,7 @@ pub(crate) struct Extra {
     /// home uses this.
     pub(crate) lane: AtomicU64,
     /// The operation id, if the fom was submitted with one.
-    pub(crate) once: Option<Box<Once>>,
+    pub(crate) once: Option<Box<OperationId>>,
     /// The state that decides when the fom may begin.
     pub(super) turn: Turn,
     /// Dropped when the fom has ended.
@@ -64,10 +66,10 @@ pub(crate) struct Extra {
     pub(crate) gate: Mutex<Option<Box<GateState>>>,
 }
 
-/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has an [`Extra`],
+/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has an [`Cold`],
 /// and there may be very many.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct ColdRare {
     /// The entries to send at the next transition. Written by the thread that runs the fom.
     pub(crate) outbox: Mutex<Outbox>,
     /// The last event that the function has taken, if no journal keeps the fom and the sender gave the event an id.
@@ -82,7 +84,7 @@ pub(crate) struct Rare {
     pub(super) attachments: Attachments,
 }
 
-impl Rare {
+impl ColdRare {
     pub(crate) fn with_causes(causes: Vec<String>) -> Self {
         Self {
             causes: Mutex::new(causes),
@@ -105,12 +107,12 @@ pub(crate) struct WasSaved {
 /// A value dropped when a fom has ended in any way, or could not be made. The drop returns what was lent to the fom.
 pub(crate) type Ticket = Box<dyn Any + Send>;
 
-impl Extra {
+impl Cold {
     pub(crate) fn new(
         key: Option<Key>,
         history: usize,
         meta: &Meta,
-        kept: Option<Box<Kept>>,
+        kept: Option<Box<DurableState>>,
     ) -> Box<Self> {
         Box::new(Self {
             key,
@@ -118,7 +120,7 @@ impl Extra {
                 .then(|| VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))
                 .map(|history| Box::new(Mutex::new(history))),
             visits: AtomicU64::new(0),
-            rare: OnceLock::new(),
+            cold_rare: OnceLock::new(),
             saved: (meta.left.is_some() || meta.attempt > 0).then(|| {
                 Box::new(WasSaved {
                     left: meta.left,

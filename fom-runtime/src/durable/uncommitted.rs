@@ -13,7 +13,7 @@ use crate::{
     },
     gate::Gate,
     id::{FomId, Key, entry_of},
-    runtime::{Announced, World},
+    runtime::{Announced, Shared},
     snapshot::RestoreError,
 };
 use fom_protocol::sync::now;
@@ -28,7 +28,7 @@ const MOST_FRUITLESS: usize = 24;
 const MOST_ALONE: usize = 8;
 
 /// The group of one fom's transition.
-pub(crate) struct Stalled {
+pub(crate) struct Uncommitted {
     pub(crate) id: FomId,
     group: Batch,
     error: JournalError,
@@ -44,25 +44,26 @@ pub(crate) struct Stalled {
     again: Option<Instant>,
 }
 
-impl World {
+impl Shared {
     /// Lists a transition that could not be committed. Its fom ends now, and is listed until the transition is
     /// committed.
-    pub(crate) fn list_stalled(&self, stalled: &Stalled) {
-        let reason = RestoreError::NotCommitted(stalled.error.to_string());
-        let bytes = stalled.own().unwrap_or_default();
-        self.set_aside.put(self.aside(stalled.id, reason, bytes));
+    pub(crate) fn list_uncommitted(&self, uncommitted: &Uncommitted) {
+        let reason = RestoreError::NotCommitted(uncommitted.error.to_string());
+        let bytes = uncommitted.own().unwrap_or_default();
+        self.set_aside
+            .put(self.aside(uncommitted.id, reason, bytes));
     }
 
     /// Queues a transition for a retry. Its fom has left all tables, and may come back from now on.
-    pub(crate) fn stall(&self, stalled: Stalled) {
+    pub(crate) fn stall(&self, uncommitted: Uncommitted) {
         if let Some(committer) = self.committer() {
-            committer.stalled.lock().push(stalled);
+            committer.uncommitted.lock().push(uncommitted);
             committer.look();
         }
     }
 }
 
-impl Stalled {
+impl Uncommitted {
     pub(crate) fn new(
         id: FomId,
         group: Batch,
@@ -84,9 +85,9 @@ impl Stalled {
     }
 
     /// Gives the key to others, because the fom does not come back.
-    pub(super) fn give_key(&self, world: &World) {
+    pub(super) fn give_key(&self, shared: &Shared) {
         if let Some((of, key)) = &self.place {
-            world.directory.remove(world, (*of, key.clone()), self.id);
+            shared.key_index.remove(shared, (*of, key.clone()), self.id);
         }
     }
 
@@ -109,18 +110,18 @@ impl Stalled {
 impl Committer {
     /// Whether there are transitions that could not be committed.
     pub(super) fn is_stalled(&self) -> bool {
-        !self.stalled.lock().is_empty()
+        !self.uncommitted.lock().is_empty()
     }
 
     /// Tries to commit the transitions, all at once if possible. The foms of committed transitions go on.
     pub(super) fn try_stalled(
         &self,
         journal: &mut dyn Journal,
-        world: &Arc<World>,
+        shared: &Arc<Shared>,
         commit: impl FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>,
     ) {
         let now = now();
-        let (due, later) = std::mem::take(&mut *self.stalled.lock())
+        let (due, later) = std::mem::take(&mut *self.uncommitted.lock())
             .into_iter()
             .partition::<Vec<_>, _>(|one| one.again.is_none_or(|again| again <= now));
         let (mut alone, together) = due.into_iter().partition::<Vec<_>, _>(|one| one.alone);
@@ -156,7 +157,7 @@ impl Committer {
             if !done.is_empty() && !one.alone {
                 one.alone = true;
                 one.error = error;
-                world.list_stalled(&one);
+                shared.list_uncommitted(&one);
             }
             left.push(one);
         }
@@ -164,12 +165,12 @@ impl Committer {
             one.again = Some(now + AGAIN);
         }
         {
-            let mut kept = self.stalled.lock();
+            let mut kept = self.uncommitted.lock();
             let since = std::mem::replace(&mut *kept, later);
             kept.extend(left);
             kept.extend(since);
         }
-        go_on(world, done);
+        go_on(shared, done);
     }
 }
 
@@ -181,17 +182,17 @@ struct Round<'a, F> {
     /// How often the journal has refused.
     failed: usize,
     /// Transitions that are committed now, in the order in which they stalled.
-    done: Vec<Stalled>,
+    done: Vec<Uncommitted>,
     /// Transitions that were refused alone.
-    refused: Vec<(Stalled, JournalError)>,
+    refused: Vec<(Uncommitted, JournalError)>,
     /// Transitions that were not tried alone.
-    left: Vec<Stalled>,
+    left: Vec<Uncommitted>,
 }
 
 impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'_, F> {
     /// Commits the transitions. If that fails, tries one half and then the other, down to single transitions that are
     /// refused.
-    fn halve(&mut self, all: Vec<Stalled>) {
+    fn halve(&mut self, all: Vec<Uncommitted>) {
         let mut stack = vec![all];
         while let Some(mut some) = stack.pop() {
             if some.is_empty() {
@@ -218,7 +219,7 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
         }
     }
 
-    fn commit(&mut self, some: &[Stalled]) -> Result<(), JournalError> {
+    fn commit(&mut self, some: &[Uncommitted]) -> Result<(), JournalError> {
         let mut batch = Batch::new();
         // The failed batch may have had the schemas of these entries.
         let schemas = self.committer.schemas.put(&mut batch);
@@ -233,7 +234,7 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
 
 /// Brings back what is committed now: first the foms, then the events for them, in order. Only then do foms run, which
 /// may send more.
-fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
+fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     let mut foms = Vec::new();
     let mut messages = Vec::new();
     let held = done
@@ -242,15 +243,15 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
-            drop(world.set_aside.take(one.id));
-            one.give_key(world);
+            drop(shared.set_aside.take(one.id));
+            one.give_key(shared);
         }
         for change in one.group.groups().flat_map(|group| group.changes()) {
             match change {
                 Change::Put { id, bytes } if bytes.first() == Some(&(Kind::Message as u8)) => {
                     messages.push((id, bytes));
                 }
-                Change::Put { id, bytes } => match Types::take_in(world, id, bytes) {
+                Change::Put { id, bytes } => match Types::take_in(shared, id, bytes) {
                     Ok(fom) => {
                         if let Some(fom) = &fom
                             && let Some(gate) = held.remove(&fom.id())
@@ -260,9 +261,9 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
                         foms.extend(fom);
                     }
                     Err(aside) => {
-                        world.set_aside.put(*aside);
+                        shared.set_aside.put(*aside);
                         if id == entry_of(one.id.get()) {
-                            one.give_key(world);
+                            one.give_key(shared);
                         }
                     }
                 },
@@ -272,12 +273,12 @@ fn go_on(world: &Arc<World>, mut done: Vec<Stalled>) {
     }
     messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
     for (id, bytes) in messages {
-        if let Err(aside) = Types::take_in(world, id, bytes) {
-            world.set_aside.put(*aside);
+        if let Err(aside) = Types::take_in(shared, id, bytes) {
+            shared.set_aside.put(*aside);
         }
     }
     for fom in foms {
-        crate::locality::enqueue(world, fom);
+        crate::locality::enqueue(shared, fom);
     }
     // What is committed now may be seen.
     drop(held);

@@ -15,7 +15,7 @@ use crate::{
     },
     graph::Graph,
     id::{FomId, Key, KeyOf},
-    runtime::{DiscardError, RetryError, World},
+    runtime::{DiscardError, RetryError, Shared},
     snapshot::{Meta, RestoreError, Schema, Snapshot, phase_of},
 };
 use fom_protocol::sync::Mutex;
@@ -73,24 +73,24 @@ impl SetAside {
     /// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
     /// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
     /// key must commit that they begin.
-    pub(crate) fn keep_place(&mut self, world: &World) {
+    pub(crate) fn keep_place(&mut self, shared: &Shared) {
         let keeps = !matches!(self.reason, RestoreError::KeyInUse(_));
-        let Ok(entered) = world.types.enter(world, &self.bytes) else {
+        let Ok(entered) = shared.types.enter(shared, &self.bytes) else {
             return;
         };
         if let Some(key) = entered.meta.key {
             let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
             if keeps || number.is_some() {
-                world.directory.miss(of.clone(), self.id, number, keeps);
+                shared.key_index.miss(of.clone(), self.id, number, keeps);
                 self.place = Some(of);
             }
         }
     }
 
     /// Gives the place up: the fom is back, or is no longer in the journal.
-    pub(crate) fn give_place_up(&self, world: &World) {
+    pub(crate) fn give_place_up(&self, shared: &Shared) {
         if let Some(of) = &self.place {
-            world.directory.give_place_up(world, of.clone(), self.id);
+            shared.key_index.give_place_up(shared, of.clone(), self.id);
         }
     }
 
@@ -168,7 +168,7 @@ const MOST_EVENTS: usize = 10_000;
 
 /// All set-aside entries, by id.
 #[derive(Default)]
-pub(crate) struct Asides(Mutex<Listed>);
+pub(crate) struct Quarantine(Mutex<Listed>);
 
 #[derive(Default)]
 struct Listed {
@@ -255,7 +255,7 @@ fn forget<K: Eq + Hash, T: Ord>(from: &mut HashMap<K, BTreeSet<T>>, key: &K, id:
     }
 }
 
-impl Asides {
+impl Quarantine {
     pub(crate) fn put(&self, aside: SetAside) {
         let mut listed = self.0.lock();
         let before = listed.remove(aside.id);

@@ -4,16 +4,17 @@
 //! meanwhile first hears of the next transition. A hook that is removed meanwhile may still hear of this one. Without
 //! hooks, a transition costs one relaxed load.
 
+mod transition;
+
+pub use transition::{Transition, TransitionCause, TransitionOf};
+
 use std::{
     any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use crate::{
-    fom::{Env, Transition, TransitionOf},
-    operation::Operation,
-};
+use crate::{fom::Env, operation::Operation};
 use fom_protocol::{
     panic_message,
     sync::{

@@ -1,0 +1,211 @@
+//! What listeners are told.
+
+use std::{fmt, ops::Deref, time::Duration};
+
+use crate::{
+    fom::Header,
+    id::{FomId, Key},
+    operation::Operation,
+    snapshot::{Meta, Snapshot, SnapshotError},
+};
+
+/// Why a fom made a transition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TransitionCause {
+    /// The fom was started.
+    Started,
+    /// The fom was restored from a snapshot.
+    Resumed,
+    /// The phase function returned this exit.
+    Returned,
+    /// The deadline passed, and the `late` function returned this exit.
+    Late,
+    /// The last attempt failed, and the `exhausted` function returned this exit.
+    Exhausted,
+    /// The phase failed; the word is [`Cause::name`](crate::Cause::name). The `failed` function of the phase returned
+    /// this exit, or the fom ended in the standard failed outcome.
+    Failed(&'static str),
+}
+
+impl fmt::Display for TransitionCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Started => "started",
+            Self::Resumed => "resumed",
+            Self::Returned => "returned",
+            Self::Late => "late",
+            Self::Exhausted => "exhausted",
+            Self::Failed(word) => word,
+        })
+    }
+}
+
+/// One transition of one fom.
+#[derive(Clone, Debug)]
+pub struct Transition<'a> {
+    id: FomId,
+    key: Option<&'a Key>,
+    operation: &'static str,
+    machine: &'static str,
+    from: Option<&'static str>,
+    to: Option<&'static str>,
+    cause: TransitionCause,
+    at: u64,
+    stayed: u64,
+    locality: usize,
+    attempt: u32,
+    left: Option<u64>,
+}
+
+impl<'a> Transition<'a> {
+    pub(crate) fn new(
+        header: &'a Header,
+        from: Option<&'static str>,
+        to: Option<&'static str>,
+        cause: TransitionCause,
+        at: u64,
+        stayed: u64,
+    ) -> Self {
+        Self {
+            id: header.id(),
+            key: header.key(),
+            operation: header.type_name(),
+            machine: header.graph().name(),
+            from,
+            to,
+            cause,
+            at,
+            stayed,
+            locality: header.home_index(),
+            attempt: header.attempt(),
+            left: header
+                .deadline()
+                .map(|deadline| deadline.saturating_sub(at)),
+        }
+    }
+
+    /// Sets the number of failed attempts, in place of that of the phase that the fom is in by now.
+    pub(crate) fn tried(mut self, attempt: u32) -> Self {
+        self.attempt = attempt;
+        self
+    }
+
+    /// Returns the id of the fom.
+    pub fn id(&self) -> FomId {
+        self.id
+    }
+
+    /// Returns the key that the fom was submitted with.
+    pub fn key(&self) -> Option<&'a Key> {
+        self.key
+    }
+
+    /// Returns the name of the operation type.
+    pub fn operation_type(&self) -> &'static str {
+        self.operation
+    }
+
+    /// Returns the name of the enum of phases.
+    pub fn machine(&self) -> &'static str {
+        self.machine
+    }
+
+    /// Returns the phase that the fom left, or `None` when it begins.
+    pub fn from(&self) -> Option<&'static str> {
+        self.from
+    }
+
+    /// Returns the phase that the fom entered, or `None` for the standard failed outcome.
+    pub fn to(&self) -> Option<&'static str> {
+        self.to
+    }
+
+    /// Returns the cause of the transition.
+    pub fn cause(&self) -> TransitionCause {
+        self.cause
+    }
+
+    /// Returns the time of the transition, on the runtime's clock.
+    pub fn at(&self) -> Duration {
+        Duration::from_nanos(self.at)
+    }
+
+    /// Returns how long the fom was in the phase that it left, or in the queue when it begins.
+    pub fn stayed(&self) -> Duration {
+        Duration::from_nanos(self.stayed)
+    }
+
+    /// Returns the index of the fom's locality.
+    pub fn locality(&self) -> usize {
+        self.locality
+    }
+
+    /// Returns the number of failed attempts in the phase that the fom left.
+    pub fn attempt(&self) -> u32 {
+        self.attempt
+    }
+}
+
+impl fmt::Display for Transition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}: ", self.operation, self.id)?;
+        if let Some(from) = self.from {
+            write!(f, "{from} -> ")?;
+        }
+        write!(f, "{} ({})", self.to.unwrap_or("failed"), self.cause)
+    }
+}
+
+/// A transition of a known operation type.
+pub struct TransitionOf<'a, O: Operation> {
+    pub(super) transition: &'a Transition<'a>,
+    pub(super) operation: &'a O,
+    pub(super) phase: Option<&'a O::Phase>,
+}
+
+impl<O: Operation> fmt::Debug for TransitionOf<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.transition.fmt(f)
+    }
+}
+
+impl<'a, O: Operation> TransitionOf<'a, O> {
+    /// Returns the operation, between two phase functions.
+    pub fn operation(&self) -> &'a O {
+        self.operation
+    }
+
+    /// Returns the phase that the fom entered, with its data. Returns `None` for the standard failed outcome.
+    pub fn phase(&self) -> Option<&'a O::Phase> {
+        self.phase
+    }
+
+    /// Saves the fom as it enters the phase, with the time left until its deadline at that moment. The key, and the
+    /// events that the fom has not taken, are not saved.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`SnapshotError::Transient`] for a transient machine, and for the failed outcome, which is not a
+    /// phase. Also returns the errors of the user's `Serialize`.
+    pub fn snapshot(&self) -> Result<Snapshot, SnapshotError> {
+        let (Some(codec), Some(phase)) = (O::CODEC, self.phase) else {
+            return Err(SnapshotError::Transient);
+        };
+        let meta = Meta {
+            id: self.transition.id.get(),
+            attempt: 0,
+            left: self.transition.left,
+            resumed: false,
+        };
+        (codec.save)(self.operation, phase, meta)
+    }
+}
+
+impl<'a, O: Operation> Deref for TransitionOf<'a, O> {
+    type Target = Transition<'a>;
+
+    fn deref(&self) -> &Transition<'a> {
+        self.transition
+    }
+}
