@@ -460,7 +460,7 @@ impl<E> fmt::Debug for Events<E> {
 }
 
 impl<E> Events<E> {
-    pub const CONTEXT: Self = Self(PhantomData);
+    pub const HERE: Self = Self(PhantomData);
 }
 
 #[doc(hidden)]
@@ -493,7 +493,7 @@ macro_rules! __event_reader {
     ($event:ty) => {
         |bytes| {
             use $crate::__private::{Readable as _, Unreadable as _};
-            (&$crate::__private::Events::<$event>::CONTEXT).read(bytes)
+            (&$crate::__private::Events::<$event>::HERE).read(bytes)
         }
     };
 }

@@ -3,20 +3,20 @@
 //! | file | what |
 //! | --- | --- |
 //! | `record.rs` | a fom's entry in the journal |
-//! | `kept.rs` | the state beside a fom that is kept in a journal |
+//! | `state.rs` | the state beside a fom that is kept in a journal |
 //! | `outbox.rs` | what a phase sends when its transition is committed |
 //! | `message.rs` | events that were sent through an outbox, until a fom takes them |
 //! | `schemas.rs` | the schemas that the journal has |
-//! | `commits.rs` | the changes that the foms of one locality want to commit |
+//! | `buffer.rs` | the changes that the foms of one locality want to commit |
 //! | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
-//! | `gather.rs` | how long to wait before the next sync |
-//! | `head.rs` | the entry with the journal's identity and time |
-//! | `once.rs` | operation ids and the outcomes that are remembered by them |
-//! | `stalled.rs` | transitions that could not be committed, until they can |
+//! | `group_commit.rs` | how long to wait before the next sync |
+//! | `identity.rs` | the entry with the journal's identity and time |
+//! | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
+//! | `uncommitted.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | recovery after a restart |
-//! | `dormant.rs` | foms that came back and rest |
-//! | `aside.rs` | entries that are in the journal and cannot run |
-//! | `check.rs` | a dry run of the recovery |
+//! | `passive.rs` | foms that came back and rest |
+//! | `quarantine.rs` | entries that are in the journal and cannot run |
+//! | `dry_run.rs` | a dry run of the recovery |
 
 mod buffer;
 mod committer;

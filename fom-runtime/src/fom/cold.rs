@@ -66,7 +66,7 @@ pub(crate) struct Cold {
     pub(crate) gate: Mutex<Option<Box<GateState>>>,
 }
 
-/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has an [`Cold`],
+/// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has a [`Cold`],
 /// and there may be very many.
 #[derive(Default)]
 pub(crate) struct ColdRare {

@@ -12,7 +12,7 @@
 //!
 //! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
 //! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
-//! 3. The handler of the home runs the fom: the phase function, then the transition (`course.rs`), and so on, until
+//! 3. The handler of the home runs the fom: the phase function, then the transition (`transition.rs`), and so on, until
 //!    the fom waits, ends, or has used up its budget.
 //! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
 //! 5. The end (`Fom::end`) tells the outcome, and gives up the reference of the runtime.
