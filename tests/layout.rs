@@ -32,7 +32,6 @@ const RUNTIME: &[&str] = &[
     "cx",
     "layer",
     "durable",
-    "lock",
     "lanes",
     "testing",
     "prelude",

@@ -42,6 +42,7 @@ pub(crate) fn lower(
         around_key,
         generics: joined(&item.generics, args.generics),
         krate: args.krate,
+        patterns: args.patterns,
         operation: args.operation,
         operation_name: args.operation_name,
         operation_was: args.operation_was,

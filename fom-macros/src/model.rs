@@ -12,6 +12,7 @@ pub(crate) struct Machine {
     /// The user's enum, without our attributes.
     pub(crate) item: ItemEnum,
     pub(crate) krate: CratePath,
+    pub(crate) patterns: CratePath,
     /// `None` only after a mistake was reported.
     pub(crate) operation: Option<Type>,
     /// The key and the constant with the operation's name. An inner `None` was already reported.

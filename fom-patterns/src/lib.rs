@@ -7,12 +7,14 @@
 //! | to | see |
 //! | --- | --- |
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
+//! | hold a lock over phases, declare it on a phase | [`lock`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | register, call and watch services by name | [`service`] |
 
 pub mod active;
 pub mod admission;
+pub mod lock;
 pub mod messages;
 pub mod prelude;
 pub mod service;

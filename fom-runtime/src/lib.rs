@@ -67,7 +67,6 @@
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
-//! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
@@ -86,7 +85,7 @@
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
-// - `durable`, `lock`, `lanes`: the journal, long locks, streams
+// - `durable`, `lanes`: the journal, streams
 // - `testing`, `prelude`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -110,7 +109,6 @@ mod key_encoding;
 mod lanes;
 mod layer;
 mod locality;
-mod lock;
 mod operation;
 pub mod prelude;
 mod runtime;
@@ -134,10 +132,6 @@ pub use id::{FomId, Key};
 pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
 pub use layer::Layered;
 pub use locality::{Followers, Sleep};
-pub use lock::{
-    Acquire, AcquireSet, LockError, LockGate, LockGuard, LockMode, LockSet, LockSetGuard,
-    LockStats, LockTableStats, Locker, LongLock, LongLocks,
-};
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 pub use runtime::extension;
 pub use runtime::observe::{

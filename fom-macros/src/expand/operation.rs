@@ -360,8 +360,8 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
 
 /// Returns the gate of each phase, if any phase has one.
 fn gate(machine: &Machine) -> Option<TokenStream> {
-    let (phase_type, transitions, krate) =
-        (phase_type(machine), transitions(machine), &machine.krate);
+    let (phase_type, transitions) = (phase_type(machine), transitions(machine));
+    let (krate, patterns) = (&machine.krate, &machine.patterns);
     let span = machine.operation_span();
     let local = Locals::new();
     let cx = &local.cx;
@@ -374,7 +374,7 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
         let arguments = quote_spanned!(span=> (self, #cx #(, #fields)*));
         let gate = quote!(#transitions::#function #arguments);
         let gate = match phase.locks_function {
-            Some(_) => quote!(#krate::LockSet::gate(#gate, #cx)),
+            Some(_) => quote!(#patterns::lock::LockSet::gate(#gate, #cx)),
             None => gate,
         };
         Some(quote!(#(#cfg)* P_::#name #data => fom_::gate(#gate),))

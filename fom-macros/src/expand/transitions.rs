@@ -65,10 +65,16 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .failed_function
         .as_ref()
         .map(|name| function(machine, phase, name, quote!(#[doc = #failed]), Kind::Failed));
-    let krate = &machine.krate;
+    let (krate, patterns) = (&machine.krate, &machine.patterns);
     let locks = phase.locks_function.as_ref().map(|name| {
         let docs = format!(" The locks that `{}` holds.", phase.name);
-        gate_function(machine, phase, name, &docs, quote!(#krate::LockSet))
+        gate_function(
+            machine,
+            phase,
+            name,
+            &docs,
+            quote!(#patterns::lock::LockSet),
+        )
     });
     let gate = phase.gate_function.as_ref().map(|name| {
         let docs = format!(" The gate that opens before `{}` runs.", phase.name);

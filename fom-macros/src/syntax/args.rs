@@ -59,6 +59,8 @@ pub(crate) struct Args {
     /// The text as written, and its value. An inner `None` was already reported.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) krate: CratePath,
+    /// The path of the package of patterns.
+    pub(crate) patterns: CratePath,
 }
 
 const KEYS: &[(&str, Form)] = &[
@@ -98,6 +100,7 @@ impl Args {
             retired: Vec::new(),
             durability: None,
             krate: CratePath::of_runtime(),
+            patterns: CratePath::of_patterns(),
         };
         let mut operation_written = false;
         // A mistyped key may have been this key, so its absence is not reported.
@@ -167,6 +170,7 @@ impl Args {
                     if let Some(text) = text(key, &entry.value, &mut own)
                         && let Some(path) = CratePath::parse(&text, &mut own)
                     {
+                        args.patterns = path.clone();
                         args.krate = path;
                     }
                 }

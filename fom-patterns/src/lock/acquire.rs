@@ -8,14 +8,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    cx::Cx,
-    lock::{
-        LockError, LockGuard, LockMode, LongLock,
-        of_fom::{FomLocks, LOCK},
-        owner::{Owner, OwnerId},
-        state::{Asked, Left},
-    },
+use fom_runtime::Cx;
+
+use crate::lock::{
+    LockError, LockGuard, LockMode, LongLock,
+    of_fom::{FomLocks, LOCK},
+    owner::{Owner, OwnerId},
+    state::{Asked, Left},
 };
 
 /// Waits for a [`LongLock`]. The future joins the queue when it is first polled.

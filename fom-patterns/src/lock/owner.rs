@@ -8,12 +8,11 @@ use std::{
     },
 };
 
-use crate::{
-    cx::{BlockingCx, Cx},
-    extension::{FomAddress, FomIdentity},
-    runtime::Runtime,
-};
 use fom_protocol::nanos;
+use fom_runtime::{
+    BlockingCx, Cx, Runtime,
+    extension::{FomAddress, FomIdentity},
+};
 
 /// The owner of a request for a long lock: a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by a
 /// [`Runtime`]. The clock of that runtime times the request. A fom cannot take a lock twice. Code outside of foms is

@@ -3,11 +3,10 @@
 
 use std::time::Duration;
 
-use crate::{
-    extension::{Attached, Blocker, FomAddress, Holder, Wait, WaitKind},
-    lock::{LockMode, LongLock, line::Place, owner::Owner},
-};
 use fom_protocol::{nanos, sync::Mutex};
+use fom_runtime::extension::{Attached, Blocker, FomAddress, Holder, Wait, WaitKind};
+
+use crate::lock::{LockMode, LongLock, line::Place, owner::Owner};
 
 /// What a fom that waits for a lock waits for. Listings name the lock instead.
 pub(super) static LOCK: WaitKind = WaitKind::new("a lock");

@@ -1,6 +1,10 @@
 //! Foms that wait for each other in a circle are named, and no other foms are.
 
-use fom_runtime::{LockGuard, LockMode, LongLock, TestClock, prelude::*};
+use fom_patterns::{
+    lock::{LockGuard, LockMode, LongLock},
+    prelude::*,
+};
+use fom_runtime::TestClock;
 
 use crate::kit::{limited, one, secs};
 

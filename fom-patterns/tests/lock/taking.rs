@@ -2,9 +2,11 @@
 
 use std::{sync::mpsc, thread};
 
-use fom_runtime::{
-    LockError, LockGuard, LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*,
+use fom_patterns::{
+    lock::{LockError, LockGuard, LockMode, LockSet, LongLock, LongLocks},
+    prelude::*,
 };
+use fom_runtime::{Shutdown, TestClock};
 
 use crate::kit::{self, Log, limited, millis, one, secs};
 

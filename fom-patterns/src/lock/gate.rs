@@ -8,12 +8,11 @@ use std::{
     task::{Context, Poll},
 };
 
-use crate::{
-    extension::{Gate, GateError},
-    lock::{AcquireSet, LockError, LockGuard, LockMode, LockSet, Locker, owner::Owner},
-};
+use fom_runtime::extension::{Gate, GateError};
 
-/// The name of the gate in [`Cause::name`](crate::Cause::name).
+use crate::lock::{AcquireSet, LockError, LockGuard, LockMode, LockSet, Locker, owner::Owner};
+
+/// The name of the gate in [`Cause::name`](fom_runtime::Cause::name).
 const NAME: &str = "locks";
 
 /// The [`Gate`] of a phase that holds the locks of a [`LockSet`]: [`LockSet::gate`]. The key `locks` of a phase makes one.

@@ -1,9 +1,8 @@
 //! What a waiter waits behind at one moment, for the search for circles.
 
-use crate::{
-    extension::FomAddress,
-    lock::{LockMode, LongLock},
-};
+use fom_runtime::extension::FomAddress;
+
+use crate::lock::{LockMode, LongLock};
 
 /// How a fom stands at a lock that another fom waits for, with its number there.
 #[derive(Clone, Copy)]

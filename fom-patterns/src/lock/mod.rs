@@ -40,8 +40,8 @@ pub use stats::LockStats;
 pub use table::{LockTableStats, LongLocks};
 
 use self::state::State;
-use crate::{cx::Cx, extension, id::Key, runtime::Runtime};
 use fom_protocol::sync::{Mutex, MutexGuard};
+use fom_runtime::{Cx, Key, Runtime, extension};
 
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,7 +78,7 @@ impl fmt::Display for LockMode {
 /// lock before the function runs. Take several locks as a [`LockSet`], and get a lock for each key from [`LongLocks`].
 ///
 /// ```
-/// use fom_runtime::{LockMode, LongLock, prelude::*};
+/// use fom_patterns::{lock::{LockMode, LongLock}, prelude::*};
 ///
 /// struct Count(LongLock);
 ///

@@ -1,9 +1,11 @@
 //! Locks that phases declare. They are granted before the phase's function runs, kept while the following phases name
 //! them, and released however the last of these phases ends. The same with a future and without.
 
-use fom_runtime::{
-    LockError, LockMode, LockSet, LongLock, Operation, Shutdown, TestClock, prelude::*,
+use fom_patterns::{
+    lock::{LockError, LockMode, LockSet, LongLock},
+    prelude::*,
 };
+use fom_runtime::{Operation, Shutdown, TestClock};
 
 use crate::kit::{Log, limited, one, secs};
 
@@ -402,7 +404,7 @@ fn locks_of<E>(cause: &Cause<E>) -> Option<&LockError> {
 /// LK-06: a lock that is both taken by hand and declared; and a function that panics where it must name the locks.
 #[test]
 fn mistakes_of_the_declared_form() {
-    struct Twice(LongLock, Option<fom_runtime::LockGuard>);
+    struct Twice(LongLock, Option<fom_patterns::lock::LockGuard>);
     #[fom(operation(Twice), transient)]
     enum Taking {
         #[phase(start, to(Then))]
