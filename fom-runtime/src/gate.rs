@@ -90,14 +90,14 @@ pub trait Gate: Any + Send {
         drop(before);
     }
 
-    /// Stops to wait, because the phase is late, or the fom ends. The runtime may later ask for another gate of this
+    /// Stops waiting, because the phase is late, or the fom ends. The runtime may later ask for another gate of this
     /// visit, which [follows](Self::follow) this gate. Default: does nothing.
     fn stop(&mut self) {}
 
     /// Returns whether no other fom may come between if the process ends now. Default: `false`.
     ///
     /// A journal keeps the answer with each transition. After a restart, the foms that answered `true` poll their gates
-    /// before any other fom runs. A fom whose transition cannot be committed ends, and its gate then stays until the
+    /// before any other fom runs. A fom ends if its transition cannot be committed. Its gate then stays until the
     /// transition is committed.
     fn is_held(&self) -> bool {
         false
