@@ -130,7 +130,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     // The listing shows a guard that never turns true, and a deadline ends it.
     let nothing = fast.get().within(Duration::from_millis(20));
     println!(
-        "nobody sends any more: {}",
+        "no more messages: {}",
         nothing.await.expect_err("there is none")
     );
     Ok(())

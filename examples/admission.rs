@@ -92,7 +92,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         .marks(100, 120)
         .on_level(|level| {
             if level == Level::Full {
-                println!("the queue is full: who comes now has the operation back");
+                println!("the queue is full: a new request gets its operation back");
             }
         })
         .build()?;

@@ -48,7 +48,7 @@ impl ReportingTransitions for Report {
     }
 }
 
-/// A fom that only waits, to show that the locality goes on.
+/// A fom that only waits, to show that the locality continues.
 struct Heartbeat {
     beats: u32,
 }

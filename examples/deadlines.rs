@@ -22,7 +22,7 @@ enum Pickup {
     /// The text message fails now and then: three more attempts, after 1, 2 and 4 seconds.
     #[phase(start, to(Shelf), retry = "3, 1s..10s")]
     Announce,
-    /// A reminder after a week. The 30 days begin here and go on in `Reminded`; then `late` decides.
+    /// A reminder after a week. The 30 days begin here and continue in `Reminded`; then `late` decides.
     #[phase(
         to(Taken, Reminded, SentBack),
         on(Fetched),

@@ -89,7 +89,10 @@ struct Oracle(std::sync::Mutex<Vec<Reply<u32>>>);
 
 impl Oracle {
     fn ask(&self, reply: Reply<u32>) {
-        self.0.lock().expect("nobody panics in here").push(reply);
+        self.0
+            .lock()
+            .expect("no panic while it is locked")
+            .push(reply);
     }
 }
 

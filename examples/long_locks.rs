@@ -139,7 +139,10 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         "{} times locked, {} of them after a wait of {:.1?} at most; held for {:.1?} at most",
         stats.total.writes, stats.total.waits, stats.total.longest_wait, stats.total.longest_hold
     );
-    assert!(locks.is_empty(), "a lock that nobody has or wants is gone");
+    assert!(
+        locks.is_empty(),
+        "a lock without a holder or a waiter is gone"
+    );
 
     // Locks by hand in different orders deadlock, and the runtime finds the deadlock.
     let one = runtime.submit(Careless(0, 1)).start()?;

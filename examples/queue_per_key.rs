@@ -5,10 +5,10 @@
 //!
 //! | there | here |
 //! | --- | --- |
-//! | a worker is bound to a key until it has been idle for a while, and the right while is unknown | a key costs something only while a request has it or waits for it; no time to tune |
+//! | a worker is bound to a key until it was idle for some time, and the right time is unknown | a key costs something only while a request has it or waits for it; there is no time to tune |
 //! | a hot key keeps its worker, and rare keys starve | the next request of a key goes to the tail of the run queue: each key with work has one turn a round |
 //! | a request that waits for a disk or a colleague holds its worker | the request waits without a thread, and keeps its key |
-//! | the listener blocks when all workers are taken | the listener waits for room only when there is too much in all; it refuses (or sheds, or waits for) what is too much for one key |
+//! | the listener blocks when all workers are taken | the listener waits only when there are too many requests in all; if one key has too many, it refuses, sheds or delays them |
 //! | a failed request is tried again elsewhere, and comes after its successors | the request is tried again in place, and takes no room from other keys |
 //!
 //! `cargo run --example queue_per_key`
@@ -53,7 +53,7 @@ impl ServingTransitions for Request {
         if self.number.is_multiple_of(17) && cx.attempt() == 0 {
             return Err("the ledger is busy".into());
         }
-        let mut ledger = self.ledger.lock().map_err(|_| "somebody panicked")?;
+        let mut ledger = self.ledger.lock().map_err(|_| "a request panicked")?;
         ledger.entry(self.account).or_default().push(self.number);
         Ok(())
     }
@@ -107,7 +107,7 @@ pub(crate) fn main() -> Result<(), BoxError> {
         .build()?;
     let ledger = Ledger::default();
 
-    // The key is suspended for a moment: its requests wait in their order, and the other keys go on.
+    // The key is suspended for a moment: its requests wait in their order, and the other keys continue.
     let closed = runtime.suspend_key::<Request>("ada");
     let listener = {
         let (runtime, ledger) = (runtime.clone(), Arc::clone(&ledger));
@@ -129,7 +129,7 @@ pub(crate) fn main() -> Result<(), BoxError> {
     let (count, turned_away) = listener.join().map_err(|_| "the listener panicked")??;
     runtime.shutdown_blocking(Shutdown::Drain, Duration::from_secs(30));
 
-    let ledger = ledger.lock().map_err(|_| "somebody panicked")?;
+    let ledger = ledger.lock().map_err(|_| "a request panicked")?;
     for (account, numbers) in &*ledger {
         println!(
             "{account:>5}: {} requests, in order: {}",

@@ -57,7 +57,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     for page in 1..=3 {
         let tell = tell.clone();
         let made = services.call(&FETCH, page).strand("my session");
-        made.then(move |answer| tell.send(answer).expect("somebody listens"));
+        made.then(move |answer| tell.send(answer).expect("the receiver is here"));
     }
     drop(tell);
     runtime.quiet().await;

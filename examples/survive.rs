@@ -139,7 +139,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/survive");
     let crash = std::env::args().any(|argument| argument == "--crash");
     run(&directory, crash).await?;
-    // All orders are done: the next start begins anew.
+    // All orders are done: the next start begins again.
     fs::remove_dir_all(&directory)?;
     Ok(())
 }

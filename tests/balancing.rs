@@ -81,7 +81,7 @@ fn a_hot_key_is_neither_helped_nor_hurt() {
 
 /// A second processor is for computations beside the handler. A handler alone cannot use it.
 #[test]
-fn processors_help_who_computes_in_blocking_sections() {
+fn processors_help_computations_in_blocking_sections() {
     let off = run(Load::Blocking, Balance::Off);
     let processors = run(Load::Blocking, Balance::Processors);
     assert!(processors.loans > 0);

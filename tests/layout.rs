@@ -32,7 +32,6 @@ const RUNTIME: &[&str] = &[
     "cx",
     "layer",
     "durable",
-    "lanes",
     "testing",
     "prelude",
     "__private",

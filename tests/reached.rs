@@ -9,7 +9,7 @@ enum Signal {
 }
 
 struct Walk {
-    /// `First` reports that it runs, and holds its locality until it may go on.
+    /// `First` reports that it runs, and holds its locality until it may continue.
     runs: mpsc::SyncSender<()>,
     go_on: mpsc::Receiver<()>,
 }

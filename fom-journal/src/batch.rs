@@ -58,22 +58,6 @@ pub struct Group<'a> {
     changes: &'a [Stored],
 }
 
-/// The groups of a [`Batch`].
-#[derive(Clone, Debug)]
-pub struct Groups<'a> {
-    batch: &'a Batch,
-    next: usize,
-    /// The first change of the next group.
-    start: usize,
-}
-
-/// The changes of a [`Group`].
-#[derive(Clone, Debug)]
-pub struct Changes<'a> {
-    bytes: &'a [u8],
-    changes: std::slice::Iter<'a, Stored>,
-}
-
 impl Batch {
     /// Returns an empty batch.
     pub fn new() -> Self {
@@ -86,8 +70,8 @@ impl Batch {
         self.put_with(id, |out| out.extend_from_slice(bytes));
     }
 
-    /// Puts an entry, in the open group. `write` appends the bytes of the entry, and its result is returned. `write` must
-    /// not change the bytes that are already there: they belong to other entries.
+    /// Puts an entry, in the open group. `write` appends the bytes of the entry, and its result is returned. `write`
+    /// must not change the bytes that are already there: they belong to other entries.
     pub fn put_with<R>(&mut self, id: EntryId, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let start = self.bytes.len();
         let done = write(&mut self.bytes);
@@ -156,12 +140,14 @@ impl Batch {
     }
 
     /// Returns the ended groups, in order. The open group is not one of them.
-    pub fn groups(&self) -> Groups<'_> {
-        Groups {
-            batch: self,
-            next: 0,
-            start: 0,
-        }
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> + Clone {
+        self.ends.iter().scan(0, |start, end| {
+            let range = std::mem::replace(start, *end)..*end;
+            Some(Group {
+                bytes: &self.bytes,
+                changes: &self.changes[range],
+            })
+        })
     }
 
     /// Returns the number of ended groups.
@@ -199,41 +185,14 @@ impl Batch {
 
 impl<'a> Group<'a> {
     /// Returns the changes, in order.
-    pub fn changes(&self) -> Changes<'a> {
-        Changes {
-            bytes: self.bytes,
-            changes: self.changes.iter(),
-        }
-    }
-}
-
-impl<'a> Iterator for Groups<'a> {
-    type Item = Group<'a>;
-
-    fn next(&mut self) -> Option<Group<'a>> {
-        let batch = self.batch;
-        let end = *batch.ends.get(self.next)?;
-        let start = std::mem::replace(&mut self.start, end);
-        self.next += 1;
-        Some(Group {
-            bytes: &batch.bytes,
-            changes: &batch.changes[start..end],
-        })
-    }
-}
-
-impl<'a> Iterator for Changes<'a> {
-    type Item = Change<'a>;
-
-    fn next(&mut self) -> Option<Change<'a>> {
-        let change = self.changes.next()?;
-        let id = change.id;
-        Some(match &change.bytes {
+    pub fn changes(&self) -> impl Iterator<Item = Change<'a>> + Clone + use<'a> {
+        let bytes = self.bytes;
+        self.changes.iter().map(move |change| match &change.bytes {
             Some(range) => Change::Put {
-                id,
-                bytes: &self.bytes[range.clone()],
+                id: change.id,
+                bytes: &bytes[range.clone()],
             },
-            None => Change::Delete { id },
+            None => Change::Delete { id: change.id },
         })
     }
 }

@@ -128,33 +128,13 @@ where
         for _ in 0..12 {
             let batch = random.batch(&mut model);
             commit(&mut journal, &batch);
-            let entries = journal.stats().entries;
-            // The possible contents: one more group each.
-            let mut perhaps = vec![model.clone()];
             fail(true);
-            for _ in 0..1 + random.below(3) {
-                let mut after = model.clone();
-                let batch = random.batch(&mut after);
-                if batch.is_empty() {
-                    continue;
-                }
-                assert!(
-                    journal.commit(&batch).is_err(),
-                    "a commit that cannot be written fails"
-                );
-                perhaps.extend(prefixes(&model, &batch));
-                let _ = journal.tidy();
-            }
-            assert_eq!(
-                journal.stats().entries,
-                entries,
-                "entries of failed commits are not counted"
-            );
+            let possible = fail_commits(&mut journal, &mut random, &model);
             if closes {
                 drop(journal);
                 fail(false);
                 let (next, given, _) = recover(&mut open);
-                let known = perhaps.contains(&given.entries);
+                let known = possible.contains(&given.entries);
                 assert!(
                     known,
                     "a failed batch leaves its first groups, without a gap"
@@ -179,6 +159,30 @@ where
             "a commit that succeeds discards the failed commits before it"
         );
     }
+}
+
+/// Does commits that fail. Returns the contents that they may leave: some first groups of one of them.
+fn fail_commits(journal: &mut impl Journal, random: &mut Random, model: &Entries) -> Vec<Entries> {
+    let entries = journal.stats().entries;
+    let mut possible = vec![model.clone()];
+    for _ in 0..1 + random.below(3) {
+        let batch = random.batch(&mut model.clone());
+        if batch.is_empty() {
+            continue;
+        }
+        assert!(
+            journal.commit(&batch).is_err(),
+            "a commit that cannot be written fails"
+        );
+        possible.extend(prefixes(model, &batch));
+        let _ = journal.tidy();
+    }
+    assert_eq!(
+        journal.stats().entries,
+        entries,
+        "entries of failed commits are not counted"
+    );
+    possible
 }
 
 /// Returns the entries after each group.

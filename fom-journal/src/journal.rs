@@ -4,8 +4,8 @@ use crate::{Batch, Damage, EntryId, JournalError};
 
 /// Keeps entries across a crash.
 ///
-/// One thread uses a journal at a time, and its functions may block. Other stores can implement this trait. The tests in
-/// [`conformance`](crate::conformance) check that a store keeps the promises of this trait.
+/// One thread uses a journal at a time, and its functions may block. Other stores can implement this trait. The tests
+/// in [`conformance`](crate::conformance) check that a store keeps the promises of this trait.
 pub trait Journal: Send + 'static {
     /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first.
     ///
@@ -22,8 +22,8 @@ pub trait Journal: Send + 'static {
     /// # Errors
     ///
     /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
-    /// cause is gone. If the process ends before such a commit, the journal may have kept the first groups of the
-    /// batch: none, some or all, without a gap.
+    /// cause is gone. If the process ends before such a commit, the journal may have kept some first groups of
+    /// the batch. These can be none or all, and have no gap.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
     /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.

@@ -38,7 +38,7 @@ mod file;
 mod journal;
 mod memory;
 
-pub use batch::{Batch, Change, Changes, Group, Groups};
+pub use batch::{Batch, Change, Group};
 pub use entry::EntryId;
 pub use error::{Damage, JournalError};
 #[doc(hidden)]

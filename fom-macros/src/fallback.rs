@@ -13,7 +13,7 @@ pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
     std::panic::catch_unwind(|| attribute(args, item)).unwrap_or_else(|_| {
         let error = syn::Error::new(
             Span::call_site(),
-            "`#[fom]` panicked, which is a mistake of its own; please report it with this enum",
+            "`#[fom]` panicked, which is a bug in `#[fom]`; please report it with this enum",
         );
         let error = error.to_compile_error();
         quote!(#copy #error)

@@ -1,9 +1,9 @@
-//! The `#[fom]` and `#[active]` attributes. Users import `#[fom]` from `fom-runtime` and `#[active]` from `fom-patterns`,
-//! which re-export them.
+//! The `#[fom]` and `#[active]` attributes. Users import `#[fom]` from `fom-runtime` and `#[active]` from
+//! `fom-patterns`, which re-export them.
 //!
-//! A declaration goes through the modules in one direction: `syntax` parses it, `lower` turns it into the `model`, `check`
-//! finds the mistakes, and `expand` writes the code. `diag` collects all mistakes, so that one build shows them all.
-//! After a mistake, `fallback` writes code that causes no further errors. `active` does the same for `#[active]`.
+//! A declaration goes through the modules in one direction: `syntax` parses it, `lower` turns it into the `model`,
+//! `check` finds the mistakes, and `expand` writes the code. `diag` collects all mistakes, so that one build shows them
+//! all. After a mistake, `fallback` writes code that causes no further errors. `active` does the same for `#[active]`.
 //! No module imports from a later one; `tests/layout.rs` of the workspace checks this.
 #![forbid(unsafe_code)]
 
@@ -213,9 +213,9 @@ use proc_macro::TokenStream;
 /// ```
 ///
 /// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/enum.Layered.html): an
-/// error of the layer, or an error of the operation inside. In the graph, in records and in listings, a phase inside
-/// has a name like `Serve.Look`: the name of the `inner` phase, a dot, and its own name. A layer is an operation like
-/// any other, so it may be inside another layer.
+/// error of the layer, or an error of the operation inside. Graphs, records and listings show a phase inside with a
+/// name like `Serve.Look`: the name of the `inner` phase, a dot, and its own name. A layer is an operation like any
+/// other, so it may be inside another layer.
 ///
 /// ### `error(Type)`
 ///
@@ -379,10 +379,10 @@ use proc_macro::TokenStream;
 ///
 /// ### `late`
 ///
-/// With `within`, or in a phase that some `keep` names: when the time is over, the phase's function is dropped, and its
-/// `_late` function decides the next phase. Without this key, a missed deadline is a failure of the phase. The `_late`
-/// function has no deadline. Its error is a failure of the phase, even if attempts are left. A failure ends the
-/// operation, unless the phase has `failed(..)`.
+/// For a phase with `within`, or a phase that some `keep` names. When the time is over, the phase's function is
+/// dropped, and its `_late` function decides the next phase. Without this key, a missed deadline is a failure of the
+/// phase. The `_late` function has no deadline. Its error is a failure of the phase, even if attempts are left. A
+/// failure ends the operation, unless the phase has `failed(..)`.
 ///
 /// A plain function is never dropped in the middle. The result of a `sync` or `blocking` function counts even after the
 /// deadline.
@@ -519,7 +519,7 @@ use proc_macro::TokenStream;
 ///
 /// # What is checked
 ///
-/// One compile reports all mistakes of a declaration, each at the smallest wrong token and with its cure:
+/// One compile reports all mistakes of a declaration, each at the smallest wrong token and with its remedy:
 ///
 /// - names that are not phases;
 /// - a phase that cannot be reached, and a phase that cannot reach an end;
@@ -530,8 +530,11 @@ use proc_macro::TokenStream;
 /// - a chain of migrations with a gap;
 /// - names of earlier releases that would mean two things.
 ///
-/// Mistakes that rustc reports well are left to rustc: a function that is missing, misspelt or of another type, an exit
-/// that is not declared, data that cannot be sent or saved.
+/// Mistakes that rustc reports well are left to rustc:
+///
+/// - a function that is missing, misspelt or of another type;
+/// - an exit that is not declared;
+/// - data that cannot be sent or saved.
 ///
 /// # Attributes
 ///

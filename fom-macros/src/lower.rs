@@ -54,7 +54,7 @@ pub(crate) fn lower(
         transient_key: args.transient_key,
         version: args.version,
         migrate_key: args.migrate_key,
-        migrate_bad: args.migrate_bad,
+        migrate_has_mistake: args.migrate_has_mistake,
         migrations: args.migrations,
         retired_key: args.retired_key,
         retired: args.retired,
@@ -85,16 +85,9 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     let mut own = Diagnostics::default();
     let exits = targets(&args.to, &mut own);
     // One exit with an unknown target: it may have data or not.
-    let lost = match exits.as_slice() {
-        [
-            Target {
-                phase: None,
-                near: None,
-                ..
-            },
-        ] => own.first(),
-        _ => None,
-    };
+    let is_lost = |target: &Target| target.phase.is_none() && target.near.is_none();
+    let is_lost = matches!(exits.as_slice(), [exit] if is_lost(exit));
+    let lost = if is_lost { own.first() } else { None };
     diag.append(own);
     let failed = targets(&args.failed, diag);
     let keep = targets(&args.keep, diag);
@@ -103,10 +96,10 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         (None, Some(_)) => Mode::Sync,
         (None, None) => Mode::Async,
     };
-    // The phases in its place have functions of their own. This phase has one if the layer goes on after their ends.
-    let goes_on = args.inner.is_none() || args.to.is_some();
-    let function = paths::function(&ident, "").filter(|_| goes_on);
-    if function.is_none() && args.end.is_none() && goes_on {
+    // The phases in its place have functions of their own. This phase has one if the layer continues after their ends.
+    let continues = args.inner.is_none() || args.to.is_some();
+    let function = paths::function(&ident, "").filter(|_| continues);
+    if function.is_none() && args.end.is_none() && continues {
         let name = paths::snake(&ident.unraw().to_string());
         diag.error(
             &ident,
@@ -114,32 +107,22 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         );
     }
     let name = ident.unraw().to_string();
+    let more = |is_written: bool, suffix: &str| {
+        is_written
+            .then(|| paths::function(&ident, suffix))
+            .flatten()
+    };
     Phase {
         after: format_ident!("{base}After{name}", span = ident.span()),
         after_failed: format_ident!("{base}After{name}Failed", span = ident.span()),
-        failed_function: args
-            .failed
-            .as_ref()
-            .and_then(|_| paths::function(&ident, "_failed")),
-        exhausted_function: args
-            .exhausted
-            .as_ref()
-            .and_then(|_| paths::function(&ident, "_exhausted")),
-        late_function: args
-            .late
-            .as_ref()
-            .and_then(|_| paths::function(&ident, "_late")),
-        locks_function: args
-            .locks
-            .as_ref()
-            .and_then(|_| paths::function(&ident, "_locks")),
-        gate_function: args
-            .gate
-            .as_ref()
-            .and_then(|_| paths::function(&ident, "_gate")),
+        failed_function: more(args.failed.is_some(), "_failed"),
+        exhausted_function: more(args.exhausted.is_some(), "_exhausted"),
+        late_function: more(args.late.is_some(), "_late"),
+        locks_function: more(args.locks.is_some(), "_locks"),
+        gate_function: more(args.gate.is_some(), "_gate"),
         function,
         mode,
-        unsure: args.unsure.clone().or(lost),
+        exits_mistake: args.exits_mistake.clone().or(lost),
         tuple,
         exits,
         failed,

@@ -36,7 +36,7 @@ pub(crate) struct Machine {
     pub(crate) version: Option<(Ident, Option<LitInt>)>,
     pub(crate) migrate_key: Option<Ident>,
     /// Whether a mistake in the migrations was already reported.
-    pub(crate) migrate_bad: bool,
+    pub(crate) migrate_has_mistake: bool,
     pub(crate) migrations: Vec<Migration>,
     pub(crate) retired_key: Option<Ident>,
     pub(crate) retired: Vec<LitStr>,
@@ -81,7 +81,7 @@ pub(crate) struct Phase {
     pub(crate) keep: Vec<Target>,
     pub(crate) args: PhaseArgs,
     /// The mistake because of which the next phases are unknown.
-    pub(crate) unsure: Option<TokenStream>,
+    pub(crate) exits_mistake: Option<TokenStream>,
     /// Whether the data have no names, which was already reported.
     pub(crate) tuple: bool,
 }
@@ -118,7 +118,7 @@ impl Machine {
     }
 
     /// Returns the phase of a layer that the phases of the operation inside replace.
-    pub(crate) fn holder(&self) -> Option<&Phase> {
+    pub(crate) fn inner_phase(&self) -> Option<&Phase> {
         self.phases.iter().find(|phase| phase.is_inner())
     }
 
@@ -168,8 +168,8 @@ impl Phase {
     }
 
     /// Returns the exits of the phase's own function, and of its `_late` and `_exhausted` functions.
-    pub(crate) fn ways(&self) -> Ways<'_> {
-        Ways {
+    pub(crate) fn exit_set(&self) -> ExitSet<'_> {
+        ExitSet {
             phase: self,
             after: &self.after,
             exits: &self.exits,
@@ -178,8 +178,8 @@ impl Phase {
     }
 
     /// Returns the exits of the function that runs after a failure.
-    pub(crate) fn ways_out(&self) -> Ways<'_> {
-        Ways {
+    pub(crate) fn failed_exit_set(&self) -> ExitSet<'_> {
+        ExitSet {
             phase: self,
             after: &self.after_failed,
             exits: &self.failed,
@@ -190,7 +190,7 @@ impl Phase {
 
 /// The exits of a function.
 #[derive(Clone, Copy)]
-pub(crate) struct Ways<'a> {
+pub(crate) struct ExitSet<'a> {
     pub(crate) phase: &'a Phase,
     /// The successor enum.
     pub(crate) after: &'a Ident,
@@ -199,9 +199,9 @@ pub(crate) struct Ways<'a> {
     pub(crate) stays: bool,
 }
 
-impl Ways<'_> {
+impl ExitSet<'_> {
     /// Returns whether there is one exit without data: the function returns `()`.
-    pub(crate) fn are_unit(&self, machine: &Machine) -> bool {
+    pub(crate) fn is_unit(&self, machine: &Machine) -> bool {
         let [exit] = self.exits else {
             return false;
         };

@@ -29,7 +29,7 @@ impl CratePath {
             Err(_) => {
                 diag.error(
                     text,
-                    "this is no path of a crate; write `crate = \"::name\"`",
+                    "this is not the path of a crate; write `crate = \"::name\"`",
                 );
                 return None;
             }
@@ -120,7 +120,7 @@ pub(crate) fn type_name(ty: &Type) -> String {
 }
 
 /// Returns the same for a type in quotes.
-pub(crate) fn spelt(text: &str) -> String {
+pub(crate) fn normalized_name(text: &str) -> String {
     syn::parse_str::<Type>(text).map_or_else(|_| text.to_owned(), |ty| type_name(&ty))
 }
 

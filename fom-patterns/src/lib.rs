@@ -10,6 +10,7 @@
 //! | hold a lock over phases, declare it on a phase | [`lock`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
+//! | push streams of requests, in order for each key | [`streams`] |
 //! | register, call and watch services by name | [`service`] |
 
 pub mod active;
@@ -18,5 +19,6 @@ pub mod lock;
 pub mod messages;
 pub mod prelude;
 pub mod service;
+pub mod streams;
 
 pub use fom_macros::active;

@@ -1,4 +1,4 @@
-//! What a program needs to declare and run foms and patterns.
+//! The names that a program needs to declare and run foms and patterns.
 
 pub use fom_runtime::prelude::*;
 

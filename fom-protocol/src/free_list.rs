@@ -1,4 +1,4 @@
-//! The slots of a pool that other threads put back, until the owner of the pool takes them; and the choice of the
+//! The slots of a pool that other threads put back, until the owner of the pool takes them. The list also chooses the
 //! thread that frees the pool.
 //!
 //! # Why it is right
@@ -122,7 +122,7 @@ impl FreeList {
         }
     }
 
-    /// OutcomeBits that the owner stops looking until it is told. Returns `false` if a slot has come back, which the owner
+    /// Records that the owner stops looking until it is told. Returns `false` if a slot has come back, which the owner
     /// must take. Only the owner calls this.
     #[inline]
     pub fn watch(&self) -> bool {

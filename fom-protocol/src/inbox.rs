@@ -10,7 +10,7 @@
 //!              push / poke                        push / poke: the caller must wake the reader
 //!   EMPTY ───────────────────▶ items or POKED ◀──────────────────── ASLEEP   (reader sleeps in its reactor)
 //!     ▲  ▲───── drain ────────────────┘  ▲
-//!     │                                  └───────────────────────── VACANT   (nobody reads; a follower must be woken)
+//!     │                                  └───────────────────────── VACANT   (no reader; a follower must be woken)
 //!     └── sleep: EMPTY or VACANT → ASLEEP, vacate: EMPTY → VACANT; both fail when something is there
 //! ```
 //!
@@ -157,7 +157,7 @@ impl<T: Linked> Inbox<T> {
         }
     }
 
-    /// Makes the reader check once more, although there is no item.
+    /// Makes the reader check again, although there is no item.
     ///
     /// All that the caller stored before is visible to the reader after its next [`drain`](Self::drain).
     #[inline]
@@ -188,13 +188,13 @@ impl<T: Linked> Inbox<T> {
         Drain::of(self.head.swap(ptr::null_mut(), Ordering::AcqRel))
     }
 
-    /// OutcomeBits the reader as asleep. Returns `false` if there are items or a poke.
+    /// Marks the reader as asleep. Returns `false` if there are items or a poke.
     #[inline]
     pub fn sleep(&self) -> bool {
         self.mark(asleep())
     }
 
-    /// OutcomeBits that the reader has left and that there may be no other reader. Returns `false` if there are items or a
+    /// Records that the reader has left, and that there may be no other reader. Returns `false` if there are items or a
     /// poke. If another reader has taken over and sleeps, its mark stays.
     #[inline]
     pub fn vacate(&self) -> bool {

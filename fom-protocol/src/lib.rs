@@ -1,5 +1,5 @@
-//! The lock-free parts of `fom-runtime`, each alone in a file with the argument for its correctness, and the switch
-//! between the real primitives and those of the model checkers.
+//! The lock-free parts of `fom-runtime`, and the switch between the real primitives and those of the model checkers.
+//! Each part is alone in a file with the argument for its correctness.
 //!
 //! The package is internal: it promises no stable API. Use `fom-runtime`.
 //!

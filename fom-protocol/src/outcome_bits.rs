@@ -7,7 +7,7 @@
 //!
 //! - the thread that runs the fom, until it sets ANSWERED;
 //! - after that the handle, if WANTED was still set at that moment;
-//! - otherwise to no thread: without WANTED, the thread that sets ANSWERED drops the outcome before it goes on.
+//! - otherwise to no thread: without WANTED, the thread that sets ANSWERED drops the outcome before it continues.
 //!
 //! A handle that is dropped clears WANTED. If it does so before ANSWERED, the thread of the fom sees that. If after,
 //! the outcome was left to the handle, which drops the outcome. A waiter stores its waker and then sets WATCHED. If

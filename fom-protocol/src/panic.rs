@@ -9,7 +9,7 @@ pub fn panic_message(panic: Box<dyn std::any::Any + Send>) -> String {
     } else if let Some(text) = panic.downcast_ref::<String>() {
         text.clone()
     } else {
-        "a panic whose payload is no text".to_owned()
+        "a panic without a message".to_owned()
     };
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         // This payload is leaked, because its drop might panic again without end.

@@ -1,4 +1,4 @@
-//! The runtime state of one fom, and its wakes as a coalesced token.
+//! The runtime state of one fom, and its coalesced wakes.
 //!
 //! # Why it is right
 //!
@@ -92,12 +92,12 @@ impl Default for StateCell {
 }
 
 impl StateCell {
-    /// Creates a token in [`FomState::Init`].
+    /// Creates a word in [`FomState::Init`].
     pub fn new() -> Self {
         Self(AtomicU8::new(INIT))
     }
 
-    /// Resets the token to [`FomState::Init`], or to [`FomState::Ready`] at once, for the next fom in the same slot.
+    /// Resets the word to [`FomState::Init`], or to [`FomState::Ready`] at once, for the next fom in the same slot.
     #[inline]
     pub fn reset(&self, ready: bool) {
         self.0
@@ -236,7 +236,7 @@ impl StateCell {
         }
     }
 
-    /// OutcomeBits the fom as cancelled and wakes it.
+    /// Marks the fom as cancelled and wakes it.
     #[inline]
     pub fn cancel(&self) -> Cancelled {
         let mut word = self.0.load(Ordering::Relaxed);

@@ -112,7 +112,7 @@ mod locks {
         pass(Duration::from_micros(thread_rng().gen_range(0..200)))
     }
 
-    /// Lets other threads go on, or not.
+    /// Lets other threads continue, or not.
     pub fn sleep(_: Duration) {
         yield_now();
     }

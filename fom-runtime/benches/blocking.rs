@@ -1,6 +1,7 @@
-//! Some operations block; how much work do the others still get done? 128 flows of small operations (four times 190 ns
-//! of work) run in two workers. They run alone, and beside 64 operations that block for 5 ms at a time, which could be
-//! 12,800 times a second.
+//! Some operations block. How much work do the others still get done?
+//!
+//! 128 flows of small operations (four times 190 ns of work) run in two workers. They run alone, and beside 64
+//! operations that block for 5 ms at a time, which could be 12,800 times a second.
 //!
 //! A peer's flow is a task that yields between the four parts. In `fom` every operation is a fom of its own, which
 //! submits the next one at its end. In `fom:turns` a flow is a fom with a budget of one phase. It goes to the tail

@@ -1,6 +1,5 @@
-//! A million deadlines. Some never fire: how large is an operation with a deadline, and what does it cost to arm it,
-//! and to cancel it because the event came? Others fire within one second: what does each cost in all, and how late is
-//! it?
+//! A million deadlines. Some never fire: how large is an operation with a deadline, and what do arming and cancelling
+//! cost? Others fire within one second: what does each cost in all, and how late is it?
 //!
 //! - `never`: every peer of `timed/`. Bytes are the growth of the process, with everything needed to wake each
 //!   operation.

@@ -2,7 +2,7 @@
 //! wait?
 //!
 //! The number of operations in flight is constant. Each makes a transition, waits until its record (an id of 16 bytes
-//! and 134 bytes of state) is on the disk, and goes on. The last of six transitions deletes the record, and the next
+//! and 134 bytes of state) is on the disk, and continues. The last of six transitions deletes the record, and the next
 //! operation begins. All waiting operations share one write and one sync. One thread works, another one commits.
 //!
 //! `fom:journal` is the journal without foms, `fom:2` has two localities, and `fom:memory` shows what foms cost without

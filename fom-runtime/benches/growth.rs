@@ -3,8 +3,8 @@
 //! The operations are those of `spawn`, with one property varied at a time. The base is 4096 in flight in each of two
 //! workers, 4 phases, 8 bytes of state, and no blocking. The name of a case is the varied property and its value, which
 //! is also the figure `x`. Tokio's tasks yield between two phases. A blocking operation blocks for 1 ms in one of its
-//! phases: a fom in a `blocking` phase, a task of tokio in `spawn_blocking` or, as `tokio-mt:in-place`, in
-//! `block_in_place`.
+//! phases. A fom does so in a `blocking` phase. A task of tokio does so in `spawn_blocking`, or in `block_in_place`
+//! (`tokio-mt:in-place`).
 
 #[path = "growth/fom.rs"]
 mod fom;

@@ -1,12 +1,12 @@
-//! A stream of requests over many keys, in order for each key: how many are served per second, and what does one cost
+//! A stream of requests over many keys, in order for each key. How many are served per second? What does one cost,
 //! besides its work?
 //!
 //! One thread submits 2,000,000 requests for 10,000 keys, and two workers serve them. Each request is about 190 ns of
-//! work. Every request checks that it is the next of its key, and that no other request of its key runs; a peer that
-//! breaks that fails. `shard` has a channel for each worker and hashes the key; `shard64` has 64 channels. `perkey` has
-//! a permanent task for each key. `ondemand` has a queue for each key with requests, and a task that empties it. Shards
-//! cannot wait: a waiting request holds up all keys of its shard. In the case `waiting` every other request of one key
-//! waits for 1 ms: how much of its rate does each peer keep?
+//! work. Every request checks that it is the next of its key, and that no other request of its key runs. A peer that
+//! breaks this rule fails. `shard` has a channel for each worker and hashes the key; `shard64` has 64 channels.
+//! `perkey` has a permanent task for each key. `ondemand` has a queue for each key with requests, and a task that
+//! empties it. Shards cannot wait: a waiting request holds up all keys of its shard. In the case `waiting` every other
+//! request of one key waits for 1 ms: how much of its rate does each peer keep?
 
 #[path = "keyed/fom.rs"]
 mod fom;

@@ -2,7 +2,6 @@
 
 pub use crate::{__describe as describe, __event_reader as event_reader};
 pub use crate::{
-    durable::{Event, Found, KeptBody, Revived},
     fom::launch::{Asynchronous, Launched, Seed, Synchronous, Unfinished},
     layer::{
         Layer, inner, inner_index, inner_name, is_inside, joined, leads_inside, migrate, own,
@@ -10,9 +9,10 @@ pub use crate::{
     },
     operation::{
         AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,
-        Events, Loaded, MaybeCodec, Next, Readable, Registered, Restorer, Resumed, Stepped,
-        SyncOperation, Unreadable, codec, gate, go, registered, stay, to,
+        Events, Loaded, MaybeCodec, Next, Readable, Resumed, Stepped, SyncOperation, Unreadable,
+        codec, gate, go, stay, to,
     },
-    snapshot::{Fields, Migration, Values},
+    runtime::{Registered, Restorer, Revival, Revived, registered},
+    snapshot::{Encoded, Fields, Migration, Values},
 };
 pub use inventory::submit;

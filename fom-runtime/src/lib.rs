@@ -4,7 +4,7 @@
 //! - It takes only declared transitions.
 //! - It can be saved, listed, drawn and resumed at every phase boundary.
 //! - It never owns a thread while it waits.
-//! - It survives the process if there is a [journal](Builder::journal).
+//! - It survives the process if there is a [journal](crate::DurableBuilderExt::journal).
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]. `use fom_runtime::prelude::*` imports what a program needs.
 //!
@@ -58,13 +58,12 @@
 //! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
 //! | start other foms and wait for their ends | [`Cx::team`], [`Team`] |
-//! | push streams of requests, in order for each key | [`Runtime::lanes`], [`Lanes`], [`Feed`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
-//! | survive a crash | [`Builder::journal`], [`Cx::step_key`], [`Cx::outbox`], [`Submission::once`], [`Durability`] |
-//! | list what could not come back | [`Runtime::set_aside`], [`Builder::check_journal`] |
-//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`] |
+//! | survive a crash | [`Builder::journal`](crate::DurableBuilderExt::journal), [`Cx::step_key`], [`Cx::outbox`](crate::DurableCxExt::outbox), [`Submission::once`](crate::DurableSubmissionExt::once), [`Durability`] |
+//! | list what could not come back | [`Runtime::set_aside`](crate::DurableExt::set_aside), [`Builder::check_journal`](crate::DurableBuilderExt::check_journal) |
+//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](crate::DurableBuilderExt::journal_with) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | check a condition before a phase function | [`extension::Gate`] |
@@ -86,7 +85,7 @@
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
-// - `durable`, `lanes`: the journal, streams
+// - `durable`: the journal
 // - `testing`, `prelude`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -107,7 +106,6 @@ mod graph;
 mod heap;
 mod id;
 mod key_encoding;
-mod lanes;
 mod layer;
 mod locality;
 mod operation;
@@ -119,8 +117,11 @@ mod step_key;
 pub mod testing;
 pub mod topology;
 pub use clock::{Clock, TestClock};
-pub use cx::{BlockGuard, BlockingCx, Cx, Outbox, Posting, Reply, Team};
-pub use durable::{JournalCheck, RecoveryProgress, SetAside};
+pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Team};
+pub use durable::{
+    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
+    Outbox, Posting, RecoveryProgress, RetryError,
+};
 pub use error::{BoxError, NoEvent};
 pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
@@ -130,7 +131,6 @@ pub use fom_macros::fom;
 pub use fom_protocol::FomState;
 pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};
-pub use lanes::{Feed, LaneKey, LaneOptions, Lanes, PushError, PushReason};
 pub use layer::Layered;
 pub use locality::{Followers, Sleep};
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
@@ -144,7 +144,7 @@ pub use runtime::{
     Placement, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey, Waiting,
     WhenRoom,
 };
-pub use runtime::{BuildError, DiscardError, Refused, RetryError};
-pub use snapshot::{RestoreError, SnapshotError};
+pub use runtime::{BuildError, Refused};
+pub use snapshot::{RestoreError, SetAside, SnapshotError};
 pub use snapshot::{Saved, SavedError, Snapshot};
 pub use step_key::StepKey;

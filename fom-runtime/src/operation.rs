@@ -1,7 +1,7 @@
 //! The traits that `#[fom]` implements for a declaration.
 
 use std::{
-    any::{Any, TypeId, type_name},
+    any::{Any, type_name},
     fmt,
     future::Future,
     marker::PhantomData,
@@ -11,7 +11,6 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     cx::Cx,
-    durable::{Event, Found, KeptBody, Revived},
     error::NoEvent,
     fom::Launch,
     gate::Gate,
@@ -357,97 +356,17 @@ impl<O: Persistent> Codec<O> {
     }
 }
 
-/// The functions of a persistent operation that is known only by the names in its records.
-#[doc(hidden)]
-pub trait Restorer: Sync {
-    fn graph(&self) -> &'static Graph;
-    fn type_id(&self) -> TypeId;
-    fn durability(&self) -> Durability;
-    fn type_name(&self) -> &'static str;
-    /// Makes a fom from its record. The fom is not in a queue yet.
-    fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError>;
-    /// Delivers an event to the fom that has the key of the event.
-    fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError>;
-    /// Whether `revive` would succeed.
-    fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError>;
-}
-
-struct Restoring<O>(PhantomData<fn() -> O>);
-
-impl<O: Persistent> Restorer for Restoring<O> {
-    fn graph(&self) -> &'static Graph {
-        O::GRAPH
+/// Returns how the foms of a type are saved, or `None` if they are not.
+pub(crate) const fn kept_codec<O: Operation>() -> Option<Codec<O>> {
+    match (O::DURABILITY, O::CODEC) {
+        (Durability::None, _) => None,
+        (_, codec) => codec,
     }
-
-    fn type_id(&self) -> TypeId {
-        TypeId::of::<O>()
-    }
-
-    fn durability(&self) -> Durability {
-        O::DURABILITY
-    }
-
-    fn type_name(&self) -> &'static str {
-        type_name::<O>()
-    }
-
-    fn revive(&self, found: Found<'_>) -> Result<Revived, RestoreError> {
-        found.revive::<O>()
-    }
-
-    fn deliver(&self, event: Event<'_>) -> Result<(), RestoreError> {
-        event.deliver::<O>()
-    }
-
-    fn check(&self, kept: KeptBody<'_>) -> Result<(), RestoreError> {
-        kept.check::<O>()
-    }
-}
-
-/// A persistent operation that the program knows without naming its type.
-#[doc(hidden)]
-pub struct Registered {
-    restorer: &'static dyn Restorer,
-    reader: Option<EventReader>,
 }
 
 /// Reads an event from bytes, if events of its type can be saved.
 #[doc(hidden)]
 pub type EventReader = fn(&[u8]) -> Result<Box<dyn Any + Send>, String>;
-
-impl fmt::Debug for Registered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registered({})", self.restorer.graph().name())
-    }
-}
-
-impl Registered {
-    /// Returns the entry for an operation. Generated code submits it, and `Builder::operation` for generic operations.
-    #[must_use]
-    pub const fn of<O: Persistent>() -> Self {
-        Self {
-            restorer: &Restoring::<O>(PhantomData),
-            reader: None,
-        }
-    }
-
-    /// Sets the reader of its events.
-    #[must_use]
-    pub const fn taking(mut self, reader: EventReader) -> Self {
-        self.reader = Some(reader);
-        self
-    }
-
-    #[must_use]
-    pub fn reader(&self) -> Option<EventReader> {
-        self.reader
-    }
-
-    #[must_use]
-    pub fn restorer(&self) -> &'static dyn Restorer {
-        self.restorer
-    }
-}
 
 /// Reads events of type `E`, if they can be read. Of two functions, the compiler takes the first with bounds that hold.
 #[doc(hidden)]
@@ -460,7 +379,7 @@ impl<E> fmt::Debug for Events<E> {
 }
 
 impl<E> Events<E> {
-    pub const HERE: Self = Self(PhantomData);
+    pub const CONTEXT: Self = Self(PhantomData);
 }
 
 #[doc(hidden)]
@@ -493,16 +412,7 @@ macro_rules! __event_reader {
     ($event:ty) => {
         |bytes| {
             use $crate::__private::{Readable as _, Unreadable as _};
-            (&$crate::__private::Events::<$event>::HERE).read(bytes)
+            (&$crate::__private::Events::<$event>::CONTEXT).read(bytes)
         }
     };
-}
-
-inventory::collect!(Registered);
-
-/// Returns every operation of the program that is neither generic nor transient, in no order. Linking an operation is
-/// enough.
-#[doc(hidden)]
-pub fn registered() -> impl Iterator<Item = &'static Registered> {
-    inventory::iter::<Registered>.into_iter()
 }

@@ -1,6 +1,10 @@
 //! Step keys, which name one visit of one phase for the services that it calls.
 
-use std::fmt;
+use std::{
+    fmt,
+    hash::{BuildHasher, RandomState},
+    time::SystemTime,
+};
 
 use fom_journal::EntryId;
 
@@ -26,7 +30,7 @@ use crate::{
 /// event keeps its key in every step and every phase: a crash can lose a transition, and another event can then arrive
 /// first. What identifies an event depends on how it was sent:
 ///
-/// - Through an [outbox](crate::Cx::outbox): its entry in the journal. The key is the same after a restart.
+/// - Through an [outbox](crate::DurableCxExt::outbox): its entry in the journal. The key is the same after a restart.
 /// - [With an id](crate::FomRef::send_with_id): the receiver and that id. If the sender sends the event again with its
 ///   id, the key is the same. The key contains a hash of 128 bits of the id. Among 2³² ids for one fom, two have the
 ///   same hash with a probability of 2⁻⁶⁵.
@@ -162,6 +166,15 @@ impl fmt::Debug for StepKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StepKey({self})")
     }
+}
+
+/// Returns a number that nothing else has.
+pub(crate) fn random() -> u128 {
+    u128::from(half()) << 64 | u128::from(half())
+}
+
+fn half() -> u64 {
+    RandomState::new().hash_one((SystemTime::now(), std::process::id()))
 }
 
 #[cfg(all(test, not(fom_shuttle)))]

@@ -10,7 +10,7 @@ use crate::{Save, Settings};
 
 /// The text of `--help`.
 pub const HELP: &str = "\
-A server that speaks the Redis protocol, and whose commands are foms.
+A server that speaks the Redis protocol. Its commands are foms.
 
 Usage:
   kv [OPTIONS]

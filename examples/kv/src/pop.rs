@@ -27,7 +27,7 @@ pub(crate) enum Told {
 pub(crate) struct Pop {
     pub(crate) keys: Vec<Bytes>,
     pub(crate) side: Side,
-    /// The longest wait. `None` waits for ever.
+    /// The longest wait. `None` waits forever.
     pub(crate) patience: Option<Duration>,
     pub(crate) places: Arc<Places>,
     pub(crate) log: Option<Arc<Log>>,

@@ -142,12 +142,16 @@ pub(crate) const LIMITED: Reply = Reply::error("ERR rate limited");
 
 /// Takes the operation out of the queue and returns it, if its turn has not come.
 pub(crate) fn unless_started<O: Operation>(mut queued: Queued<O>) -> Option<O> {
-    let mut nobody = Context::from_waker(Waker::noop());
-    if pin!(queued.started()).as_mut().poll(&mut nobody).is_ready() {
+    let mut no_waker = Context::from_waker(Waker::noop());
+    if pin!(queued.started())
+        .as_mut()
+        .poll(&mut no_waker)
+        .is_ready()
+    {
         return None;
     }
     queued.cancel();
-    match Pin::new(&mut queued).poll(&mut nobody) {
+    match Pin::new(&mut queued).poll(&mut no_waker) {
         std::task::Poll::Ready(Err(failure)) => failure.operation,
         _ => None,
     }

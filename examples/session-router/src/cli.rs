@@ -11,7 +11,7 @@ use crate::router::Settings;
 
 /// The text of `--help`.
 pub const HELP: &str = "\
-A SIP session router over UDP whose calls and registrations are foms.
+A SIP session router over UDP. Its calls and registrations are foms.
 
 Usage:
   session-router [OPTIONS]         run the router, two endpoints and a caller in one process over

@@ -1,4 +1,5 @@
-//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to its fom.
+//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to its
+//! fom.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,8 +19,8 @@ use crate::wire::message::{Message, Request, address};
 use crate::wire::parse::{Fault, call_id, parse};
 use crate::wire::udp::Net;
 
-/// The calls with a last step that the journal could not commit. They go on when the journal has room. Until then the
-/// router gives no answer about them, least of all that there is no such call. A sender that wants an answer sends
+/// The calls with a last step that the journal could not commit. They continue when the journal has room. Until then
+/// the router gives no answer about them, least of all that there is no such call. A sender that wants an answer sends
 /// again.
 #[derive(Clone, Default)]
 pub(crate) struct Stuck(Arc<Mutex<HashSet<String>>>);
@@ -175,8 +176,8 @@ impl Front {
         }
         let source = charge.source;
         let call = self.runtime.find::<Call>(&request.call_id);
-        // A REGISTER, or an INVITE outside of a dialog, may begin something under the Call-ID of a call as well. The parser
-        // joins a folded Call-ID, so the call may also be another one than the look has found.
+        // A REGISTER, or an INVITE outside of a dialog, may begin something under the Call-ID of a call as well. The
+        // parser joins a folded Call-ID, so the call may also be another one than the look has found.
         let begins = match request.method() {
             Method::Register => true,
             Method::Invite if request.to_tag.is_none() => true,
@@ -280,7 +281,7 @@ impl Front {
     }
 }
 
-/// Answers without keeping anything (RFC 3261, 8.2.7): the same request once more gets the same tag.
+/// Answers without keeping anything (RFC 3261, 8.2.7): the same request again gets the same tag.
 pub(crate) fn answer(net: &Net, request: &Request, status: u16, more: &str) {
     let mut hasher = DefaultHasher::new();
     (&request.key.branch, &request.key.sent_by, &request.call_id).hash(&mut hasher);

@@ -18,8 +18,8 @@
 //! - The router asks for no password: any client that can send to the router can register.
 //! - Requests outside a dialog are INVITE, REGISTER, and OPTIONS to the router itself. Others get 405, and methods that
 //!   the parser does not know get 501. Inside a dialog the router forwards every method that the parser knows.
-//! - A request inside a dialog goes to where the other side's packets come from, or went to, and not to where a Route
-//!   or the Request-URI says. So the router does not follow route sets of further proxies.
+//! - A request inside a dialog goes to the address from which the other side's packets came, or to which they went.
+//!   The router ignores its Route and its Request-URI. So the router does not follow route sets of further proxies.
 //! - A 3xx goes to the caller, and the router does not follow it (16.7 step 4 leaves that open). All bindings ring at
 //!   once, and `q` is ignored. A fixed endpoint that does not answer is not replaced by the next.
 //! - The router answers a CANCEL of an INVITE inside a dialog, and the INVITE takes its course.

@@ -1,11 +1,11 @@
 //! How much each source may hold at a time, so that no source takes everything.
 //!
-//! A call holds a place from its INVITE until its last straggler, however long it talks. A user with bindings holds a place
-//! until the last binding expires. The source of the INVITE or of the REGISTER pays for the place.
+//! A call holds a place from its INVITE until its last straggler, however long it talks. A user with bindings holds a
+//! place until the last binding expires. The source of the INVITE or of the REGISTER pays for the place.
 //!
-//! The share of a source counts the places that it holds and those that are free. With a share of 50 percent, one greedy
-//! source gets half of all places, and a later one gets half of the rest. So two sources cannot take all places. When
-//! places come back, the source that holds the most waits the longest.
+//! The share of a source counts the places that it holds and those that are free. With a share of 50 percent, one
+//! greedy source gets half of all places, and a later one gets half of the rest. So two sources cannot take all places.
+//! When places come back, the source that holds the most waits the longest.
 
 use std::collections::HashMap;
 use std::fmt;

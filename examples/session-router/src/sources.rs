@@ -7,14 +7,14 @@
 //! - `begins`, for a packet that belongs to no call that the router knows: a new INVITE, a REGISTER, a stray, noise.
 //! - `refusals`, for the answers 503. Beyond them the router drops a packet, which costs a look or two into tables.
 //!
-//! A refused packet costs its source an eighth of a token. So a source that sends a little too much gets most of its rate.
-//! A source that sends eight times its rate gets nothing until it slows down, since all others wait for the work that a
-//! flood causes. While the kernel drops packets, each received packet also counts for lost ones.
+//! A refused packet costs its source an eighth of a token. So a source that sends a little too much gets most of its
+//! rate. A source that sends eight times its rate gets nothing until it slows down, since all others wait for the work
+//! that a flood causes. While the kernel drops packets, each received packet also counts for lost ones.
 //!
 //! `Places` limits how much a source may hold at a time.
 //!
-//! An intake of `fom-patterns` lets operations wait for a token in a queue. A caller in SIP must not wait: it repeats its
-//! INVITE after 500 ms. So the router refuses at once, and this module needs no queue.
+//! An intake of `fom-patterns` lets operations wait for a token in a queue. A caller in SIP must not wait: it repeats
+//! its INVITE after 500 ms. So the router refuses at once, and this module needs no queue.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -27,7 +27,8 @@ use crate::places::Places;
 /// What each source may take of the router.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Packets a second of one source that belong to no call that the router knows; as many may come at once. At least 1.
+    /// Packets a second of one source that belong to no call that the router knows; as many may come at once. At least
+    /// 1.
     pub rate: u32,
     /// The share of one source, in percent of the places that it holds and those that are free. Below 100.
     pub share: u32,
@@ -49,7 +50,8 @@ impl Default for Limits {
 /// come twice.
 const PACKETS: u32 = 10;
 
-/// A packet costs one more token for each so many bytes, so the rate of a source also limits the bytes that the router keeps.
+/// A packet costs one more token for each so many bytes, so the rate of a source also limits the bytes that the router
+/// keeps.
 const BYTES: usize = 2048;
 
 /// A source gets one answer 503 for each so many tokens of its rate.
@@ -58,7 +60,8 @@ const REFUSALS: u32 = 10;
 /// So many refused packets cost a token.
 const TURNED_AWAY: u32 = 8;
 
-/// A source may owe the tokens of so much time. Without a debt, a source that sends in bursts gets a token before each burst.
+/// A source may owe the tokens of so much time. Without a debt, a source that sends in bursts gets a token before each
+/// burst.
 const DEBT: Duration = Duration::from_millis(100);
 
 /// The most packets that one received packet counts for.
@@ -98,8 +101,8 @@ pub(crate) enum Verdict {
     Drop,
 }
 
-/// A token bucket that holds the tokens of one second. It keeps the time at which it is full again (the generic cell rate
-/// algorithm), so the table can forget a full bucket.
+/// A token bucket that holds the tokens of one second. It keeps the time at which it is full again (the generic cell
+/// rate algorithm), so the table can forget a full bucket.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bucket {
     full_at: Duration,
@@ -152,9 +155,10 @@ impl Buckets {
 
 /// The buckets of all sources.
 ///
-/// The table is bounded. It forgets only sources with full buckets, which get full buckets when they come again. So a source
-/// cannot fill its buckets by making the router forget it. A source beyond the bound shares the buckets of
-/// [`Source::Rest`]. A source with a call is never beyond the bound, so the table has at most one more entry for each call.
+/// The table is bounded. It forgets only sources with full buckets, which get full buckets when they come again. So a
+/// source cannot fill its buckets by making the router forget it. A source beyond the bound shares the buckets of
+/// [`Source::Rest`]. A source with a call is never beyond the bound, so the table has at most one more entry for each
+/// call.
 #[derive(Debug)]
 pub(crate) struct Sources {
     limits: Limits,
@@ -176,14 +180,14 @@ impl Sources {
         }
     }
 
-    /// Notes how many packets the router received since the last call, and how many the kernel dropped. The sources of the
-    /// dropped ones are unknown: each source pays for the same part of them as of the received ones.
+    /// Notes how many packets the router received since the last call, and how many the kernel dropped. The sources of
+    /// the dropped ones are unknown: each source pays for the same part of them as of the received ones.
     pub(crate) fn dropped(&mut self, received: u64, dropped: u64) {
         self.weight = 1 + (dropped / received.max(1)).min(MOST_UNSEEN - 1) as u32;
     }
 
-    /// Charges a packet of so many bytes from `address`. Returns the source that pays, and whether it had the tokens. `calls`
-    /// knows which sources have calls.
+    /// Charges a packet of so many bytes from `address`. Returns the source that pays, and whether it had the tokens.
+    /// `calls` knows which sources have calls.
     pub(crate) fn packet(
         &mut self,
         address: IpAddr,

@@ -6,13 +6,13 @@ mod phone;
 use std::time::Duration;
 
 use bed::{Bed, T1, bed, block_on, bob_with, hang_up, talking, wait_until};
-use fom_runtime::TestClock;
 use fom_runtime::journal::MemoryJournal;
+use fom_runtime::{DurableBuilderExt as _, TestClock};
 use phone::{Calling, Phone};
 use session_router::counters::Counters;
 use session_router::router::{Router, Settings};
 
-/// How many packets of a source may begin something. The clock of these tests stands still.
+/// How many packets of a source may begin something. The clock of these tests does not move.
 const RATE: u32 = 100;
 
 /// Answers 503 that a source gets in a second.
@@ -127,7 +127,7 @@ fn packets_of_a_known_call_have_a_rate_too() {
             bed.at,
         ),
     );
-    // An INVITE outside of a dialog may begin the call anew, so it takes a token for new calls.
+    // An INVITE outside of a dialog may begin the call again, so it takes a token for new calls.
     let from = Phone::at(2);
     flood(&bed, std::iter::once((from, vec![invite; 500])));
     let friend = |bed: &Bed| {
@@ -323,7 +323,7 @@ fn what_comes_back_counts_toward_the_share_of_its_source() {
     drop(bed);
     let bed = start(&disk);
     assert_eq!(bed.router.came_back().calls["Talk"], 4);
-    block_on(bed.router.runtime().quiet()); // each takes its place when it goes on
+    block_on(bed.router.runtime().quiet()); // each takes its place when it continues
     assert!(all_answered(&bed, &greedy, &bob, 1).is_empty());
     assert_eq!(greedy.register("e", 3600, bed.at).status(), Some(503));
     assert_eq!(friend.register("carol", 3600, bed.at).status(), Some(200));

@@ -1,4 +1,4 @@
-//! Calls through the router, over loopback UDP, from the outside. Time stands still unless a test moves it.
+//! Calls through the router, over loopback UDP, from the outside. Time moves only when a test moves it.
 
 mod bed;
 mod phone;
@@ -64,7 +64,7 @@ fn a_call_is_routed_there_and_back() {
 }
 
 #[test]
-fn the_one_who_was_called_may_hang_up() {
+fn the_callee_may_hang_up() {
     let (bed, caller, phones) = bob(1);
     let bob = &phones[0];
     let (call, _) = talking(&bed, &caller, bob);
@@ -157,7 +157,7 @@ fn a_provisional_answer_ends_the_repeating() {
 }
 
 #[test]
-fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
+fn an_unknown_user_is_404_until_it_is_acknowledged() {
     let (bed, caller, _) = bob(1);
     let call = Calling::to("nobody");
     caller.request("INVITE", &call, bed.at);
@@ -193,7 +193,7 @@ fn nobody_of_that_name_is_404_until_it_is_acknowledged() {
 }
 
 #[test]
-fn a_refusal_that_nobody_acknowledges_is_forgotten() {
+fn an_unacknowledged_refusal_is_forgotten() {
     let (bed, caller, _) = bob(1);
     caller.request("INVITE", &Calling::to("nobody"), bed.at);
     caller.expect(100);
@@ -327,7 +327,7 @@ fn a_call_that_comes_back_to_us_is_482() {
     );
     caller.expect(482);
     phones[0].answer(&invite, 180, "b");
-    caller.expect(180); // the call itself goes on
+    caller.expect(180); // the call itself continues
 }
 
 #[test]
@@ -381,7 +381,7 @@ fn a_cancel_waits_until_something_was_heard() {
 }
 
 #[test]
-fn a_bye_that_nobody_answers_is_408_in_the_end() {
+fn an_unanswered_bye_is_408_in_the_end() {
     let (bed, caller, phones) = bob(1);
     let (call, _) = talking(&bed, &caller, &phones[0]);
     caller.request("BYE", &call.next(), bed.at);
@@ -465,7 +465,7 @@ fn a_full_router_says_503_and_when_to_come_back() {
         "nothing is kept, and yet the tag is the same"
     );
     assert_eq!(bed.router.counters().overloaded.get(), 2);
-    // The existing call goes on.
+    // The existing call continues.
     caller.request("BYE", &call.next(), bed.at);
     let bye = phone.expect_request("BYE");
     phone.answer(&bye, 200, "b");
@@ -507,6 +507,6 @@ fn a_draining_router_ends_calls_that_are_over_and_takes_no_new_ones() {
     let bye = phones[0].expect_request("BYE");
     phones[0].answer(&bye, 200, "b");
     caller.expect(200);
-    drain(&bed); // does not wait for 32 s of the clock, which stands still
+    drain(&bed); // does not wait for 32 s of the clock, which does not move
     assert_eq!(bed.router.times().live(), 0);
 }

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bed::{Bed, T1, answered, block_on, hang_up, talking, wait_until};
-use fom_runtime::TestClock;
 use fom_runtime::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
+use fom_runtime::{DurableBuilderExt as _, DurableExt as _, TestClock};
 use phone::{Calling, Phone};
 use session_router::router::{Router, Settings, StartError};
 
@@ -98,7 +98,7 @@ fn a_call_that_was_established_is_ended_with_bye() {
     assert_eq!(bed.router.counters().completed.get(), 1);
 }
 
-/// The places that rang go on ringing: for them the repeated INVITE is a retransmission.
+/// The places that rang still ring: for them the repeated INVITE is a retransmission.
 #[test]
 fn a_call_that_rings_goes_on_ringing() {
     let (mut disk, caller, bob) = (Disk::default(), Phone::new(), Phone::new());
@@ -267,7 +267,7 @@ fn a_full_disk_refuses_new_calls_and_keeps_the_others() {
     other.request("INVITE", &Calling::to("bob"), bed.at);
     assert_eq!(other.expect(503).header("Retry-After"), "5");
     assert_eq!(other.register("eve", 60, bed.at).status(), Some(503));
-    // The existing call goes on: requests in it need no disk.
+    // The existing call continues: requests in it need no disk.
     let info = call.next();
     caller.request("INFO", &info, bed.at);
     let got = bob.expect_request("INFO");

@@ -59,12 +59,12 @@ pub trait DiskFile: Send {
     /// Reads at an offset in bytes. The call may read fewer bytes than asked for; 0 means the end of the file.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes at an offset in bytes, and returns the number of bytes written, which may be fewer than asked for. The file
-    /// grows for a write beyond its end. After a failure it is not known what was written.
+    /// Writes at an offset in bytes, and returns the number of bytes written, which may be fewer than asked for. The
+    /// file grows for a write beyond its end. After a failure it is not known what was written.
     fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes all writes durable, as `fdatasync` does. After a failure it is not known what is durable, and a second sync
-    /// cannot tell.
+    /// Makes all writes durable, as `fdatasync` does. After a failure it is not known what is durable, and a second
+    /// sync cannot tell.
     fn sync(&mut self) -> io::Result<()>;
 }
 

@@ -14,7 +14,7 @@ use super::{
     salt,
 };
 use crate::{
-    Batch, Change, Changes, JournalError,
+    Batch, Change, Group, JournalError,
     disk::{DiskFile, write_all},
 };
 
@@ -31,8 +31,8 @@ pub(super) struct Active {
     begun: bool,
 }
 
-fn raw(changes: Changes<'_>) -> impl Iterator<Item = RawChange<'_>> + Clone {
-    changes.map(|change| match change {
+fn raw(group: Group<'_>) -> impl Iterator<Item = RawChange<'_>> + Clone {
+    group.changes().map(|change| match change {
         Change::Put { id, bytes } => (Kind::Put, id.0, bytes),
         Change::Delete { id } => (Kind::Delete, id.0, &[][..]),
     })
@@ -44,7 +44,7 @@ pub(super) fn check(batch: &Batch) -> Result<usize, JournalError> {
     let mut total = 0;
     for group in batch.groups() {
         let mut length = HEAD;
-        for (_, _, bytes) in raw(group.changes()) {
+        for (_, _, bytes) in raw(group) {
             if bytes.len() > LONGEST {
                 return Err(too_long(bytes.len(), LONGEST));
             }
@@ -67,8 +67,8 @@ fn too_long(length: usize, most: usize) -> JournalError {
 
 impl FileJournal {
     /// Appends the staged moves and then a batch, with one write and one sync. The frames of the batch take `length`
-    /// bytes. A batch larger than a segment enlarges its segment. In two segments, the first half would be kept when the
-    /// second cannot be written.
+    /// bytes. A batch larger than a segment enlarges its segment. In two segments, the first half would be kept when
+    /// the second cannot be written.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = std::mem::take(&mut self.moves);
         let moved = match moves.is_empty() {
@@ -134,7 +134,7 @@ impl FileJournal {
         }
         for group in batch.groups() {
             let sequence = self.next + u64::from(index);
-            encode_frame(buffer, &salted, sequence, index, raw(group.changes()));
+            encode_frame(buffer, &salted, sequence, index, raw(group));
             index += 1;
         }
         let end = at + buffer.len() as u64;
@@ -220,7 +220,7 @@ impl FileJournal {
         let begin = at;
         for group in batch.groups() {
             self.next += 1;
-            at = self.index.apply_frame(number, at, raw(group.changes()));
+            at = self.index.apply_frame(number, at, raw(group));
         }
         self.add_debt(at - begin);
         if let Some(floor) = moves.floor {

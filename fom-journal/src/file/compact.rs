@@ -120,6 +120,7 @@ impl FileJournal {
         segment.live == 0 && newest.is_some_and(|newest| newest.number != segment.number)
     }
 
+    /// Prepares moves of the oldest segment, of about `budget` bytes.
     fn stage_oldest(&mut self, budget: u64) -> Result<(), JournalError> {
         let segments = &self.index.segments;
         let Some(oldest) = segments.front().copied() else {
@@ -134,6 +135,16 @@ impl FileJournal {
         let Some(after) = segments.get(1).map(|after| after.number) else {
             return Ok(());
         };
+        let mut moves = self.moves_of(&oldest, budget)?;
+        if moves.rows.len() >= oldest.live as usize {
+            moves.floor = Some(after);
+        }
+        self.moves = moves;
+        Ok(())
+    }
+
+    /// Reads live entries of a segment, from the cursor on. Stops after about `budget` bytes.
+    fn moves_of(&mut self, oldest: &Segment, budget: u64) -> Result<Moves, JournalError> {
         let number = oldest.number;
         let is_known_damaged = self.damaged.contains(&number);
         let cursor = match self.cursor {
@@ -147,8 +158,7 @@ impl FileJournal {
         let window = self.directory.window(number, oldest.valid)?;
         let mut scan = Scan::new(window, oldest.salt, cursor.at, cursor.next);
         let mut moves = Moves::default();
-        let live = oldest.live as usize;
-        while moves.rows.len() < live {
+        while moves.rows.len() < oldest.live as usize {
             let (at, _) = scan.place();
             if moves.bytes.len() as u64 >= budget || at - cursor.at >= 8 * budget {
                 break;
@@ -180,11 +190,7 @@ impl FileJournal {
             at,
             next,
         });
-        if moves.rows.len() >= live {
-            moves.floor = Some(after);
-        }
-        self.moves = moves;
-        Ok(())
+        Ok(moves)
     }
 
     /// Frees the segments below a durable floor.

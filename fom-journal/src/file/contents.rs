@@ -171,12 +171,12 @@ impl Reader<'_> {
         what: &'static str,
     ) -> Result<(), JournalError> {
         let path = self.directory.segment(number);
-        self.survive(Damage::new(path, offset, length, what))?;
+        self.tolerate(Damage::new(path, offset, length, what))?;
         self.contents.damaged.insert(number);
         Ok(())
     }
 
-    fn survive(&mut self, damage: Damage) -> Result<(), JournalError> {
+    fn tolerate(&mut self, damage: Damage) -> Result<(), JournalError> {
         match self.salvage {
             true => self.contents.gaps.push(damage),
             false => return Err(JournalError::Damaged(damage)),
@@ -213,7 +213,7 @@ impl Reader<'_> {
             None => "the manifest is missing or damaged, and there are segments",
         };
         let path = self.directory.manifest();
-        self.survive(Damage::new(path, 0, (SLOT + RECORD) as u64, what))?;
+        self.tolerate(Damage::new(path, 0, (SLOT + RECORD) as u64, what))?;
         Ok(Wanted::Newest)
     }
 
@@ -252,20 +252,7 @@ impl Reader<'_> {
             };
             let valid = match wanted.valid() {
                 Some(valid) => valid,
-                None => {
-                    let window = self.directory.window(number, u64::MAX)?;
-                    let tail = find_tail(&mut Scan::of(window, &header, &link), number, &link)?;
-                    let valid = tail.valid;
-                    self.contents.floor = self.contents.floor.max(tail.floor);
-                    if needed.is_empty() {
-                        self.contents.journal = header.journal;
-                        if let Some(what) = tail.torn {
-                            self.torn(number, valid, file.size, what);
-                        }
-                        self.contents.tail = Some((number, tail));
-                    }
-                    valid
-                }
+                None => self.find_valid(&header, &link, file.size, needed.is_empty())?,
             };
             // A segment below the floor may be gone.
             wanted = match link.previous >= self.contents.floor && link.previous < number {
@@ -285,6 +272,29 @@ impl Reader<'_> {
             self.gap(missing, 0, wanted.valid().unwrap_or(0), MISSING)?;
         }
         Ok(needed)
+    }
+
+    /// Finds the valid bytes of a segment, if no later segment says their number. The newest segment gives the tail.
+    fn find_valid(
+        &mut self,
+        header: &Header,
+        link: &Link,
+        size: u64,
+        is_newest: bool,
+    ) -> Result<u64, JournalError> {
+        let number = header.number;
+        let window = self.directory.window(number, u64::MAX)?;
+        let tail = find_tail(&mut Scan::of(window, header, link), number, link)?;
+        let valid = tail.valid;
+        self.contents.floor = self.contents.floor.max(tail.floor);
+        if is_newest {
+            self.contents.journal = header.journal;
+            if let Some(what) = tail.torn {
+                self.torn(number, valid, size, what);
+            }
+            self.contents.tail = Some((number, tail));
+        }
+        Ok(valid)
     }
 
     /// Returns the header and link of a file, or the offset and kind of its damage.
@@ -372,14 +382,14 @@ impl Reader<'_> {
 }
 
 /// Passes every entry to `to`, the entries below [`EntryId::HEAD`] first.
-pub(super) fn give(
+pub(super) fn pass_entries(
     directory: &Directory,
     index: &Index,
     contents: &mut Contents,
     to: &mut dyn Recover,
 ) -> Result<Recovery, JournalError> {
     to.expect(index.entries());
-    let mut given = give_heads(directory, contents, to)?;
+    let mut given = pass_heads(directory, contents, to)?;
     for segment in index.segments.iter().copied() {
         let window = directory.window(segment.number, segment.valid)?;
         let path = window.path().to_owned();
@@ -396,7 +406,7 @@ pub(super) fn give(
                 let id = EntryId(row.id);
                 let damage = |what| Damage::new(&path, row.at, u64::from(row.length), what);
                 match (is_live, whole) {
-                    // `give_heads` has passed it already.
+                    // `pass_heads` has passed it already.
                     (true, _) if id < EntryId::HEAD => {}
                     (true, Some(_)) if row.kind == Kind::PutDamaged => {
                         to.damaged(id, damage(WAS_DAMAGED));
@@ -423,7 +433,7 @@ pub(super) fn give(
     })
 }
 
-fn give_heads(
+fn pass_heads(
     directory: &Directory,
     contents: &Contents,
     to: &mut dyn Recover,

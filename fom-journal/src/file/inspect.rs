@@ -35,8 +35,8 @@ pub struct Inspection {
 }
 
 impl FileJournal {
-    /// Reads the journal in a directory and changes nothing. Passes all readable entries to `to`, even if the journal is
-    /// damaged. A process that has the journal open keeps it; no other process can open it during the call.
+    /// Reads the journal in a directory and changes nothing. Passes all readable entries to `to`, even if the journal
+    /// is damaged. A process that has the journal open keeps it; no other process can open it during the call.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl FileJournal {
         let mut contents = contents::read(&directory, true)?;
         let closed = contents.is_closed();
         let index = std::mem::take(&mut contents.index);
-        let recovery = contents::give(&directory, &index, &mut contents, to)?;
+        let recovery = contents::pass_entries(&directory, &index, &mut contents, to)?;
         Ok(Inspection {
             recovery,
             segments: index.segments.len(),

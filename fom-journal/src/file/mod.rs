@@ -148,8 +148,8 @@ impl FileJournalOptions {
     /// Sets whether recovery continues when it is not known which entries are lost. Default: `false`.
     ///
     /// With `true`, recovery passes on all readable entries and lists the damage in [`Recovery::gaps`]. The damaged
-    /// files stay beside the journal under other names. Deleted entries may come back, and changed entries may have older
-    /// bytes.
+    /// files stay beside the journal under other names. Deleted entries may come back, and changed entries may have
+    /// older bytes.
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
@@ -158,8 +158,8 @@ impl FileJournalOptions {
 
     /// Sets whether a thread makes the next segment while the current one fills. Default: `true`.
     ///
-    /// With `false`, [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every operation
-    /// of the disk.
+    /// With `false`, [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every
+    /// operation of the disk.
     #[must_use]
     pub fn background(mut self, background: bool) -> Self {
         self.background = background;

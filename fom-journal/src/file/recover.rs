@@ -41,7 +41,7 @@ impl FileJournal {
         self.moves = Moves::default();
         self.cursor = None;
         self.settle(&contents)?;
-        let recovery = contents::give(&self.directory, &self.index, &mut contents, to)?;
+        let recovery = contents::pass_entries(&self.directory, &self.index, &mut contents, to)?;
         self.damaged = contents.damaged;
         for (number, size) in contents.free {
             match self.damaged.is_empty() {

@@ -67,8 +67,8 @@ impl<'a> Scan<'a> {
         Ok(bytes.and_then(|(bytes, is_whole)| is_whole.then_some(bytes)))
     }
 
-    /// Moves to the next frame with whole rows, in a segment of `valid` bytes that was read before. Returns false at the
-    /// end. Damage is an error, unless it is known from before.
+    /// Moves to the next frame with whole rows, in a segment of `valid` bytes that was read before. Returns false at
+    /// the end. Damage is an error, unless it is known from before.
     pub(super) fn next_frame(&mut self, valid: u64, is_known: bool) -> Result<bool> {
         loop {
             let at = self.at;

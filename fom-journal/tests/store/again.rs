@@ -68,7 +68,7 @@ fn old_groups_in_a_file_that_is_used_again_are_not_read() {
 
 /// After a failed sync the journal writes nothing more to that file: the content on the disk is unknown.
 #[test]
-fn a_file_whose_sync_failed_is_left_as_it_is() {
+fn a_file_with_a_failed_sync_is_left_as_it_is() {
     let place = Place::new();
     let disk = FaultyDisk::new(RealDisk);
     let (mut journal, ..) = open(small().disk(disk.clone()), place.path()).unwrap();
@@ -129,7 +129,7 @@ fn a_segment_that_failed_does_not_come_back_after_a_recovery() {
 /// An inspection of a journal without a manifest reports the missing manifest, returns the entries, and creates no
 /// manifest.
 #[test]
-fn without_a_manifest_nobody_uses_it() {
+fn without_a_manifest_it_is_not_in_use() {
     let place = Place::new();
     let (mut journal, ..) = open(FileJournal::options(), place.path()).unwrap();
     put(&mut journal, &[(70_000, b"a")]).unwrap();

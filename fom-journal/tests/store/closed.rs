@@ -71,7 +71,7 @@ fn an_end_that_is_missing_is_damage() {
 
 /// With `salvage` the journal opens without the missing part, and reports it.
 #[test]
-fn who_goes_on_without_the_end_is_told() {
+fn salvage_reports_a_missing_end() {
     let place = closed();
     let (path, mut bytes, end) = last(&place);
     bytes[end - 60..].fill(0);

@@ -21,7 +21,7 @@ type Changes = Vec<(u64, Option<usize>)>;
 #[derive(Clone, Debug)]
 enum Step {
     Commit(Vec<Changes>),
-    /// A commit whose sync fails.
+    /// A commit with a failing sync.
     Fail(Vec<Changes>),
     Tidy,
     Reopen,
@@ -32,7 +32,7 @@ enum Step {
     /// A crash before an operation of the disk, while the journal closes.
     CrashClosing(Operation, u64, u64),
     Crash(u64),
-    /// The process is killed, and the system goes on.
+    /// The process is killed, and the system continues.
     Kill,
     /// A crash before an operation of the disk, while the journal recovers.
     CrashRecovering(Operation, u64, u64),

@@ -180,7 +180,7 @@ fn inspecting_changes_nothing() {
     assert!(before == snapshot(&place));
 }
 
-/// A damaged entry is reported again after a move to another segment, until it is put anew.
+/// A damaged entry is reported again after a move to another segment, until it is put again.
 #[test]
 fn a_damaged_entry_stays_so_until_it_is_put() {
     let place = Place::new();

@@ -156,7 +156,7 @@ fn each_write_may_be_short() {
     }
 }
 
-/// A full disk and a read-only disk have errors of their own. The journal goes on when there is room.
+/// A full disk and a read-only disk have errors of their own. The journal continues when there is room.
 #[test]
 fn a_full_disk_says_so() {
     for (kind, background) in [

@@ -156,7 +156,7 @@ fn a_journal_of_which_one_file_is_left_is_refused() {
 
 /// With `salvage` the journal opens without the missing file, and is complete from then on.
 #[test]
-fn who_goes_on_without_a_file_is_told() {
+fn salvage_reports_a_missing_file() {
     let (place, _) = killed().pop().unwrap();
     let content = place.content();
     for (lost, _) in &content {
@@ -180,7 +180,7 @@ fn who_goes_on_without_a_file_is_told() {
 /// While a process has a journal open, its manifest is removed. A second open fails, and does not begin an empty
 /// journal.
 #[test]
-fn who_removes_the_manifest_does_not_open_a_journal_twice() {
+fn a_removed_manifest_does_not_open_a_journal_twice() {
     let place = Place::new();
     let (mut journal, ..) = open(small(), place.path()).unwrap();
     put(&mut journal, &[(70_000, b"a")]).unwrap();

@@ -17,7 +17,7 @@ use crate::kit::{Place, open, put, small};
 /// A directory that the journal makes is for the user of the process alone. An existing directory keeps its
 /// permissions.
 #[test]
-fn nobody_else_may_look() {
+fn a_new_directory_is_private() {
     let mode = |place: &Place| fs::metadata(place.path()).unwrap().permissions().mode() & 0o777;
     let place = Place::new();
     drop(FileJournal::open(place.path()).unwrap());

@@ -99,7 +99,7 @@ fn the_size_is_bounded_and_so_is_its_cost() {
 
 /// A caller that never tidies pays while committing.
 #[test]
-fn the_size_is_bounded_though_nobody_tidies() {
+fn the_size_is_bounded_without_tidying() {
     for parked in [0, 300, 2_000] {
         let moved = churn(parked, false, false);
         assert!(moved < 1.6, "{moved}");
@@ -124,7 +124,7 @@ fn opening_it_often_takes_no_room() {
     }
 }
 
-/// One entry that is much larger than a segment does not make the journal tidy for ever.
+/// One entry that is much larger than a segment does not make the journal tidy forever.
 #[test]
 fn tidying_a_large_entry_comes_to_an_end() {
     let place = Place::new();

@@ -37,7 +37,7 @@ fn stays_cut(place: &Place, mut journal: FileJournal, entries: usize) {
 }
 
 /// The last write breaks off at each byte. Whole groups from its beginning are there, in order; the rest is cut, and
-/// the journal goes on.
+/// the journal continues.
 #[test]
 fn the_last_write_may_break_off_at_every_byte() {
     let place = Place::new();

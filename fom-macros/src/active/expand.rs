@@ -52,7 +52,7 @@ fn proxy(object: &Object) -> TokenStream {
     let vis = visibility(object);
     let name = self_ty.to_token_stream().to_string().replace(' ', "");
     let doc = format!(
-        "Calls an active [`{}`]: each method queues a request, and what the object returns is the outcome of the call.",
+        "Calls an active [`{}`]. Each method queues a request. The object's answer is the outcome of the call.",
         object.name.unraw()
     );
     let inner = quote!(#krate::active::Proxy<#self_ty>);

@@ -10,19 +10,19 @@ use super::method::Argument;
 /// Returns the condition with `(*cents)` in place of `cents`.
 pub(super) fn condition(condition: &Expr, arguments: &[Argument]) -> Expr {
     let mut condition = condition.clone();
-    Places(arguments).visit_expr_mut(&mut condition);
+    ArgumentPlaces(arguments).visit_expr_mut(&mut condition);
     condition
 }
 
-struct Places<'a>(&'a [Argument]);
+struct ArgumentPlaces<'a>(&'a [Argument]);
 
-impl Places<'_> {
+impl ArgumentPlaces<'_> {
     fn names(&self, name: &Ident) -> bool {
         self.0.iter().any(|argument| argument.name == *name)
     }
 }
 
-impl VisitMut for Places<'_> {
+impl VisitMut for ArgumentPlaces<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         if let Expr::Path(path) = expr
             && let Some(name) = path.path.get_ident()
@@ -35,13 +35,13 @@ impl VisitMut for Places<'_> {
         visit_mut::visit_expr_mut(self, expr);
     }
 
-    /// The input of a macro is no expression yet. In it, each such name counts if it stands alone.
+    /// The input of a macro is not parsed yet. In it, each such name counts, except after a dot.
     fn visit_macro_mut(&mut self, call: &mut Macro) {
         call.tokens = self.in_tokens(std::mem::take(&mut call.tokens));
     }
 }
 
-impl Places<'_> {
+impl ArgumentPlaces<'_> {
     fn in_tokens(&self, tokens: TokenStream) -> TokenStream {
         let mut after_dot = false;
         tokens

@@ -48,7 +48,7 @@ pub(super) fn parse(function: &mut ImplItemFn, diag: &mut Diagnostics) -> Option
             diag.error(
                 attr.path(),
                 format!(
-                    "`{}` {why}, so the proxy does not have it; take this attribute off",
+                    "`{}` {why}, so the proxy does not have it; remove this attribute",
                     function.sig.ident
                 ),
             );
@@ -69,7 +69,7 @@ pub(super) fn parse(function: &mut ImplItemFn, diag: &mut Diagnostics) -> Option
         if let GenericParam::Lifetime(param) = param {
             diag.error(
                 &param.lifetime,
-                "a request outlives its call, so it borrows nothing; take the lifetime away",
+                "a request outlives its call, so it cannot borrow; remove the lifetime",
             );
         }
     }
@@ -108,7 +108,7 @@ fn guard(attr: &Attribute, when: &mut Option<Expr>, diag: &mut Diagnostics) {
         _ => {
             diag.error(
                 attr.path(),
-                "`when` says nothing; write `#[when(condition)]`, with `self` and the arguments",
+                "`when` has no condition; write `#[when(condition)]`, with `self` and the arguments",
             );
             return;
         }
@@ -128,7 +128,7 @@ fn keys(attr: &Attribute, priority: &mut Option<Ident>, diag: &mut Diagnostics) 
         _ => {
             diag.error(
                 attr.path(),
-                "`active` says nothing here; write `#[active(priority = \"high\")]`, or take it off",
+                "`active` has no key here; write `#[active(priority = \"high\")]`, or remove it",
             );
             return;
         }
@@ -146,8 +146,8 @@ fn keys(attr: &Attribute, priority: &mut Option<Ident>, diag: &mut Diagnostics) 
             Some((_, variant)) => *priority = Some(Ident::new(variant, word.span())),
             None => {
                 let names: Vec<&str> = PRIORITIES.iter().map(|(name, _)| *name).collect();
-                let cure = did_you_mean(&value, &names);
-                diag.error(&word, format!("`{value}` is no priority; {cure}"));
+                let remedy = did_you_mean(&value, &names);
+                diag.error(&word, format!("`{value}` is not a priority; {remedy}"));
             }
         }
     }
@@ -158,23 +158,26 @@ fn check_words(sig: &Signature, diag: &mut Diagnostics) {
     if let Some(word) = &sig.constness {
         diag.error(
             word,
-            "a call of an active object is never made at compile time; take `const` away, or make the function private",
+            "a call of an active object never runs at compile time; remove `const`, or make the function private",
         );
     }
     if let Safety::Unsafe(word) = &sig.safety {
         diag.error(
             word,
-            "what the caller promises may no longer hold when the request runs; make the function safe, or private",
+            "a request runs later, when the caller's promise may no longer hold; make the function safe, or private",
         );
     }
     if let Some(abi) = &sig.abi {
         diag.error(
             abi,
-            "a call of an active object is a Rust call; take `extern` away, or make the function private",
+            "a call of an active object is a Rust call; remove `extern`, or make the function private",
         );
     }
     if let Some(variadic) = &sig.variadic {
-        diag.error(variadic, "a request has a fixed number of arguments");
+        diag.error(
+            variadic,
+            "a request has a fixed number of arguments; remove `...`, or make the function private",
+        );
     }
 }
 
@@ -186,7 +189,7 @@ fn check_receiver(sig: &Signature, diag: &mut Diagnostics) {
         ReceiverKind::Reference(_, None, _) => {}
         ReceiverKind::Reference(_, Some(lifetime), _) => diag.error(
             lifetime,
-            "the object is lent for one call; write `&self` or `&mut self`",
+            "a method borrows the object for one call only; write `&self` or `&mut self`",
         ),
         ReceiverKind::Typed(_, ty) => diag.error(
             ty,

@@ -31,7 +31,7 @@ pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
     std::panic::catch_unwind(|| attribute(args, item)).unwrap_or_else(|_| {
         let error = syn::Error::new(
             Span::call_site(),
-            "`#[active]` panicked, which is a mistake of its own; please report it with this `impl`",
+            "`#[active]` panicked, which is a bug in `#[active]`; please report it with this `impl`",
         );
         let error = error.to_compile_error();
         quote!(#copy #error)
@@ -75,7 +75,7 @@ fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<
             match syn::parse2::<syn::Item>(item) {
                 Ok(other) => diag.error(
                     first_token(&other),
-                    "`#[active]` stands on an `impl` block with the methods that are to be called",
+                    "`#[active]` belongs on an `impl` block; put it on the block with the methods to call",
                 ),
                 Err(_) => diag.syntax(error),
             }
@@ -92,7 +92,7 @@ fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<
     let Some(name) = name_of(&item.self_ty) else {
         diag.error(
             &item.self_ty,
-            "an active object is of a type with a name; write `impl Name { .. }`",
+            "the type of an active object needs a name; write `impl Name { .. }`",
         );
         return None;
     };
@@ -106,7 +106,7 @@ fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<
     if methods.is_empty() && diag.is_empty() {
         diag.error(
             &item.self_ty,
-            format!("`{name}` has no method that could be called; make one with `&mut self` or `&self` `pub`"),
+            format!("the proxy of `{name}` has no method; make a method with `&mut self` or `&self` `pub`"),
         );
     }
     let proxy = format_ident!("{name}Proxy", span = name.span());

@@ -26,15 +26,17 @@ impl<'ast> Visit<'ast> for Owned<'_> {
     fn visit_type_reference(&mut self, ty: &'ast TypeReference) {
         let is_static = |lifetime: &Lifetime| lifetime.ident == "static";
         if !ty.lifetime.as_ref().is_some_and(is_static) {
-            let cure = owned(&ty.elem);
+            let remedy = owned(&ty.elem);
             self.diag.error(
                 ty.and_token,
                 match self.place {
                     Place::Argument => {
-                        format!("a request outlives its call, so it borrows nothing; {cure}")
+                        format!("a request outlives its call, so it cannot borrow; {remedy}")
                     }
                     Place::Answer => {
-                        format!("the answer leaves the object, so it borrows nothing of it; {cure}")
+                        format!(
+                            "the answer leaves the object, so it cannot borrow from it; {remedy}"
+                        )
                     }
                 },
             );
@@ -51,7 +53,9 @@ impl<'ast> Visit<'ast> for Owned<'_> {
             };
             self.diag.error(
                 lifetime,
-                format!("{what}, so it borrows nothing; write `'static`, or a type that owns what it has"),
+                format!(
+                    "{what}, so it cannot borrow; write `'static`, or a type that owns its data"
+                ),
             );
         }
     }
@@ -61,9 +65,9 @@ impl<'ast> Visit<'ast> for Owned<'_> {
             ty.impl_token,
             match self.place {
                 Place::Argument => {
-                    "a request is of a type with a name; write a parameter: `fn method<T: Trait>(&mut self, argument: T)`"
+                    "an argument of a request needs a type with a name; write a parameter: `fn method<T: Trait>(&mut self, argument: T)`"
                 }
-                Place::Answer => "the answer is of a type with a name; name it, or box it: `Box<dyn Trait + Send>`",
+                Place::Answer => "the answer needs a type with a name; name it, or box it: `Box<dyn Trait + Send>`",
             },
         );
     }
@@ -89,7 +93,7 @@ fn owned(ty: &Type) -> String {
                 format!("write `Vec<{item}>`")
             }
             Type::TraitObject(_) | Type::ImplTrait(_) => {
-                "write a type that owns what it has".to_owned()
+                "write a type that owns its data".to_owned()
             }
             _ => format!("write `{}`", text.replace(' ', "")),
         },
@@ -102,7 +106,7 @@ pub(super) fn check_generics(generics: &Generics, diag: &mut Diagnostics) {
         if let GenericParam::Lifetime(param) = param {
             diag.error(
                 &param.lifetime,
-                "an active object outlives whoever makes it, so it borrows nothing; take the lifetime away",
+                "an active object outlives the code that makes it, so it cannot borrow; remove the lifetime",
             );
         }
     }

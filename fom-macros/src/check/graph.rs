@@ -9,9 +9,9 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
     let start = start(machine, diag);
     // A phase with a reported mistake may lead anywhere.
-    let unsure = |phase: &Phase| {
-        phase.unsure.is_some()
-            || phase.args.bad
+    let is_unknown = |phase: &Phase| {
+        phase.exits_mistake.is_some()
+            || phase.args.has_mistake
             || phase
                 .exits
                 .iter()
@@ -19,11 +19,11 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
                 .any(|exit| exit.phase.is_none())
     };
     if let Some(start) = start
-        && !machine.phases.iter().any(unsure)
+        && !machine.phases.iter().any(is_unknown)
     {
         unreachable(machine, start, diag);
     }
-    ends(machine, &unsure, diag);
+    ends(machine, &is_unknown, diag);
 }
 
 fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
@@ -34,10 +34,10 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
         .filter_map(|(number, phase)| phase.args.start.as_ref().map(|key| (number, key)));
     let Some((first, _)) = starts.next() else {
         // A mistyped key may have been `start`.
-        if !machine.phases.iter().any(|phase| phase.args.bad) {
+        if !machine.phases.iter().any(|phase| phase.args.has_mistake) {
             diag.error(
                 &machine.item.ident,
-                "no phase is the start; write `start` in the `#[phase(..)]` of one",
+                "no phase is the start; write `start` in the `#[phase(..)]` of one phase",
             );
         }
         return None;
@@ -46,7 +46,7 @@ fn start(machine: &Machine, diag: &mut Diagnostics) -> Option<usize> {
         let name = &machine.phases[first].name;
         diag.error(
             key,
-            format!("`{name}` is the start already; keep one `start`"),
+            format!("`{name}` is already the start; keep one `start`"),
         );
     }
     (!machine.phases[first].is_end()).then_some(first)
@@ -60,7 +60,7 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
         }
         diag.error(
             &phase.ident,
-            format!("no way leads to phase `{0}`; name it in the `to(..)` of another phase, or remove it", phase.name),
+            format!("phase `{0}` cannot be reached; name it in the `to(..)` of another phase, or remove it", phase.name),
         );
         // Phases that only this phase leads to are not reported as well.
         for (number, more) in reach(machine, number).into_iter().enumerate() {
@@ -69,14 +69,14 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
     }
 }
 
-fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
-    // If the layer does not go on, the ends of the operation inside end it.
+fn ends(machine: &Machine, is_unknown: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
+    // If the layer does not continue, the ends of the operation inside end it.
     let ends = |phase: &Phase| phase.is_end() || phase.is_handed_over();
     if !machine.phases.iter().any(ends) {
-        if !machine.phases.iter().any(unsure) {
+        if !machine.phases.iter().any(is_unknown) {
             diag.error(
                 &machine.item.ident,
-                "no phase is an end; write `#[phase(end)]` on one",
+                "no phase is an end; write `#[phase(end)]` on one phase",
             );
         }
         return;
@@ -89,7 +89,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
             .phases
             .iter()
             .enumerate()
-            .any(|(end, phase)| reach[number][end] && (ends(phase) || unsure(phase)))
+            .any(|(end, phase)| reach[number][end] && (ends(phase) || is_unknown(phase)))
     };
     for (number, phase) in machine.phases.iter().enumerate() {
         if good(number) {
@@ -104,7 +104,7 @@ fn ends(machine: &Machine, unsure: &dyn Fn(&Phase) -> bool, diag: &mut Diagnosti
             diag.error(
                 key,
                 format!(
-                    "no end can be reached from phase `{}`; name a phase in it that leads to one",
+                    "phase `{}` cannot reach an end; name a phase that leads to an end here",
                     phase.name
                 ),
             );

@@ -5,6 +5,7 @@ use syn::Ident;
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
 use crate::syntax::args::Durability;
+use crate::syntax::phase::PhaseArgs;
 use crate::syntax::within::Within;
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
@@ -14,7 +15,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         .flat_map(|phase| &phase.keep)
         .filter_map(|target| target.phase)
         .collect();
-    let mut unsure = Vec::new();
+    let mut exits_mistake = Vec::new();
     for (number, phase) in machine.phases.iter().enumerate() {
         let timed = phase.args.within.is_some() || kept.contains(&number);
         let mut own = Diagnostics::default();
@@ -31,22 +32,22 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
                 own.error(
                     &target.token,
                     format!(
-                        "`{}` is an end and has no deadline; take it out of `keep`",
+                        "`{}` is an end and has no deadline; remove it from `keep`",
                         kept.name
                     ),
                 );
             }
         }
         if phase.args.end.is_none() && phase.args.to.is_none() && !phase.is_inner() {
-            unsure.push((number, own.first()));
+            exits_mistake.push((number, own.first()));
         }
         diag.append(own);
     }
     events(machine, diag);
     durability(machine, diag);
-    for (number, mistake) in unsure {
-        let unsure = &mut machine.phases[number].unsure;
-        *unsure = unsure.take().or(mistake);
+    for (number, mistake) in exits_mistake {
+        let exits_mistake = &mut machine.phases[number].exits_mistake;
+        *exits_mistake = exits_mistake.take().or(mistake);
     }
 }
 
@@ -55,51 +56,48 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
     let pairs: [(Option<&Ident>, &str); 14] = [
         (
             args.start.as_ref(),
-            "is no start; move `start` to the phase that runs first",
+            "cannot be the start; move `start` to the phase that runs first",
         ),
         (
             args.to.as_ref().map(|(key, _)| key),
-            "goes nowhere; take `to(..)` or `end` out",
+            "has no next phase; remove `to(..)` or `end`",
         ),
         (
             args.inner.as_ref().map(|(key, _)| key),
-            "has no others in its place; take `inner(..)` or `end` out",
+            "cannot be the place of the operation inside; remove `inner(..)` or `end`",
         ),
         (
             args.within.as_ref().map(|(key, _)| key),
-            "takes no time; take `within` out",
+            "has no time limit; remove `within`",
         ),
-        (args.late.as_ref(), "cannot be late; take `late` out"),
+        (args.late.as_ref(), "cannot be late; remove `late`"),
         (
             args.failed.as_ref().map(|(key, _)| key),
-            "runs nothing that could fail; take `failed(..)` out",
+            "runs nothing that can fail; remove `failed(..)`",
         ),
         (
             args.exhausted.as_ref(),
-            "has no attempts that could be used up; take `exhausted` out",
+            "has no attempts; remove `exhausted`",
         ),
         (
             args.retry.as_ref().map(|(key, _)| key),
-            "runs nothing that could be tried again; take `retry` out",
+            "runs nothing that can be retried; remove `retry`",
         ),
         (
             args.on.as_ref().map(|(key, _)| key),
-            "takes no events; take `on(..)` out",
+            "takes no events; remove `on(..)`",
         ),
         (
             args.keep.as_ref().map(|(key, _)| key),
-            "has no deadline to keep; take `keep(..)` out",
+            "has no deadline to keep; remove `keep(..)`",
         ),
-        (args.sync.as_ref(), "has no function; take `sync` out"),
-        (
-            args.blocking.as_ref(),
-            "has no function; take `blocking` out",
-        ),
+        (args.sync.as_ref(), "has no function; remove `sync`"),
+        (args.blocking.as_ref(), "has no function; remove `blocking`"),
         (
             args.locks.as_ref(),
-            "holds no locks; take `locks` out, as they are given back when the operation ends",
+            "holds no locks, because the end of the operation releases them; remove `locks`",
         ),
-        (args.gate.as_ref(), "has no gate; take `gate` out"),
+        (args.gate.as_ref(), "has no gate; remove `gate`"),
     ];
     for (key, message) in pairs {
         if let Some(key) = key {
@@ -110,11 +108,11 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
 
 fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) {
     let args = &phase.args;
-    if args.to.is_none() && !args.bad && !phase.is_inner() {
+    if args.to.is_none() && !args.has_mistake && !phase.is_inner() {
         diag.error(
             &phase.ident,
             format!(
-                "phase `{}` goes nowhere; write `to(..)`, or `end` if it is one",
+                "phase `{}` has no next phase; write `to(..)`, or `end` if it is an end",
                 phase.name
             ),
         );
@@ -125,53 +123,11 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     if let (Some(_), Some(gate)) = (&args.locks, &args.gate) {
         diag.error(
             gate,
-            "a phase has one gate, and `locks` is one; take one of them out, or put another phase between",
+            "a phase has one gate, and `locks` is one; remove one of them, or put another phase between",
         );
     }
-    if let (Some(sync), Some(blocking)) = (&args.sync, &args.blocking) {
-        let _ = sync;
-        diag.error(
-            blocking,
-            "a phase is `sync` or `blocking`; `blocking` if it may wait for a disk or a lock",
-        );
-    }
-    if let (Some(_), Some((on, _))) = (&args.blocking, &args.on) {
-        diag.error(
-            on,
-            "a blocking phase takes no events; wait for them in a phase of its own, before it",
-        );
-    }
-    if let Some(late) = &args.late
-        && !timed
-    {
-        diag.error(
-            late,
-            "nothing sets a deadline to be late for; write `within = \"..\"` beside it",
-        );
-    }
-    if let Some(exhausted) = &args.exhausted
-        && args.retry.is_none()
-    {
-        diag.error(
-            exhausted,
-            "there are no attempts to be used up; write `retry = \"3, 50ms..2s\"` beside it",
-        );
-    }
-    if let Some((keep, _)) = &args.keep
-        && args.within.is_none()
-    {
-        diag.error(
-            keep,
-            "there is no deadline to keep; write `within = \"..\"` beside it",
-        );
-    }
-    if let (Some((keep, _)), Some((_, Some(Within::Adaptive { .. })))) = (&args.keep, &args.within)
-    {
-        diag.error(
-            keep,
-            "an adaptive time is measured in this phase alone, and cannot go on in others; write a duration, or take `keep(..)` out",
-        );
-    }
+    kind(args, diag);
+    times(args, timed, diag);
     if let Some((on, _)) = &args.on
         && !has_event
     {
@@ -184,7 +140,58 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         let fields = &phase.fields;
         diag.error(
             quote::quote!(#(#fields),*),
-            "the start has no data, as nothing comes before it; put it into the operation",
+            "the start has no data, because no phase comes before it; put the data into the operation",
+        );
+    }
+}
+
+/// Checks `sync` and `blocking`.
+fn kind(args: &PhaseArgs, diag: &mut Diagnostics) {
+    if let (Some(_), Some(blocking)) = (&args.sync, &args.blocking) {
+        diag.error(
+            blocking,
+            "a phase cannot be both `sync` and `blocking`; keep `blocking` if it may wait for a disk or a lock",
+        );
+    }
+    if let (Some(_), Some((on, _))) = (&args.blocking, &args.on) {
+        diag.error(
+            on,
+            "a blocking phase takes no events; wait for them in a separate phase before it",
+        );
+    }
+}
+
+/// Checks the keys that need a deadline or attempts. `timed`: a deadline passes in this phase.
+fn times(args: &PhaseArgs, timed: bool, diag: &mut Diagnostics) {
+    if let Some(late) = &args.late
+        && !timed
+    {
+        diag.error(
+            late,
+            "`late` needs a deadline; write `within = \"..\"` beside it",
+        );
+    }
+    if let Some(exhausted) = &args.exhausted
+        && args.retry.is_none()
+    {
+        diag.error(
+            exhausted,
+            "`exhausted` needs attempts; write `retry = \"3, 50ms..2s\"` beside it",
+        );
+    }
+    if let Some((keep, _)) = &args.keep
+        && args.within.is_none()
+    {
+        diag.error(
+            keep,
+            "`keep` needs a deadline; write `within = \"..\"` beside it",
+        );
+    }
+    if let (Some((keep, _)), Some((_, Some(Within::Adaptive { .. })))) = (&args.keep, &args.within)
+    {
+        diag.error(
+            keep,
+            "an adaptive time limit is for this phase alone, and cannot continue in others; write a duration, or remove `keep(..)`",
         );
     }
 }
@@ -195,7 +202,7 @@ fn durability(machine: &Machine, diag: &mut Diagnostics) {
     {
         diag.error(
             text,
-            "a transient operation is never saved; take `durability` out, or `transient`",
+            "a transient operation is never saved; remove `durability` or `transient`",
         );
     }
 }
@@ -207,7 +214,7 @@ fn events(machine: &Machine, diag: &mut Diagnostics) {
     {
         diag.error(
             event,
-            "no phase takes an event; write `on(..)` in one, or take `event(..)` out",
+            "no phase takes an event; write `on(..)` in a phase, or remove `event(..)`",
         );
     }
 }

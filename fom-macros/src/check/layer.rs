@@ -5,60 +5,61 @@ use syn::Ident;
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
+use crate::syntax::phase::PhaseArgs;
 
 pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
-    let mut holders = machine.phases.iter().filter_map(|phase| {
+    let mut inner_phases = machine.phases.iter().filter_map(|phase| {
         let (key, _) = phase.args.inner.as_ref()?;
         Some((phase, key))
     });
-    let first = holders.next();
+    let first = inner_phases.next();
     let Some(around) = &machine.around_key else {
         if let Some((_, key)) = first {
             diag.error(
                 key,
-                "nothing says which operation is inside; write `around(Type)` in `#[fom(..)]`",
+                "the operation inside is not named; write `around(Type)` in `#[fom(..)]`",
             );
         }
         return;
     };
-    let Some((holder, _)) = first else {
+    let Some((inner_phase, _)) = first else {
         // A mistyped key may have been `inner`.
-        if !machine.phases.iter().any(|phase| phase.args.bad) {
+        if !machine.phases.iter().any(|phase| phase.args.has_mistake) {
             diag.error(
                 around,
-                "no phase says where the phases of the operation inside stand; write `inner(field)` in the `#[phase(..)]` of one",
+                "no phase is the place of the operation inside; write `inner(field)` in the `#[phase(..)]` of one phase",
             );
         }
         return;
     };
-    for (_, key) in holders {
+    for (_, key) in inner_phases {
         diag.error(
             key,
             format!(
-                "the phases of the operation inside stand at `{}` already; keep one `inner`",
-                holder.name
+                "`{}` is already the place of the operation inside; keep one `inner`",
+                inner_phase.name
             ),
         );
     }
-    self::holder(machine, holder, diag);
+    self::inner_phase(machine, inner_phase, diag);
     if machine.phases.len() == 1 {
         diag.error(
-            &holder.ident,
-            "the layer has no phase of its own; add those that stand before or after the ones inside",
+            &inner_phase.ident,
+            "the layer has no phase of its own; add a phase before or after the `inner` phase",
         );
     }
     if let Some((name, _)) = &machine.operation_name {
         diag.error(
             name,
             format!(
-                "the name of a layer has the name of the operation inside in it; take `{name}` out"
+                "the name of a layer includes the name of the operation inside; remove `{name}`"
             ),
         );
     }
     if let Some(event) = &machine.event_key {
         diag.error(
             event,
-            "a layer takes the events of the operation inside; take `event(..)` out",
+            "a layer takes the events of the operation inside; remove `event(..)`",
         );
     }
     for phase in &machine.phases {
@@ -67,74 +68,79 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
 }
 
 /// Checks the phase that stands for others. It must have a field for their phase, and no time or attempts of its own.
-fn holder(machine: &Machine, holder: &Phase, diag: &mut Diagnostics) {
-    let args = &holder.args;
-    if holder.fields.len() != 1 && !holder.tuple {
+fn inner_phase(machine: &Machine, inner_phase: &Phase, diag: &mut Diagnostics) {
+    let args = &inner_phase.args;
+    if inner_phase.fields.len() != 1 && !inner_phase.tuple {
         let inner = machine.around.as_ref().map(ToTokens::to_token_stream);
         let inner = inner.unwrap_or_else(|| quote!(Type)).to_string();
         let inner = inner.replace(' ', "");
-        let fields = &holder.fields;
+        let fields = &inner_phase.fields;
         let wrong = match fields.len() {
-            0 => holder.ident.to_token_stream(),
+            0 => inner_phase.ident.to_token_stream(),
             _ => quote!(#(#fields),*),
         };
         diag.error(
             wrong,
             format!(
                 "an `inner` phase has one field, the phase of the operation inside; write `{} {{ phase: <{inner} as Operation>::Phase }}`",
-                holder.name
+                inner_phase.name
             ),
         );
     }
+    taken_from_inside(args, diag);
+    if inner_phase.is_handed_over() {
+        for key in [&args.sync, &args.blocking].into_iter().flatten() {
+            diag.error(
+                key,
+                format!("an `inner` phase without `to(..)` has no function; remove `{key}`"),
+            );
+        }
+    }
+}
+
+/// Reports the keys that only the phases inside have.
+fn taken_from_inside(args: &PhaseArgs, diag: &mut Diagnostics) {
     let pairs: [(Option<&Ident>, &str); 9] = [
         (
             args.locks.as_ref(),
-            "holds the locks of those inside; take `locks` out",
+            "holds the locks of the phases inside; remove `locks`",
         ),
         (
             args.gate.as_ref(),
-            "has the gates of those inside; take `gate` out",
+            "has the gates of the phases inside; remove `gate`",
         ),
         (
             args.within.as_ref().map(|(key, _)| key),
-            "has the deadlines of those inside; write `within` on a phase before it, with `keep(..)`",
+            "has the deadlines of the phases inside; write `within` on a phase before it, with `keep(..)`",
         ),
         (
             args.late.as_ref(),
-            "is late where those inside are; take `late` out",
+            "is late only when a phase inside is late; remove `late`",
         ),
         (
             args.retry.as_ref().map(|(key, _)| key),
-            "is tried again as those inside are; take `retry` out",
+            "is retried only as the phases inside are; remove `retry`",
         ),
         (
             args.exhausted.as_ref(),
-            "is tried again as those inside are; take `exhausted` out",
+            "is retried only as the phases inside are; remove `exhausted`",
         ),
         (
             args.keep.as_ref().map(|(key, _)| key),
-            "has the deadlines of those inside; take `keep(..)` out",
+            "has the deadlines of the phases inside; remove `keep(..)`",
         ),
         (
             args.on.as_ref().map(|(key, _)| key),
-            "takes the events of those inside; take `on(..)` out",
+            "takes the events of the phases inside; remove `on(..)`",
         ),
         (
             args.was.first().map(|(key, _)| key),
-            "is part of the names of those inside; give it its old name back, or lead what is saved on with `migrate(..)`",
+            "is part of the names of the phases inside; give it its old name, or move the saved data with `migrate(..)`",
         ),
     ];
     for (key, message) in pairs {
         if let Some(key) = key {
             diag.error(key, format!("an `inner` phase {message}"));
-        }
-    }
-    if holder.is_handed_over() {
-        for key in [&args.sync, &args.blocking].into_iter().flatten() {
-            diag.error(
-                key,
-                format!("an `inner` phase without `to(..)` has no function; take `{key}` out"),
-            );
         }
     }
 }
@@ -146,13 +152,13 @@ fn own(phase: &Phase, diag: &mut Diagnostics) {
     {
         diag.error(
             on,
-            "the phases inside take the events, and a layer's own take none; wait in another way, or take `on(..)` out",
+            "only the phases inside take events, not the layer's own phases; wait in another way, or remove `on(..)`",
         );
     }
     for cfg in &phase.cfg {
         diag.error(
             cfg.path(),
-            "`#[cfg]` cannot stand on a phase of a layer; put it on the whole layer",
+            "`#[cfg]` is not allowed on a phase of a layer; put it on the whole layer",
         );
     }
 }

@@ -17,14 +17,14 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         if let GenericParam::Lifetime(param) = param {
             diag.error(
                 &param.lifetime,
-                "a phase cannot borrow, as it outlives the call that started it; own the data or share it with `Arc`",
+                "a phase cannot borrow, because it outlives the call that started it; own the data or share it with `Arc`",
             );
         }
     }
     if machine.phases.is_empty() {
         diag.error(
             &machine.item.ident,
-            "there is no phase; write a variant for each",
+            "the enum has no phase; write a variant for each phase",
         );
     }
     if let Some(phase) = machine.phases.get(MOST_PHASES) {
@@ -42,7 +42,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         {
             diag.error(
                 &exit.token,
-                "`Stay` is how a waiting phase goes on waiting; give the phase another name",
+                "`Stay` is the exit that makes a phase wait on; give the phase another name",
             );
         }
     }
@@ -74,12 +74,12 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
             if taken == RESUME && !machine.transient {
                 diag.error(
                     &phase.ident,
-                    format!("the function of {what} would be `{RESUME}`, which is what a restored operation runs first; rename the phase"),
+                    format!("the function of {what} would be `{RESUME}`, which a restored operation runs first; rename the phase"),
                 );
             } else if let Some(earlier) = seen.get(&taken) {
                 diag.error(
                     &phase.ident,
-                    format!("the function of {what} would be `{taken}`, as is that of {earlier}; rename the phase"),
+                    format!("the function of {what} would be `{taken}`, like the function of {earlier}; rename the phase"),
                 );
                 *function = None;
             } else {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::ext::IdentExt;
-use syn::{Ident, LitStr};
+use syn::{Ident, LitInt, LitStr};
 
 use crate::diag::Diagnostics;
 use crate::model::Machine;
-use crate::paths::{spelt, type_name};
+use crate::paths::{normalized_name, type_name};
 
 pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     if machine.transient_key.is_some() {
@@ -19,7 +19,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     {
         diag.error(
             key,
-            format!("data of a saved operation are found by its type as written; take `{key}` out, or write `transient`"),
+            format!("saved data are found by the operation's type as written; remove `{key}`, or write `transient`"),
         );
     }
     chain(machine, diag);
@@ -27,7 +27,12 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     let of_enum = machine.item.ident.unraw().to_string();
     renamed(&machine.was, &of_enum, |name| name.to_owned(), diag);
     if let Some(operation) = &machine.operation {
-        renamed(&machine.operation_was, &type_name(operation), spelt, diag);
+        renamed(
+            &machine.operation_was,
+            &type_name(operation),
+            normalized_name,
+            diag,
+        );
     }
 }
 
@@ -45,7 +50,7 @@ fn renamed(
         if name == today {
             diag.error(
                 was,
-                format!("`{name}` is its name today; take this `was` out"),
+                format!("`{name}` is the current name; remove this `was`"),
             );
         } else if !seen.insert(name) {
             diag.error(
@@ -72,11 +77,12 @@ fn never_saved(machine: &Machine, diag: &mut Diagnostics) {
     for key in keys.into_iter().flatten().chain(was).chain(of_phases) {
         diag.error(
             key,
-            format!("a transient operation is never saved; take `{key}` out, or `transient`"),
+            format!("a transient operation is never saved; remove `{key}` or `transient`"),
         );
     }
 }
 
+/// Checks that the migrations lead to this version, in order and without a gap.
 fn chain(machine: &Machine, diag: &mut Diagnostics) {
     // After a reported mistake, the number is unknown.
     let version = match &machine.version {
@@ -93,85 +99,88 @@ fn chain(machine: &Machine, diag: &mut Diagnostics) {
         diag.error(
             key,
             format!(
-                "nothing says which version it migrates to; write `version = {next}` beside it"
+                "`migrate` needs the version that it leads to; write `version = {next}` beside it"
             ),
         );
         return;
     }
-    let mut expected: Option<u32> = None;
-    let mut whole = true;
-    for one in &machine.migrations {
-        let (token, from) = (&one.token, one.from);
-        if from >= version {
-            whole = false;
-            diag.error(
-                token,
-                format!(
-                    "version {from} is not an earlier one than `version = {version}`; take `{token}` out, or write `version = {}`",
-                    from.saturating_add(1)
-                ),
-            );
-            continue;
-        }
-        match expected {
-            Some(expected) if from + 1 == expected => {
-                whole = false;
-                diag.error(token, format!("`{token}` is written twice; keep one"));
-                continue;
-            }
-            Some(expected) if from < expected => {
-                whole = false;
-                diag.error(
-                    token,
-                    format!(
-                        "`{token}` stands after `v{}`; write the migrations in their order",
-                        expected - 1
-                    ),
-                );
-                continue;
-            }
-            Some(expected) if from > expected => {
-                diag.error(
-                    token,
-                    format!("there is no migration from version {expected}; write `v{expected}(path)` before `{token}`"),
-                );
-            }
-            _ => {}
-        }
-        expected = Some(from + 1);
-    }
-    let reached = expected.unwrap_or(1);
-    let bad = machine.migrate_key.is_some() && machine.migrations.is_empty();
-    if let Some((_, Some(number))) = &machine.version
-        && whole
-        && !bad
-        && !machine.migrate_bad
+    let reached = in_order(machine, version, diag);
+    let is_empty = machine.migrate_key.is_some() && machine.migrations.is_empty();
+    if let (Some(reached), Some((_, Some(number)))) = (reached, &machine.version)
+        && !is_empty
+        && !machine.migrate_has_mistake
         && reached < version
     {
-        let last = version - 1;
-        let cure = match machine.migrations.last() {
-            Some(last_one) if reached < last => format!(
-                "write `v{reached}(path)` to `v{last}(path)` after `{}`",
-                last_one.token
-            ),
-            Some(last_one) => format!("write `v{last}(path)` after `{}`", last_one.token),
-            None => format!("write `migrate(v{last}(path))` beside it"),
-        };
-        diag.error(
-            number,
-            format!("there is no migration from version {last} to this one; {cure}"),
-        );
+        missing_at_the_end(machine, reached, number, version - 1, diag);
     }
 }
 
+/// Checks the order of the migrations. Returns the version that they reach, or `None` if one is at a wrong place.
+fn in_order(machine: &Machine, version: u32, diag: &mut Diagnostics) -> Option<u32> {
+    let mut expected: Option<u32> = None;
+    let mut all_in_place = true;
+    for one in &machine.migrations {
+        let (token, from) = (&one.token, one.from);
+        let mistake = match expected {
+            _ if from >= version => Some(format!(
+                "version {from} is not earlier than `version = {version}`; remove `{token}`, or write `version = {}`",
+                from.saturating_add(1)
+            )),
+            Some(expected) if from + 1 == expected => {
+                Some(format!("`{token}` is written twice; keep one"))
+            }
+            Some(expected) if from < expected => Some(format!(
+                "`{token}` comes after `v{}`; write the migrations in order",
+                expected - 1
+            )),
+            _ => None,
+        };
+        if let Some(mistake) = mistake {
+            all_in_place = false;
+            diag.error(token, mistake);
+            continue;
+        }
+        if let Some(expected) = expected.filter(|expected| from > *expected) {
+            diag.error(
+                token,
+                format!("there is no migration from version {expected}; write `v{expected}(path)` before `{token}`"),
+            );
+        }
+        expected = Some(from + 1);
+    }
+    all_in_place.then_some(expected.unwrap_or(1))
+}
+
+/// Reports that the migrations end at version `reached`, and that the last one must begin at `last`.
+fn missing_at_the_end(
+    machine: &Machine,
+    reached: u32,
+    number: &LitInt,
+    last: u32,
+    diag: &mut Diagnostics,
+) {
+    let remedy = match machine.migrations.last() {
+        Some(one) if reached < last => format!(
+            "write `v{reached}(path)` to `v{last}(path)` after `{}`",
+            one.token
+        ),
+        Some(one) => format!("write `v{last}(path)` after `{}`", one.token),
+        None => format!("write `migrate(v{last}(path))` beside it"),
+    };
+    diag.error(
+        number,
+        format!("there is no migration from version {last} to this one; {remedy}"),
+    );
+}
+
+/// Checks that the names of phases of earlier releases mean one thing.
 fn names(machine: &Machine, diag: &mut Diagnostics) {
-    let phase_named = |name: &str| machine.phases.iter().find(|phase| phase.name == name);
     let retired: Vec<String> = machine.retired.iter().map(|name| name.value()).collect();
     for phase in &machine.phases {
         if retired.contains(&phase.name) {
             diag.error(
                 &phase.ident,
-                format!("`{}` is retired: something may still be saved in the phase that had this name; give this one another", phase.ident.unraw()),
+                format!("`{}` is retired, and data may still be saved under this name; give the phase another name", phase.ident.unraw()),
             );
         }
     }
@@ -180,36 +189,35 @@ fn names(machine: &Machine, diag: &mut Diagnostics) {
         for (_, was) in &phase.args.was {
             let Some(was) = was else { continue };
             let name = was.value();
-            if name == phase.name {
-                diag.error(
-                    was,
-                    format!("`{name}` is its name today; take this `was` out"),
-                );
-            } else if phase_named(&name).is_some() {
-                diag.error(
-                    was,
-                    format!("`{name}` is a phase of today, and what is saved in it stays in it; take this `was` out, or give that phase another name"),
-                );
-            } else if retired.contains(&name) {
-                diag.error(
-                    was,
-                    format!("`{name}` is retired, so nothing goes on in it; take it out of `retired`, or this `was` out"),
-                );
-            } else if let Some(other) = seen.get(&name) {
-                if *other == phase.name {
-                    diag.error(
-                        was,
-                        format!("`was = \"{name}\"` is written twice; keep one"),
-                    );
-                } else {
-                    diag.error(
-                        was,
-                        format!("`{name}` was `{other}` already, and goes on in one phase only; keep one"),
-                    );
+            let is_a_phase = machine.phases.iter().any(|phase| phase.name == name);
+            let mistake = match seen.get(&name) {
+                _ if name == phase.name => {
+                    format!("`{name}` is the current name; remove this `was`")
                 }
-            } else {
-                seen.insert(name, &phase.name);
-            }
+                _ if is_a_phase => {
+                    format!(
+                        "`{name}` is a phase of this release, and its saved data stay in it; remove this `was`, or rename that phase"
+                    )
+                }
+                _ if retired.contains(&name) => {
+                    format!(
+                        "`{name}` is retired, so no phase continues it; remove it from `retired`, or remove this `was`"
+                    )
+                }
+                Some(other) if *other == phase.name => {
+                    format!("`was = \"{name}\"` is written twice; keep one")
+                }
+                Some(other) => {
+                    format!(
+                        "`{name}` already continues in `{other}`, and only one phase can continue it; keep one"
+                    )
+                }
+                None => {
+                    seen.insert(name, &phase.name);
+                    continue;
+                }
+            };
+            diag.error(was, mistake);
         }
     }
 }

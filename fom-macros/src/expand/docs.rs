@@ -46,7 +46,7 @@ fn table(machine: &Machine) -> String {
                     format!("adaptive {}..{}", duration(floor), duration(ceiling))
                 }
             });
-        let notes = notes(phase).join(", ");
+        let notes = notes(phase).join("; ");
         table.push_str(&format!(
             "| `{}` | {} | {within} | {notes} |\n",
             phase.name,
@@ -63,10 +63,10 @@ fn notes(phase: &Phase) -> Vec<String> {
         (args.start.is_some(), "start"),
         (args.end.is_some(), "end"),
         (args.failure.is_some(), "failure"),
-        (args.late.is_some(), "has an answer to being late"),
+        (args.late.is_some(), "has a function for a missed deadline"),
         (
             args.exhausted.is_some(),
-            "has an answer to attempts that are used up",
+            "has a function for used-up attempts",
         ),
         (!phase.is_end() && phase.mode == Mode::Sync, "sync"),
         (!phase.is_end() && phase.mode == Mode::Blocking, "blocking"),
@@ -88,7 +88,7 @@ fn notes(phase: &Phase) -> Vec<String> {
         notes.push(format!("takes {}", events.join(", ")));
     }
     if phase.is_inner() {
-        notes.push("here stand the phases of the operation inside".to_owned());
+        notes.push("the place of the operation inside".to_owned());
     }
     if !phase.failed.is_empty() {
         let failed: Vec<String> = phase
@@ -96,11 +96,11 @@ fn notes(phase: &Phase) -> Vec<String> {
             .iter()
             .map(|exit| format!("`{}`", exit.token))
             .collect();
-        notes.push(format!("goes to {} when it has failed", failed.join(", ")));
+        notes.push(format!("after a failure: {}", failed.join(", ")));
     }
     if let Some((_, Some(retry))) = &args.retry {
         notes.push(format!(
-            "tried again {} times, after {} to {}",
+            "up to {} retries, after {} to {}",
             retry.times,
             duration(retry.least),
             duration(retry.most)

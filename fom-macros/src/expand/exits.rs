@@ -6,36 +6,36 @@ use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident};
 
 use super::{allowed_in_types, braces, visibility};
-use crate::model::{Machine, Phase, Ways};
+use crate::model::{ExitSet, Machine, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let own = machine.working().filter(|phase| !phase.is_handed_over());
-    let own = own.map(Phase::ways);
-    let failed = machine.phases.iter().map(Phase::ways_out);
-    let failed = failed.filter(|ways| ways.phase.failed_function.is_some());
+    let own = own.map(Phase::exit_set);
+    let failed = machine.phases.iter().map(Phase::failed_exit_set);
+    let failed = failed.filter(|exit_set| exit_set.phase.failed_function.is_some());
     own.chain(failed)
-        .filter(|ways| !ways.are_unit(machine))
-        .map(|ways| after(machine, ways))
+        .filter(|exit_set| !exit_set.is_unit(machine))
+        .map(|exit_set| after(machine, exit_set))
         .collect()
 }
 
-fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
-    let phase = ways.phase;
+fn after(machine: &Machine, exit_set: ExitSet<'_>) -> TokenStream {
+    let phase = exit_set.phase;
     let span = phase.ident.span();
     let vis = visibility(machine, span);
-    let (cfg, name) = (&phase.cfg, ways.after);
+    let (cfg, name) = (&phase.cfg, exit_set.after);
     let when = if *name == phase.after_failed {
-        " when it has failed"
+        " after a failure"
     } else {
         ""
     };
-    let doc = format!(" Where phase `{}` may go{when}.", phase.name);
+    let doc = format!(" The exits of phase `{}`{when}.", phase.name);
     let allowed = allowed_in_types();
-    let generics = generics(machine, ways);
+    let generics = generics(machine, exit_set);
     let bounds = &generics.where_clause;
-    let variants = variants(machine, ways);
-    let named_stay = ways.exits.iter().any(|exit| exit.token == "Stay");
-    let stay = (ways.stays && !named_stay).then(|| quote!(Stay,));
+    let variants = variants(machine, exit_set);
+    let named_stay = exit_set.exits.iter().any(|exit| exit.token == "Stay");
+    let stay = (exit_set.stays && !named_stay).then(|| quote!(Stay,));
     let head = quote_spanned!(span=> #vis enum);
     let variants = braces(span, quote!(#(#variants,)* #stay));
     quote! {
@@ -48,13 +48,13 @@ fn after(machine: &Machine, ways: Ways<'_>) -> TokenStream {
 
 /// Returns one variant for each exit. A mistyped name gives only this name and the phase that it probably means, or all
 /// phases if that phase is unknown. Each name appears once, so rustc reports no second mistake.
-fn variants(machine: &Machine, ways: Ways<'_>) -> Vec<TokenStream> {
-    let meant = ways
+fn variants(machine: &Machine, exit_set: ExitSet<'_>) -> Vec<TokenStream> {
+    let meant = exit_set
         .exits
         .iter()
         .filter_map(|exit| exit.phase.or(exit.near));
     let any = 0..machine.phases.len();
-    let any = any.filter(|_| ways.phase.unsure.is_some());
+    let any = any.filter(|_| exit_set.phase.exits_mistake.is_some());
     let mut targets: Vec<usize> = Vec::new();
     for target in meant.chain(any) {
         let name = &machine.phases[target].name;
@@ -63,7 +63,7 @@ fn variants(machine: &Machine, ways: Ways<'_>) -> Vec<TokenStream> {
             targets.push(target);
         }
     }
-    let mistyped = ways.exits.iter().filter(|exit| exit.phase.is_none());
+    let mistyped = exit_set.exits.iter().filter(|exit| exit.phase.is_none());
     mistyped
         .map(|exit| exit.token.to_token_stream())
         .chain(
@@ -87,9 +87,9 @@ fn variant(target: &Phase) -> TokenStream {
 }
 
 /// Returns the enum's parameters that occur in the data of these exits.
-pub(super) fn generics(machine: &Machine, ways: Ways<'_>) -> Generics {
+pub(super) fn generics(machine: &Machine, exit_set: ExitSet<'_>) -> Generics {
     let all = &machine.item.generics;
-    let exits = ways
+    let exits = exit_set
         .exits
         .iter()
         .filter_map(|exit| exit.phase.or(exit.near));
@@ -97,7 +97,7 @@ pub(super) fn generics(machine: &Machine, ways: Ways<'_>) -> Generics {
     let any = machine
         .phases
         .iter()
-        .filter(|_| ways.phase.unsure.is_some());
+        .filter(|_| exit_set.phase.exits_mistake.is_some());
     let targets = exits.chain(any).filter(|target| target.takes_data());
     let fields = targets.flat_map(|target| &target.fields);
     let data: TokenStream = fields.map(|field| field.ty.to_token_stream()).collect();

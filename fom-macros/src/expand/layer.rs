@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Member, Type};
 
-use super::operation::operations_were;
+use super::operation::earlier_operations;
 use super::{braces, error_type, operation_generics};
 use crate::model::{Machine, Phase};
 
@@ -16,7 +16,7 @@ pub(super) struct Layer<'a> {
     /// The type of the operation inside.
     inner: &'a Type,
     /// The phase that stands for the phases of the operation inside.
-    pub(super) holder: &'a Phase,
+    pub(super) inner_phase: &'a Phase,
     /// The field of that phase with the phase of the operation inside.
     field: &'a Ident,
     /// The field of the operation with the operation inside.
@@ -25,13 +25,13 @@ pub(super) struct Layer<'a> {
 
 impl<'a> Layer<'a> {
     pub(super) fn of(machine: &'a Machine) -> Option<Self> {
-        let holder = machine.holder()?;
-        let (_, place) = holder.args.inner.as_ref()?;
+        let inner_phase = machine.inner_phase()?;
+        let (_, place) = inner_phase.args.inner.as_ref()?;
         Some(Layer {
             machine,
             inner: machine.around.as_ref()?,
-            holder,
-            field: holder.fields.first()?.ident.as_ref()?,
+            inner_phase,
+            field: inner_phase.fields.first()?.ident.as_ref()?,
             place: Member::Named(place.clone()?),
         })
     }
@@ -43,15 +43,15 @@ impl<'a> Layer<'a> {
     }
 
     /// Returns the phase that holds `value` as the phase of the operation inside.
-    fn raise(&self, value: &TokenStream) -> TokenStream {
-        let (holder, field) = (&self.holder.ident, self.field);
-        quote!(P_::#holder { #field: #value })
+    fn as_outer(&self, value: &TokenStream) -> TokenStream {
+        let (inner_phase, field) = (&self.inner_phase.ident, self.field);
+        quote!(P_::#inner_phase { #field: #value })
     }
 
     /// Returns the start of the operation inside.
     pub(super) fn start(&self) -> TokenStream {
         let operation = self.as_operation();
-        self.raise(&quote!(#operation::START))
+        self.as_outer(&quote!(#operation::START))
     }
 
     pub(super) fn kind_type(&self) -> TokenStream {
@@ -120,7 +120,7 @@ impl<'a> Layer<'a> {
     /// come.
     pub(super) fn resumed(&self, own: Option<TokenStream>, phase: &TokenStream) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
-        let (holder, field) = (&self.holder.ident, self.field);
+        let (inner_phase, field) = (&self.inner_phase.ident, self.field);
         let event = &self.machine.event;
         let own = own.map(|own| quote!(fom_::own(#own)?;));
         let (at, inner) = (local("at"), local("phase"));
@@ -129,7 +129,7 @@ impl<'a> Layer<'a> {
                 #own
                 let mut start = #operation::START;
                 let phase = match #at.phase {
-                    P_::#holder { #field: #inner } => #inner,
+                    P_::#inner_phase { #field: #inner } => #inner,
                     other if fom_::leads_inside::<Self>(Self::kind(other)) => &mut start,
                     _ => return ::core::result::Result::Ok(()),
                 };
@@ -148,21 +148,21 @@ impl<'a> Layer<'a> {
     /// Returns the arm of `gate` for the phases of the operation inside.
     pub(super) fn gate(&self, cx: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
-        let (holder, field, inner) = (&self.holder.ident, self.field, local("phase"));
+        let (inner_phase, field, inner) = (&self.inner_phase.ident, self.field, local("phase"));
         quote! {
-            P_::#holder { #field: #inner } => #operation::gate(&#place, #inner, #cx),
+            P_::#inner_phase { #field: #inner } => #operation::gate(&#place, #inner, #cx),
         }
     }
 
     /// Returns the arm of `step` for the phases of the operation inside.
     pub(super) fn arm(&self, at: &Ident) -> TokenStream {
         let (inner, place) = (self.inner, self.place());
-        let (holder, field) = (&self.holder.ident, self.field);
+        let (inner_phase, field) = (&self.inner_phase.ident, self.field);
         let (phase, entry) = (local("phase"), local("entry"));
-        let raised = self.raise(&phase.to_token_stream());
+        let raised = self.as_outer(&phase.to_token_stream());
         let error = error_type(self.machine);
         quote! {
-            (P_::#holder { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase, &#entry, #at.cx) => {
+            (P_::#inner_phase { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase, &#entry, #at.cx) => {
                 let at = fom_::At { phase: #phase, cx: #at.cx, entry: #entry };
                 let stepped = fom_::inner::<#inner, #error>(&mut #place, at).await;
                 fom_::raised::<#inner, _, _>(stepped, |#phase| #raised)
@@ -194,7 +194,7 @@ impl<'a> Layer<'a> {
     /// Returns the arm for loading a name that is not one of the layer's own.
     pub(super) fn load(&self, name: &Ident, fields: &Ident) -> TokenStream {
         let persistent = self.as_persistent();
-        let load = self.raise(&quote!(#persistent::load(name, #fields)?));
+        let load = self.as_outer(&quote!(#persistent::load(name, #fields)?));
         quote! {
             _ => match fom_::inner_name::<Self>(#name) {
                 ::core::option::Option::Some(name) => #load,
@@ -212,10 +212,10 @@ impl<'a> Layer<'a> {
     pub(super) fn parts(&self, operation: &Type, own: &TokenStream) -> TokenStream {
         let (generics, _, bounds) = operation_generics(self.machine).split_for_impl();
         let inner = self.inner;
-        let name = cut(operation, inner);
-        let was: Vec<TokenStream> = operations_were(self.machine)
+        let name = name_parts(operation, inner);
+        let was: Vec<TokenStream> = earlier_operations(self.machine)
             .map(|was| {
-                let name = cut(&was, inner);
+                let name = name_parts(&was, inner);
                 quote!(&[#(#name),*])
             })
             .collect();
@@ -236,17 +236,17 @@ impl<'a> Layer<'a> {
 }
 
 /// Returns the name of the operation, cut where the operation inside is a parameter.
-fn cut(operation: &Type, inner: &Type) -> Vec<String> {
+fn name_parts(operation: &Type, inner: &Type) -> Vec<String> {
     let mut parts = vec![String::new()];
     let inner = match inner {
         Type::Path(path) => path.path.get_ident(),
         _ => None,
     };
-    spell(operation.to_token_stream(), inner, &mut parts);
+    collect_name(operation.to_token_stream(), inner, &mut parts);
     parts
 }
 
-fn spell(tokens: TokenStream, inner: Option<&Ident>, parts: &mut Vec<String>) {
+fn collect_name(tokens: TokenStream, inner: Option<&Ident>, parts: &mut Vec<String>) {
     for token in tokens {
         match token {
             TokenTree::Ident(ident) if Some(&ident) == inner => parts.push(String::new()),

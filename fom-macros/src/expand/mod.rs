@@ -12,7 +12,7 @@ use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Generics, Type};
 
-use crate::model::{Machine, Phase, Ways};
+use crate::model::{ExitSet, Machine, Phase};
 use crate::paths::respan;
 
 pub(crate) fn expand(machine: &Machine) -> TokenStream {
@@ -47,14 +47,16 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     let allowed = machine.has_cfg().then(|| quote!(#[allow(unused_imports)]));
     let any = |unit| {
         let own = machine.working().filter(|phase| !phase.is_handed_over());
-        let own = own.map(Phase::ways);
-        let failed = machine.phases.iter().map(Phase::ways_out);
-        own.chain(failed.filter(|ways| !ways.exits.is_empty()))
-            .any(|ways| ways.are_unit(machine) == unit)
+        let own = own.map(Phase::exit_set);
+        let failed = machine.phases.iter().map(Phase::failed_exit_set);
+        own.chain(failed.filter(|exit_set| !exit_set.exits.is_empty()))
+            .any(|exit_set| exit_set.is_unit(machine) == unit)
     };
     let to = any(true).then(|| quote!(, to as to_));
     let go = any(false).then(|| quote!(, go as go_));
-    let layered = machine.holder().map(|_| quote!(use #krate::Layered as L_;));
+    let layered = machine
+        .inner_phase()
+        .map(|_| quote!(use #krate::Layered as L_;));
     quote! {
         const _: () = {
             use #krate::{Graph as G_, PhaseInfo as I_};
@@ -141,9 +143,9 @@ fn context(machine: &Machine) -> TokenStream {
 }
 
 /// `RouteAfterRing<T>`, with the parameters that its data need.
-fn after_type(machine: &Machine, ways: Ways<'_>) -> TokenStream {
-    let ident = ways.after;
-    let generics = exits::generics(machine, ways);
+fn after_type(machine: &Machine, exit_set: ExitSet<'_>) -> TokenStream {
+    let ident = exit_set.after;
+    let generics = exits::generics(machine, exit_set);
     let (_, params, _) = generics.split_for_impl();
     quote!(#ident #params)
 }

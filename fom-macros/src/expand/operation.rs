@@ -8,9 +8,10 @@ use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
 use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
-use crate::model::{Machine, Mode, Phase, Target, Ways};
+use crate::model::{ExitSet, Machine, Mode, Phase, Target};
 use crate::paths::type_name;
 use crate::syntax::args::Durability;
+use crate::syntax::phase::PhaseArgs;
 use crate::syntax::within::Within;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -35,33 +36,14 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         let codec = quote_spanned!(machine.operation_span()=> codec);
         quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
     });
-    let durability = machine.durability.as_ref().and_then(|(_, word)| *word);
-    let durability = durability.map(|word| {
-        let word = match word {
-            Durability::Sync => quote!(Sync),
-            Durability::Lazy => quote!(Lazy),
-            Durability::None => quote!(None),
-        };
-        quote!(const DURABILITY: #krate::Durability = #krate::Durability::#word;)
-    });
+    let durability = durability(machine);
     let start = machine
         .phases
         .iter()
         .find(|phase| phase.args.start.is_some());
     let start = start.map(|phase| enter(machine, phase, &phase.ident));
-    let kinds = machine.phases.iter().map(|phase| {
-        let (cfg, name) = (&phase.cfg, &phase.ident);
-        match &layer {
-            None => {
-                let any = any_data(phase);
-                quote!(#(#cfg)* P_::#name #any => K_::#name)
-            }
-            Some(layer) => {
-                let (data, kind) = (layer_data(phase), layer.kind(phase));
-                quote!(P_::#name #data => #kind)
-            }
-        }
-    });
+    let kinds = machine.phases.iter();
+    let kinds = kinds.map(|phase| kind_of(phase, layer.as_ref()));
     let takes = match &layer {
         None => takes(machine),
         Some(layer) => Some(layer.takes()),
@@ -77,20 +59,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     } else {
         quote!(Asynchronous)
     };
-    // Only a retry, or a phase that goes on after a failure, has more than one cause. Only the errors of a saved
-    // operation are remembered. A `BoxError` describes itself.
-    let retries = machine
-        .working()
-        .any(|phase| phase.args.retry.is_some() || phase.args.failed.is_some());
-    let is_kept = !machine.transient && machine.error.is_some();
-    let describe = match &layer {
-        Some(layer) => Some(layer.describe(&error_type(machine))),
-        None => (retries || is_kept).then(|| {
-            quote!(
-                const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
-            )
-        }),
-    };
+    let describe = describe(machine, layer.as_ref());
     let items = quote! {
             #types
             type Form = fom_::#form;
@@ -112,6 +81,50 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         #[automatically_derived]
         #head #generics #krate::Operation for #operation #bounds #items
         #parts
+    }
+}
+
+fn durability(machine: &Machine) -> Option<TokenStream> {
+    let krate = &machine.krate;
+    let (_, word) = machine.durability.as_ref()?;
+    let word = match (*word)? {
+        Durability::Sync => quote!(Sync),
+        Durability::Lazy => quote!(Lazy),
+        Durability::None => quote!(None),
+    };
+    Some(quote!(const DURABILITY: #krate::Durability = #krate::Durability::#word;))
+}
+
+/// Returns how errors become text, for an operation that needs this. Only a retry, or a phase that continues after a
+/// failure, has more than one cause. Only the errors of a saved operation are remembered. A `BoxError` describes
+/// itself.
+fn describe(machine: &Machine, layer: Option<&Layer<'_>>) -> Option<TokenStream> {
+    if let Some(layer) = layer {
+        return Some(layer.describe(&error_type(machine)));
+    }
+    let has_causes = machine
+        .working()
+        .any(|phase| phase.args.retry.is_some() || phase.args.failed.is_some());
+    let is_saved = !machine.transient && machine.error.is_some();
+    (has_causes || is_saved).then(|| {
+        quote!(
+            const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
+        )
+    })
+}
+
+/// Returns the arm of `kind` for a phase.
+fn kind_of(phase: &Phase, layer: Option<&Layer<'_>>) -> TokenStream {
+    let (cfg, name) = (&phase.cfg, &phase.ident);
+    match layer {
+        None => {
+            let any = any_data(phase);
+            quote!(#(#cfg)* P_::#name #any => K_::#name)
+        }
+        Some(layer) => {
+            let (data, kind) = (layer_data(phase), layer.kind(phase));
+            quote!(P_::#name #data => #kind)
+        }
     }
 }
 
@@ -187,7 +200,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let was = machine.was.iter().filter_map(|(_, name)| name.as_ref());
     let was: Vec<String> = was.map(syn::LitStr::value).collect();
     // For a layer, the names are combined with the names of the operation inside.
-    let operations = operations_were(machine).filter(|_| machine.holder().is_none());
+    let operations = earlier_operations(machine).filter(|_| machine.inner_phase().is_none());
     let operations: Vec<String> = operations.map(|name| type_name(&name)).collect();
     let renamed = (!was.is_empty() || !operations.is_empty())
         .then(|| quote!(.renamed(&[#(#was),*], &[#(#operations),*])));
@@ -195,7 +208,7 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
 }
 
 /// Returns the earlier names of the operation, as types.
-pub(super) fn operations_were(machine: &Machine) -> impl Iterator<Item = Type> {
+pub(super) fn earlier_operations(machine: &Machine) -> impl Iterator<Item = Type> {
     let was = machine.operation_was.iter();
     was.filter_map(|(_, name)| name.as_ref()?.parse().ok())
 }
@@ -210,41 +223,12 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         Mode::Sync => quote!(synchronous),
         Mode::Blocking => quote!(blocking),
     };
-    let numbers = |targets: &[Target]| {
-        targets
-            .iter()
-            .map(|target| place(machine, target))
-            .collect::<Vec<_>>()
-    };
-    let to = numbers(&phase.exits);
-    let failed = (!phase.failed.is_empty()).then(|| {
-        let known = |target: &&Target| {
-            let other = |exit: &Target| exit.phase == target.phase;
-            !phase.exits.iter().any(other)
-        };
-        let failed = numbers(&phase.failed);
-        let more = phase.failed.iter().filter(known);
-        let all = phase.exits.iter().chain(more);
-        let all = all.map(|target| place(machine, target));
-        quote!(.failed(&[#(#failed),*], &[#(#all),*]))
-    });
+    let to = places(machine, &phase.exits);
+    let failed = failed(machine, phase);
     let to = (!to.is_empty()).then(|| quote!(.to(&[#(#to),*])));
     let start = args.start.as_ref().map(|_| quote!(.start()));
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
-    let within = args
-        .within
-        .as_ref()
-        .and_then(|(_, within)| *within)
-        .map(|within| match within {
-            Within::Fixed(nanos) => {
-                let nanos = number(nanos);
-                quote!(.within_nanos(#nanos))
-            }
-            Within::Adaptive { floor, ceiling } => {
-                let (floor, ceiling) = (number(floor), number(ceiling));
-                quote!(.within_adaptive(#floor, #ceiling))
-            }
-        });
+    let (within, retry) = (within(args), retry(args));
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
     let gate = match (&args.locks, &args.gate) {
@@ -256,19 +240,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         let events = events.iter().map(|event| event.unraw().to_string());
         quote!(.on(&[#(#events),*]))
     });
-    let retry = args
-        .retry
-        .as_ref()
-        .and_then(|(_, retry)| *retry)
-        .map(|retry| {
-            let (times, least, most) = (
-                number(retry.times.into()),
-                number(retry.least),
-                number(retry.most),
-            );
-            quote!(.retry(#times, #least, #most))
-        });
-    let keep = numbers(&phase.keep);
+    let keep = places(machine, &phase.keep);
     let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
     let fields: Vec<String> = phase
         .fields
@@ -282,9 +254,55 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         .collect();
     let was = (!was.is_empty()).then(|| quote!(.formerly(&[#(#was),*])));
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
-    let goes_on = !phase.is_handed_over();
-    let inner = phase.is_inner().then(|| quote!(.inner(#goes_on)));
+    let continues = !phase.is_handed_over();
+    let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
     quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #gate)
+}
+
+/// Returns the next phases after a failure, and the next phases in every case.
+fn failed(machine: &Machine, phase: &Phase) -> Option<TokenStream> {
+    if phase.failed.is_empty() {
+        return None;
+    }
+    let is_new = |target: &&Target| {
+        let same = |exit: &Target| exit.phase == target.phase;
+        !phase.exits.iter().any(same)
+    };
+    let all = places(machine, &phase.exits).into_iter();
+    let more = phase.failed.iter().filter(is_new);
+    let all = all.chain(more.map(|target| place(machine, target)));
+    let failed = places(machine, &phase.failed);
+    Some(quote!(.failed(&[#(#failed),*], &[#(#all),*])))
+}
+
+fn within(args: &PhaseArgs) -> Option<TokenStream> {
+    let (_, within) = args.within.as_ref()?;
+    Some(match (*within)? {
+        Within::Fixed(nanos) => {
+            let nanos = number(nanos);
+            quote!(.within_nanos(#nanos))
+        }
+        Within::Adaptive { floor, ceiling } => {
+            let (floor, ceiling) = (number(floor), number(ceiling));
+            quote!(.within_adaptive(#floor, #ceiling))
+        }
+    })
+}
+
+fn retry(args: &PhaseArgs) -> Option<TokenStream> {
+    let (_, retry) = args.retry.as_ref()?;
+    let retry = (*retry)?;
+    let (times, least, most) = (
+        number(retry.times.into()),
+        number(retry.least),
+        number(retry.most),
+    );
+    Some(quote!(.retry(#times, #least, #most)))
+}
+
+fn places(machine: &Machine, targets: &[Target]) -> Vec<TokenStream> {
+    let targets = targets.iter();
+    targets.map(|target| place(machine, target)).collect()
 }
 
 /// Returns the place of a phase in the graph: a number, unless `cfg` can remove phases.
@@ -455,7 +473,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     };
     let local = Locals::new();
     let at = &local.at;
-    // By name, not through `Self`: if the operation is no type, this causes no second mistake.
+    // By name, not through `Self`: if the operation is not a type, this causes no second mistake.
     let phase_type = phase_type(machine);
     let event = machine.event.as_ref().map(|event| quote!(, #event));
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
@@ -483,7 +501,7 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
 
 /// Returns whether it matters why a phase runs.
 fn has_entries(machine: &Machine) -> bool {
-    machine.holder().is_some()
+    machine.inner_phase().is_some()
         || machine.working().any(|phase| {
             phase.late_function.is_some()
                 || phase.exhausted_function.is_some()
@@ -522,11 +540,15 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
             Call::Exhausted => quote!(fom_::Entry::Exhausted),
             Call::Failed => quote!(fom_::Entry::Failed),
         };
-        let ways = match how {
-            Call::Failed => phase.ways_out(),
-            _ => phase.ways(),
+        let exit_set = match how {
+            Call::Failed => phase.failed_exit_set(),
+            _ => phase.exit_set(),
         };
-        let body = next(machine, ways, call(machine, phase, function, local, how));
+        let body = next(
+            machine,
+            exit_set,
+            call(machine, phase, function, local, how),
+        );
         Some(if has_entries(machine) {
             quote!(#(#cfg)* (P_::#name #data, #entry) => #body,)
         } else {
@@ -602,15 +624,15 @@ fn cause(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
 
 /// Turns the `Result` of a phase's function into the next phase. The names in `to(..)` are used as they were written,
 /// so that an editor finds them. There are few closures and few `?`, because rustc takes longest over these.
-fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
-    let after = ways.after;
-    let targets = ways
+fn next(machine: &Machine, exit_set: ExitSet<'_>, call: TokenStream) -> TokenStream {
+    let after = exit_set.after;
+    let targets = exit_set
         .exits
         .iter()
         .filter_map(|exit| Some((&exit.token, &machine.phases[exit.phase?])));
-    if ways.are_unit(machine) {
+    if exit_set.is_unit(machine) {
         let phases = targets.map(|(token, target)| enter(machine, target, token));
-        let call = match machine.holder() {
+        let call = match machine.inner_phase() {
             None => call,
             Some(_) => quote!(fom_::own(#call)),
         };
@@ -625,7 +647,9 @@ fn next(machine: &Machine, ways: Ways<'_>, call: TokenStream) -> TokenStream {
         let data = data(target);
         quote!(#(#cfg)* #after::#ident #data => go_(P_::#token #data),)
     });
-    let stay = ways.stays.then(|| quote!(#after::Stay => fom_::stay(),));
+    let stay = exit_set
+        .stays
+        .then(|| quote!(#after::Stay => fom_::stay(),));
     quote!(match #call? { #(#arms)* #stay })
 }
 

@@ -18,7 +18,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let head = quote_spanned!(span=> #vis trait);
     let name = &machine.names.transitions;
     let (generics, _, bounds) = machine.item.generics.split_for_impl();
-    let doc = format!(" What is done in each phase of [`{}`].", machine.item.ident);
+    let doc = format!(
+        " The functions of the phases of [`{}`].",
+        machine.item.ident
+    );
     let functions = machine.working().map(|phase| functions(machine, phase));
     let resume = resume(machine);
     let allowed = allowed_in_trait();
@@ -38,27 +41,38 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
     } else {
         quote!(#(#docs)*)
     };
-    let late = format!(" Runs when `{}` was not left in time.", phase.name);
+    let late = format!(
+        " Runs when the time limit of `{}` is over, and decides the next phase.",
+        phase.name
+    );
     let own = phase
         .function
         .as_ref()
         .map(|name| function(machine, phase, name, docs, Kind::Own));
-    let late = phase
-        .late_function
-        .as_ref()
-        .map(|name| function(machine, phase, name, quote!(#[doc = #late]), Kind::Besides));
-    let exhausted = format!(" Runs when the attempts at `{}` are used up.", phase.name);
+    let late = phase.late_function.as_ref().map(|name| {
+        function(
+            machine,
+            phase,
+            name,
+            quote!(#[doc = #late]),
+            Kind::Additional,
+        )
+    });
+    let exhausted = format!(
+        " Runs after the last failed attempt at `{}`, and decides the next phase.",
+        phase.name
+    );
     let exhausted = phase.exhausted_function.as_ref().map(|name| {
         function(
             machine,
             phase,
             name,
             quote!(#[doc = #exhausted]),
-            Kind::Besides,
+            Kind::Additional,
         )
     });
     let failed = format!(
-        " Runs when `{}` has failed, and says where to go.",
+        " Runs when `{}` has failed, and decides the next phase.",
         phase.name
     );
     let failed = phase
@@ -67,7 +81,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .map(|name| function(machine, phase, name, quote!(#[doc = #failed]), Kind::Failed));
     let (krate, patterns) = (&machine.krate, &machine.patterns);
     let locks = phase.locks_function.as_ref().map(|name| {
-        let docs = format!(" The locks that `{}` holds.", phase.name);
+        let docs = format!(" Returns the locks that `{}` needs.", phase.name);
         gate_function(
             machine,
             phase,
@@ -77,7 +91,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         )
     });
     let gate = phase.gate_function.as_ref().map(|name| {
-        let docs = format!(" The gate that opens before `{}` runs.", phase.name);
+        let docs = format!(" Returns the gate that opens before `{}` runs.", phase.name);
         let output = quote!(impl #krate::extension::Gate);
         gate_function(machine, phase, name, &docs, output)
     });
@@ -95,7 +109,7 @@ fn gate_function(
     let (cfg, cx) = (&phase.cfg, context(machine));
     let span = phase.ident.span();
     let output = respan(output, span);
-    let unknown = phase.unsure.is_some();
+    let unknown = phase.exits_mistake.is_some();
     let arguments = phase.fields.iter().map(|field| {
         let ty = &field.ty;
         let ty = quote_spanned!(ty.span()=> &#ty);
@@ -127,7 +141,7 @@ fn resume(machine: &Machine) -> Option<TokenStream> {
     }
     let (context, phase, error) = (context(machine), phase_type(machine), error_type(machine));
     Some(quote! {
-        /// Runs once when it was restored, before the function of its phase: the place to open again what cannot be saved.
+        /// Runs once after the operation is restored, before its phase. Reopen here what cannot be saved.
         fn resume(&mut self, cx: &mut #context, phase: &mut #phase) -> ::core::result::Result<(), #error> {
             let _ = (cx, phase);
             ::core::result::Result::Ok(())
@@ -146,7 +160,7 @@ pub(super) fn written(docs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
 enum Kind {
     Own,
     /// The function for a missed deadline, or after the last attempt.
-    Besides,
+    Additional,
     Failed,
 }
 
@@ -164,18 +178,18 @@ fn function(
         (Mode::Blocking, Kind::Own) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
-    let ways = match kind {
-        Kind::Failed => phase.ways_out(),
-        Kind::Own | Kind::Besides => phase.ways(),
+    let exit_set = match kind {
+        Kind::Failed => phase.failed_exit_set(),
+        Kind::Own | Kind::Additional => phase.exit_set(),
     };
-    let exit = if ways.are_unit(machine) {
+    let exit = if exit_set.is_unit(machine) {
         quote!(())
     } else {
-        after_type(machine, ways)
+        after_type(machine, exit_set)
     };
     let span = phase.ident.span();
     let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
-    let unknown = phase.unsure.is_some();
+    let unknown = phase.exits_mistake.is_some();
     let arguments = phase.fields.iter().map(|field| {
         let ty = &field.ty;
         let ty = quote_spanned!(ty.span()=> &mut #ty);
@@ -184,21 +198,10 @@ fn function(
     });
     let cx = quote_spanned!(span=> &mut #cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
-    let last = match kind {
-        Kind::Own if phase.waits() => Some(("event", event_type(machine))),
-        Kind::Failed => {
-            // A failure inside a layer has an error of the layer or of the operation inside.
-            let error = match Layer::of(machine) {
-                Some(layer) if phase.is_inner() => layer.error_type(&error),
-                _ => error.clone(),
-            };
-            Some(("cause", quote!(#krate::Cause<#error>)))
-        }
-        Kind::Own | Kind::Besides => None,
-    };
+    let last = last_argument(machine, phase, kind);
     let last =
         last.map(|(name, ty)| argument((!unknown).then(|| Ident::new(name, span)).as_ref(), &ty));
-    let (output, end) = match (&phase.unsure, phase.mode) {
+    let (output, end) = match (&phase.exits_mistake, phase.mode) {
         (None, Mode::Async) => (
             quote_spanned!(span=> impl ::core::future::Future<Output = #output> + ::core::marker::Send),
             quote_spanned!(span=> ;),
@@ -211,6 +214,27 @@ fn function(
         #docs
         #(#cfg)*
         fn #name(&mut self, #cx #(#arguments)* #last) -> #output #end
+    }
+}
+
+/// Returns the argument that only some functions have: the event, or the cause of the failure.
+fn last_argument(
+    machine: &Machine,
+    phase: &Phase,
+    kind: Kind,
+) -> Option<(&'static str, TokenStream)> {
+    match kind {
+        Kind::Own if phase.waits() => Some(("event", event_type(machine))),
+        Kind::Failed => {
+            let (krate, error) = (&machine.krate, error_type(machine));
+            // A failure inside a layer has an error of the layer or of the operation inside.
+            let error = match Layer::of(machine) {
+                Some(layer) if phase.is_inner() => layer.error_type(&error),
+                _ => error,
+            };
+            Some(("cause", quote!(#krate::Cause<#error>)))
+        }
+        Kind::Own | Kind::Additional => None,
     }
 }
 

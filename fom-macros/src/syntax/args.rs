@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use syn::{Expr, Generics, Ident, LitInt, LitStr, Type};
 
 use super::versions::{self, Migration};
-use super::{Form, entries, generics, text, ty};
+use super::{Entry, Form, entries, generics, text, ty};
 use crate::diag::{Diagnostics, did_you_mean};
 use crate::paths::CratePath;
 
@@ -23,8 +23,8 @@ impl Durability {
             "lazy" => Some(Self::Lazy),
             "none" => Some(Self::None),
             other => {
-                let cure = did_you_mean(other, &["sync", "lazy", "none"]);
-                diag.error(text, format!("`{other}` is no durability; {cure}"));
+                let remedy = did_you_mean(other, &["sync", "lazy", "none"]);
+                diag.error(text, format!("`{other}` is not a durability; {remedy}"));
                 None
             }
         }
@@ -35,7 +35,7 @@ pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
     /// The key and the constant with the operation's name. An inner `None` was already reported.
     pub(crate) operation_name: Option<(Ident, Option<Expr>)>,
-    /// The earlier names of the operation. A name that is no type was already reported.
+    /// The earlier names of the operation. A name that is not a type was already reported.
     pub(crate) operation_was: Vec<(Ident, Option<LitStr>)>,
     /// The earlier names of the enum.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
@@ -52,7 +52,7 @@ pub(crate) struct Args {
     pub(crate) version: Option<(Ident, Option<LitInt>)>,
     pub(crate) migrate_key: Option<Ident>,
     /// Whether a mistake in the migrations was already reported.
-    pub(crate) migrate_bad: bool,
+    pub(crate) migrate_has_mistake: bool,
     pub(crate) migrations: Vec<Migration>,
     pub(crate) retired_key: Option<Ident>,
     pub(crate) retired: Vec<LitStr>,
@@ -80,7 +80,29 @@ const KEYS: &[(&str, Form)] = &[
 
 impl Args {
     pub(crate) fn parse(tokens: TokenStream, item: &Ident, diag: &mut Diagnostics) -> Self {
-        let mut args = Args {
+        let mut args = Args::empty();
+        // A mistyped key may have been this key, so its absence is not reported.
+        let reported = !diag.is_empty();
+        let mut own = Diagnostics::default();
+        let mut operation_written = false;
+        for entry in entries(tokens, KEYS, "`#[fom(..)]`", &mut own) {
+            operation_written |= entry.key == "operation";
+            args.set(entry, &mut own);
+        }
+        if !operation_written && own.is_empty() && !reported {
+            own.error(
+                item,
+                format!("`{item}` names no operation; write `#[fom(operation(Type))]` with the type that holds the data"),
+            );
+        }
+        // A mistyped key may have been `transient`.
+        args.transient |= !own.is_empty();
+        diag.append(own);
+        args
+    }
+
+    fn empty() -> Self {
+        Args {
             operation: None,
             operation_name: None,
             operation_was: Vec::new(),
@@ -94,98 +116,88 @@ impl Args {
             transient_key: None,
             version: None,
             migrate_key: None,
-            migrate_bad: false,
+            migrate_has_mistake: false,
             migrations: Vec::new(),
             retired_key: None,
             retired: Vec::new(),
             durability: None,
             krate: CratePath::of_runtime(),
             patterns: CratePath::of_patterns(),
-        };
-        let mut operation_written = false;
-        // A mistyped key may have been this key, so its absence is not reported.
-        let reported = !diag.is_empty();
-        let mut own = Diagnostics::default();
-        for entry in entries(tokens, KEYS, "`#[fom(..)]`", &mut own) {
-            let key = &entry.key;
-            match key.to_string().as_str() {
-                "operation" => {
-                    operation_written = true;
-                    let found = versions::operation(key, &entry.value, &mut own);
-                    args.operation = found.operation;
-                    args.operation_name = found.name;
-                    args.operation_was = found.was;
-                }
-                "generics" => {
-                    if let Some(found) = generics(key, &entry.value, &mut own) {
-                        args.generics = found;
-                    }
-                }
-                "around" => {
-                    let ty = ty(key, &entry.value, &mut own);
-                    args.around = Some((key.clone(), ty));
-                }
-                "error" => args.error = ty(key, &entry.value, &mut own),
-                "event" => {
-                    args.event_key = Some(key.clone());
-                    args.event = ty(key, &entry.value, &mut own);
-                    if let Some(ty) = &args.event
-                        && !matches!(ty, Type::Path(path) if path.qself.is_none())
-                    {
-                        own.error(ty, "the event type is no path; write the name of an enum");
-                        args.event = None;
-                    }
-                }
-                "transient" => {
-                    args.transient = true;
-                    args.transient_key = Some(key.clone());
-                }
-                "version" => {
-                    let number = versions::version(key, &entry.value, &mut own);
-                    args.version = Some((key.clone(), number));
-                }
-                "was" => {
-                    let name = text(key, &entry.value, &mut own);
-                    let name = name.filter(|name| versions::is_enum(key, name, &mut own));
-                    args.was.push((key.clone(), name));
-                }
-                "migrate" => {
-                    let mut bad = Diagnostics::default();
-                    args.migrations = versions::migrations(key, &entry.value, &mut bad);
-                    args.migrate_key = Some(key.clone());
-                    args.migrate_bad = !bad.is_empty();
-                    own.append(bad);
-                }
-                "retired" => {
-                    args.retired = versions::retired(key, &entry.value, &mut own);
-                    args.retired_key = Some(key.clone());
-                }
-                "durability" => {
-                    args.durability = text(key, &entry.value, &mut own).map(|text| {
-                        let word = Durability::parse(&text, &mut own);
-                        (text, word)
-                    });
-                }
-                "crate" => {
-                    if let Some(text) = text(key, &entry.value, &mut own)
-                        && let Some(path) = CratePath::parse(&text, &mut own)
-                    {
-                        args.patterns = path.clone();
-                        args.krate = path;
-                    }
-                }
-                _ => unreachable!("`entries` returns known keys only"),
+        }
+    }
+
+    /// Reads the value of one key.
+    fn set(&mut self, entry: Entry, diag: &mut Diagnostics) {
+        let Entry { key, value } = entry;
+        match key.to_string().as_str() {
+            "operation" => {
+                let found = versions::operation(&key, &value, diag);
+                self.operation = found.operation;
+                self.operation_name = found.name;
+                self.operation_was = found.was;
             }
+            "generics" => {
+                if let Some(found) = generics(&key, &value, diag) {
+                    self.generics = found;
+                }
+            }
+            "around" => {
+                let ty = ty(&key, &value, diag);
+                self.around = Some((key, ty));
+            }
+            "error" => self.error = ty(&key, &value, diag),
+            "event" => {
+                self.event = ty(&key, &value, diag);
+                self.event_key = Some(key);
+                if let Some(ty) = &self.event
+                    && !matches!(ty, Type::Path(path) if path.qself.is_none())
+                {
+                    diag.error(
+                        ty,
+                        "the event type is not a path; write the name of an enum",
+                    );
+                    self.event = None;
+                }
+            }
+            "transient" => {
+                self.transient = true;
+                self.transient_key = Some(key);
+            }
+            "version" => {
+                let number = versions::version(&key, &value, diag);
+                self.version = Some((key, number));
+            }
+            "was" => {
+                let name = text(&key, &value, diag);
+                let name = name.filter(|name| versions::is_enum(&key, name, diag));
+                self.was.push((key, name));
+            }
+            "migrate" => {
+                let mut mistakes = Diagnostics::default();
+                self.migrations = versions::migrations(&key, &value, &mut mistakes);
+                self.migrate_key = Some(key);
+                self.migrate_has_mistake = !mistakes.is_empty();
+                diag.append(mistakes);
+            }
+            "retired" => {
+                self.retired = versions::retired(&key, &value, diag);
+                self.retired_key = Some(key);
+            }
+            "durability" => {
+                self.durability = text(&key, &value, diag).map(|text| {
+                    let word = Durability::parse(&text, diag);
+                    (text, word)
+                });
+            }
+            "crate" => {
+                if let Some(text) = text(&key, &value, diag)
+                    && let Some(path) = CratePath::parse(&text, diag)
+                {
+                    self.patterns = path.clone();
+                    self.krate = path;
+                }
+            }
+            _ => unreachable!("`entries` returns known keys only"),
         }
-        if !operation_written && own.is_empty() && !reported {
-            own.error(
-                item,
-                format!("no operation is named for `{item}`; write `#[fom(operation(Type))]` with the type that holds its data"),
-            );
-        }
-        // A mistyped key may have been `transient`.
-        args.transient |= !own.is_empty();
-        diag.append(own);
-        args
     }
 }

@@ -1,13 +1,11 @@
 //! Durations such as `"2s"` and `"1m30s"`, and `"3, 50ms..2s"` of a retry.
 
-const CURE: &str = "write for example `500ms`, `2s` or `1m30s`";
+const REMEDY: &str = "write for example `500ms`, `2s` or `1m30s`";
 
-/// Returns the nanoseconds of a written duration, or what is wrong with it and the cure.
+/// Returns the nanoseconds of a written duration, or what is wrong with it and the remedy.
 pub(crate) fn nanos(text: &str) -> Result<u64, String> {
     match total(text)? {
-        0 => Err(format!(
-            "`{text}` is no time at all; {CURE}, or leave the key out"
-        )),
+        0 => Err(format!("`{text}` is zero; {REMEDY}, or remove the key")),
         nanos => Ok(nanos),
     }
 }
@@ -16,7 +14,7 @@ pub(crate) fn nanos(text: &str) -> Result<u64, String> {
 pub(super) fn total(text: &str) -> Result<u64, String> {
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err(format!("a duration is missing; {CURE}"));
+        return Err(format!("a duration is missing; {REMEDY}"));
     }
     let mut total: u64 = 0;
     while !rest.is_empty() {
@@ -25,7 +23,7 @@ pub(super) fn total(text: &str) -> Result<u64, String> {
             .unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
         if number.is_empty() {
-            return Err(format!("`{text}` is no duration; {CURE}"));
+            return Err(format!("`{text}` is not a duration; {REMEDY}"));
         }
         let letters = after
             .find(|c: char| c.is_ascii_digit())
@@ -52,7 +50,7 @@ pub(super) fn total(text: &str) -> Result<u64, String> {
             }
             _ => {
                 return Err(format!(
-                    "`{unit}` is no unit of time; use `ns`, `us`, `ms`, `s`, `m`, `h` or `d`"
+                    "`{unit}` is not a unit of time; use `ns`, `us`, `ms`, `s`, `m`, `h` or `d`"
                 ));
             }
         };
@@ -62,7 +60,7 @@ pub(super) fn total(text: &str) -> Result<u64, String> {
             .and_then(|number| number.checked_mul(scale));
         total = part
             .and_then(|part| total.checked_add(part))
-            .ok_or_else(|| format!("`{text}` is too long; the most is about 584 years"))?;
+            .ok_or_else(|| format!("`{text}` is too long; write at most 584 years"))?;
         rest = after;
     }
     Ok(total)
@@ -77,29 +75,27 @@ pub(crate) struct Retry {
 }
 
 pub(crate) fn retry(text: &str) -> Result<Retry, String> {
-    const CURE: &str =
-        "write for example `3, 50ms..2s`: three more times, after 50 ms at first and 2 s at most";
+    const REMEDY: &str =
+        "write for example `3, 50ms..2s`: up to 3 retries, after pauses of 50 ms to 2 s";
     let (times, waits) = text
         .split_once(',')
-        .ok_or_else(|| format!("`{text}` is no retry; {CURE}"))?;
+        .ok_or_else(|| format!("`{text}` is not a retry; {REMEDY}"))?;
     let times: u32 = match times.trim().parse() {
-        Ok(0) => return Err("no retry at all; leave `retry` out".to_owned()),
+        Ok(0) => return Err("there are 0 retries; remove `retry`".to_owned()),
         Ok(times) => times,
         Err(_) => {
             return Err(format!(
-                "`{}` is no number of retries; {CURE}",
+                "`{}` is not a number of retries; {REMEDY}",
                 times.trim()
             ));
         }
     };
     let (least, most) = waits
         .split_once("..")
-        .ok_or_else(|| format!("`{}` is no range of waits; {CURE}", waits.trim()))?;
+        .ok_or_else(|| format!("`{}` is not a range of pauses; {REMEDY}", waits.trim()))?;
     let (least, most) = (nanos(least)?, nanos(most)?);
     if least > most {
-        return Err(
-            "the first wait of a retry is longer than the longest; swap the two".to_owned(),
-        );
+        return Err("the first pause is longer than the longest; swap the two".to_owned());
     }
     Ok(Retry { times, least, most })
 }

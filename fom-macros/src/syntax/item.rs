@@ -30,7 +30,7 @@ pub(crate) fn parse(item: TokenStream, diag: &mut Diagnostics) -> Option<ItemEnu
             let keyword = keyword(&other);
             diag.error_at(
                 keyword,
-                "`#[fom]` stands on an enum; write the phases as an enum, one variant each",
+                "`#[fom]` belongs on an enum; write the phases as an enum, with one variant for each phase",
             );
             None
         }
@@ -68,7 +68,7 @@ pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseIt
             Some(_) => diag.error(
                 &variant.ident,
                 format!(
-                    "there is a phase `{}` already; give one of the two another name",
+                    "two phases are called `{}`; give one of the two another name",
                     variant.ident
                 ),
             ),
@@ -96,63 +96,20 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
         .drain(..)
         .partition(|attr| attr.path().is_ident("phase"));
     variant.attrs = others;
-    let name = &variant.ident;
-    let mut args = PhaseArgs::default();
-    match ours.as_slice() {
-        [] => own.error(
-            name,
-            format!("phase `{name}` does not say what it is; write `#[phase(to(..))]` or `#[phase(end)]` above it"),
-        ),
-        [attr, more @ ..] => {
-            match &attr.meta {
-                Meta::List(list) => args = PhaseArgs::parse(list.tokens.clone(), &mut own),
-                _ => own.error(attr.path(), "`phase` says nothing; write `#[phase(to(..))]` or `#[phase(end)]`"),
-            }
-            for attr in more {
-                own.error(attr.path(), format!("a second `#[phase]` on `{name}`; put all keys into one"));
-            }
-        }
-    }
+    let mut args = keys(&ours, &variant.ident, &mut own);
     let defaults = variant
         .fields
         .iter_mut()
         .map(|field| default(field, &mut own))
         .collect();
-    let mut fields: Vec<syn::Field> = match &variant.fields {
-        Fields::Unit => Vec::new(),
-        Fields::Named(fields) => fields.named.iter().cloned().collect(),
-        Fields::Unnamed(fields) => {
-            own.error(
-                fields,
-                format!("the data of a phase has names, as they are in its records; write `{name} {{ name: Type }}`"),
-            );
-            let named = |(number, field): (usize, &syn::Field)| syn::Field {
-                ident: Some(quote::format_ident!("_{number}")),
-                ..field.clone()
-            };
-            fields.unnamed.iter().enumerate().map(named).collect()
-        }
-    };
+    let fields = data(variant, phases, &mut own);
     if let Some((_, value)) = &variant.discriminant {
-        own.error(value, "a phase takes no number; leave `= ..` out");
+        own.error(value, "a phase takes no number; remove `= ..`");
     }
     variant.discriminant = None;
-    for field in &mut fields {
-        field.ty = without_self(&field.ty, phases);
-        for attr in field
-            .attrs
-            .iter()
-            .filter(|attr| attr.path().is_ident("cfg"))
-        {
-            own.error(
-                attr.path(),
-                "`#[cfg]` cannot stand on the data of a phase; put it on the phase",
-            );
-        }
-    }
-    args.bad |= !own.is_empty();
+    args.has_mistake |= !own.is_empty();
     if args.to.is_none() && args.end.is_none() && args.inner.is_none() {
-        args.unsure = args.unsure.or(own.first());
+        args.exits_mistake = args.exits_mistake.or(own.first());
     }
     diag.append(own);
     let take = |name: &str| {
@@ -172,6 +129,69 @@ fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostic
         tuple: matches!(variant.fields, Fields::Unnamed(_)),
         args,
     }
+}
+
+/// Reads the `#[phase(..)]` attributes of a variant.
+fn keys(attrs: &[Attribute], name: &Ident, diag: &mut Diagnostics) -> PhaseArgs {
+    let mut args = PhaseArgs::default();
+    match attrs {
+        [] => diag.error(
+            name,
+            format!(
+                "phase `{name}` has no keys; write `#[phase(to(..))]` or `#[phase(end)]` above it"
+            ),
+        ),
+        [attr, more @ ..] => {
+            match &attr.meta {
+                Meta::List(list) => args = PhaseArgs::parse(list.tokens.clone(), diag),
+                _ => diag.error(
+                    attr.path(),
+                    "`phase` has no key; write `#[phase(to(..))]` or `#[phase(end)]`",
+                ),
+            }
+            for attr in more {
+                diag.error(
+                    attr.path(),
+                    format!("a second `#[phase]` on `{name}`; put all keys into one"),
+                );
+            }
+        }
+    }
+    args
+}
+
+/// Reads the data of a phase. Data without names get names, so that no further mistakes follow.
+fn data(variant: &syn::Variant, phases: &TokenStream, diag: &mut Diagnostics) -> Vec<syn::Field> {
+    let name = &variant.ident;
+    let mut fields: Vec<syn::Field> = match &variant.fields {
+        Fields::Unit => Vec::new(),
+        Fields::Named(fields) => fields.named.iter().cloned().collect(),
+        Fields::Unnamed(fields) => {
+            diag.error(
+                fields,
+                format!("the data of a phase need names, which its records contain; write `{name} {{ name: Type }}`"),
+            );
+            let named = |(number, field): (usize, &syn::Field)| syn::Field {
+                ident: Some(quote::format_ident!("_{number}")),
+                ..field.clone()
+            };
+            fields.unnamed.iter().enumerate().map(named).collect()
+        }
+    };
+    for field in &mut fields {
+        field.ty = without_self(&field.ty, phases);
+        for attr in field
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("cfg"))
+        {
+            diag.error(
+                attr.path(),
+                "`#[cfg]` is not allowed on the data of a phase; put it on the phase",
+            );
+        }
+    }
+    fields
 }
 
 /// Removes our attributes from a field. Returns its `default`.
@@ -195,7 +215,7 @@ fn default(field: &mut syn::Field, diag: &mut Diagnostics) -> Option<Ident> {
             }
             _ => diag.error(
                 attr.path(),
-                "`phase` says nothing here; write `#[phase(default)]`, or take it out",
+                "`phase` has no key here; write `#[phase(default)]`, or remove it",
             ),
         }
     }

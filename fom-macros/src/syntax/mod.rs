@@ -59,8 +59,11 @@ pub(crate) fn entries(
         let key = entry.key.unraw().to_string();
         let Some((_, form)) = known.iter().find(|(name, _)| *name == key) else {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let cure = did_you_mean(&key, &names);
-            diag.error(&entry.key, format!("`{key}` is no key of {what}; {cure}"));
+            let remedy = did_you_mean(&key, &names);
+            diag.error(
+                &entry.key,
+                format!("`{key}` is not a key of {what}; {remedy}"),
+            );
             continue;
         };
         if key != REPEATED && found.iter().any(|earlier| earlier.key == entry.key) {
@@ -68,14 +71,11 @@ pub(crate) fn entries(
             continue;
         }
         if let Some(example) = mismatch(*form, &entry.value) {
-            let cure = match form {
+            let remedy = match form {
                 Form::Flag => format!("write only `{key}`"),
                 _ => format!("write `{example}`"),
             };
-            diag.error(
-                &entry.key,
-                format!("`{key}` is not written like this; {cure}"),
-            );
+            diag.error(&entry.key, format!("`{key}` has another form; {remedy}"));
             // The key was written, so nothing is reported as missing without it.
             if *form == Form::Flag {
                 found.push(Entry {
@@ -138,7 +138,7 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
             if value.is_empty() {
                 diag.error(
                     &punct,
-                    format!("nothing stands after `{key} =`; write `{key} = \"..\"`"),
+                    format!("`{key} =` has no value; write `{key} = \"..\"`"),
                 );
                 return None;
             }
@@ -175,7 +175,7 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
     if tokens.is_empty() {
         diag.error(
             key,
-            format!("`{key}` names nothing; write the names in it or leave it out"),
+            format!("`{key}` names nothing; write the names in it, or remove it"),
         );
         return Vec::new();
     }
@@ -193,7 +193,7 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
                     continue;
                 };
                 if found.contains(&name) {
-                    diag.error(word, format!("`{word}` stands twice in `{key}`; keep one"));
+                    diag.error(word, format!("`{word}` appears twice in `{key}`; keep one"));
                 } else {
                     found.push(name);
                 }

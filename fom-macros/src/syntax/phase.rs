@@ -33,9 +33,9 @@ pub(crate) struct PhaseArgs {
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) retry: Option<(Ident, Option<Retry>)>,
     /// Whether a mistake here was already reported.
-    pub(crate) bad: bool,
+    pub(crate) has_mistake: bool,
     /// The mistake because of which the next phases are unknown.
-    pub(crate) unsure: Option<TokenStream>,
+    pub(crate) exits_mistake: Option<TokenStream>,
 }
 
 const KEYS: &[(&str, Form)] = &[
@@ -91,7 +91,7 @@ impl PhaseArgs {
                 "to" => {
                     let names = names(&key, &value, &mut own);
                     if names.is_empty() {
-                        args.unsure = own.first();
+                        args.exits_mistake = own.first();
                     }
                     args.to = Some((key, names));
                 }
@@ -124,7 +124,7 @@ impl PhaseArgs {
                 _ => unreachable!("`entries` returns known keys only"),
             }
         }
-        args.bad = !own.is_empty();
+        args.has_mistake = !own.is_empty();
         diag.append(own);
         args
     }

@@ -32,12 +32,12 @@ pub(crate) fn version(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Opt
     match number.base10_parse::<u32>() {
         Ok(0) => diag.error(
             &number,
-            format!("versions are counted from 1; write `{key} = 1`, or leave it out"),
+            format!("versions are counted from 1; write `{key} = 1`, or remove it"),
         ),
         Ok(_) => return Some(number),
         Err(_) => diag.error(
             &number,
-            format!("`{number}` is too much for a version; count on from the last one"),
+            format!("`{number}` is too large for a version; write the number after the last one"),
         ),
     }
     None
@@ -51,7 +51,7 @@ pub(crate) fn migrations(key: &Ident, value: &Value, diag: &mut Diagnostics) -> 
     if tokens.is_empty() {
         diag.error(
             key,
-            format!("`{key}` names nothing; write `{key}(v1(path))` or leave it out"),
+            format!("`{key}` names nothing; write `{key}(v1(path))`, or remove it"),
         );
     }
     split_at_commas(tokens.clone())
@@ -74,12 +74,12 @@ fn migration(key: &Ident, part: Vec<TokenTree>, diag: &mut Diagnostics) -> Optio
     let Some(from) = digits.and_then(|digits| digits.parse::<u32>().ok()) else {
         diag.error(
             token,
-            format!("`{token}` is no version; write `v1(path)` for what version 1 saved"),
+            format!("`{token}` is not a version; write `v1(path)` for the data of version 1"),
         );
         return None;
     };
     if from == 0 {
-        diag.error(token, "versions are counted from 1; take `v0` out");
+        diag.error(token, "versions are counted from 1; remove `v0`");
         return None;
     }
     let path = (group.delimiter() == Delimiter::Parenthesis)
@@ -104,7 +104,7 @@ pub(crate) fn retired(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec
     if tokens.is_empty() {
         diag.error(
             key,
-            format!("`{key}` names nothing; write `{key}(\"Name\")` or leave it out"),
+            format!("`{key}` names nothing; write `{key}(\"Name\")`, or remove it"),
         );
     }
     let mut found: Vec<LitStr> = Vec::new();
@@ -113,14 +113,14 @@ pub(crate) fn retired(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec
         let Ok(name) = syn::parse2::<LitStr>(tokens.clone()) else {
             diag.error(
                 tokens,
-                format!("`{key}` takes names in quotes, as there is no such phase any more; write `{key}(\"Name\")`"),
+                format!("`{key}` takes names in quotes, because these phases no longer exist; write `{key}(\"Name\")`"),
             );
             continue;
         };
         if found.iter().any(|earlier| earlier.value() == name.value()) {
             diag.error(
                 &name,
-                format!("`{}` stands twice in `{key}`; keep one", name.value()),
+                format!("`{}` appears twice in `{key}`; keep one", name.value()),
             );
         } else if is_name(key, &name, diag) {
             found.push(name);
@@ -136,7 +136,7 @@ pub(crate) fn is_name(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> boo
 
 /// Returns whether an enum can have had this name.
 pub(crate) fn is_enum(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
-    is_ident(key, name, ("an enum", "this one"), diag)
+    is_ident(key, name, ("an enum", "the enum"), diag)
 }
 
 fn is_ident(
@@ -152,7 +152,7 @@ fn is_ident(
         diag.error(
             name,
             format!(
-                "`{text}` cannot be the name of {what}; write in `{key}` what {which} was called"
+                "`{text}` cannot be the name of {what}; write in `{key}` the earlier name of {which}"
             ),
         );
     }
@@ -176,7 +176,7 @@ pub(crate) fn operation(key: &Ident, value: &Value, diag: &mut Diagnostics) -> O
     let Value::List(tokens) = value else {
         return Operation::default();
     };
-    let (first, rest) = apart(tokens.clone());
+    let (first, rest) = split_before_key(tokens.clone());
     let mut found = Operation {
         operation: ty(key, &Value::List(first), diag),
         ..Operation::default()
@@ -211,7 +211,7 @@ fn constant(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Option<Expr> 
 }
 
 /// Splits the tokens before the first key. A type has commas of its own, but none with a key behind it.
-fn apart(tokens: TokenStream) -> (TokenStream, TokenStream) {
+fn split_before_key(tokens: TokenStream) -> (TokenStream, TokenStream) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let is_comma =
         |token: &TokenTree| matches!(token, TokenTree::Punct(punct) if punct.as_char() == ',');
@@ -234,7 +234,7 @@ fn is_type(key: &Ident, name: &LitStr, diag: &mut Diagnostics) -> bool {
         diag.error(
             name,
             format!(
-                "`{}` cannot be the name of a type; write in `{key}` what stood in `operation(..)`",
+                "`{}` cannot be the name of a type; write in `{key}` the type that was in `operation(..)`",
                 name.value()
             ),
         );

@@ -18,9 +18,9 @@ const DEFAULT: Within = Within::Adaptive {
 };
 
 const WORD: &str = "adaptive";
-const CURE: &str = "write for example `adaptive, 50ms..30s`: 50 ms at least, 30 s at most";
+const REMEDY: &str = "write for example `adaptive, 50ms..30s`: 50 ms at least, 30 s at most";
 
-/// Returns the time limit, or what is wrong with the text and the cure.
+/// Returns the time limit, or what is wrong with the text and the remedy.
 pub(crate) fn within(text: &str) -> Result<Within, String> {
     let text = text.trim();
     let letters = text
@@ -32,20 +32,22 @@ pub(crate) fn within(text: &str) -> Result<Within, String> {
         return match rest.strip_prefix(',') {
             _ if rest.is_empty() => Ok(DEFAULT),
             Some(bounds) => adaptive(bounds.trim()),
-            None => Err(format!("`{rest}` does not follow `{WORD}`; {CURE}")),
+            None => Err(format!("`{rest}` does not follow `{WORD}`; {REMEDY}")),
         };
     }
     if let Some(meant) = nearest(word, [WORD]).filter(|_| !word.is_empty()) {
-        return Err(format!("`{word}` is no time; did you mean `{meant}`?"));
+        return Err(format!(
+            "`{word}` is not a time limit; did you mean `{meant}`?"
+        ));
     }
     if !word.is_empty() {
         return Err(format!(
-            "`{word}` is no time; write a duration such as `2s`, or `{WORD}`"
+            "`{word}` is not a time limit; write a duration such as `2s`, or `{WORD}`"
         ));
     }
     if text.contains("..") {
         return Err(format!(
-            "only an adaptive time has a floor and a ceiling; write `{WORD}, {text}`, or one duration"
+            "only an adaptive time limit has a floor and a ceiling; write `{WORD}, {text}`, or one duration"
         ));
     }
     nanos(text).map(Within::Fixed)
@@ -54,19 +56,19 @@ pub(crate) fn within(text: &str) -> Result<Within, String> {
 fn adaptive(bounds: &str) -> Result<Within, String> {
     let Some((floor, ceiling)) = bounds.split_once("..") else {
         return Err(match bounds {
-            "" => format!("nothing stands after `{WORD},`; {CURE}, or `{WORD}` alone"),
-            _ => format!("`{bounds}` is no range of times; {CURE}"),
+            "" => format!("nothing follows `{WORD},`; {REMEDY}, or `{WORD}` alone"),
+            _ => format!("`{bounds}` is not a range of times; {REMEDY}"),
         });
     };
     for (bound, name) in [(floor, "floor"), (ceiling, "ceiling")] {
         if bound.trim().is_empty() {
-            return Err(format!("the {name} is missing; {CURE}"));
+            return Err(format!("the {name} is missing; {REMEDY}"));
         }
     }
     let (floor, ceiling) = (total(floor.trim())?, nanos(ceiling.trim())?);
     if floor == 0 {
         return Err(format!(
-            "a floor of no time would let every visit be late; {CURE}"
+            "with a floor of 0, every visit would be late; {REMEDY}"
         ));
     }
     if floor > ceiling {
@@ -74,7 +76,7 @@ fn adaptive(bounds: &str) -> Result<Within, String> {
     }
     if floor == ceiling {
         return Err(
-            "the floor is the ceiling, so nothing is left to adapt; write one duration alone, or two different ones"
+            "the floor equals the ceiling, so the limit cannot adapt; write one duration alone, or two different ones"
                 .to_owned(),
         );
     }
@@ -108,16 +110,16 @@ mod tests {
         for (text, part) in [
             ("adaptive 5s", "`5s` does not follow"),
             ("adaptive5s", "`5s` does not follow"),
-            ("adaptive,", "nothing stands after"),
-            ("adaptive, 5s", "no range"),
+            ("adaptive,", "nothing follows"),
+            ("adaptive, 5s", "not a range"),
             ("adaptive, ..5s", "floor is missing"),
             ("adaptive, 5s..", "ceiling is missing"),
             ("adaptive, 30s..50ms", "swap"),
-            ("adaptive, 5s..5s", "nothing is left"),
-            ("adaptive, 0s..5s", "no time"),
+            ("adaptive, 5s..5s", "cannot adapt"),
+            ("adaptive, 0s..5s", "a floor of 0"),
             ("adaptive, 1..5s", "no unit"),
-            ("adaptive, 1s..5s, 3", "no unit of time"),
-            ("adaptive, 1s..=5s", "no duration"),
+            ("adaptive, 1s..5s, 3", "not a unit of time"),
+            ("adaptive, 1s..=5s", "not a duration"),
             ("Adaptive", "did you mean `adaptive`"),
             ("adaptve, 1s..5s", "did you mean `adaptive`"),
             ("auto", "or `adaptive`"),

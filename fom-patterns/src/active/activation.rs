@@ -122,8 +122,8 @@ impl<A: Active> Activation<A> {
     ///
     /// # Errors
     ///
-    /// Fails with [`NotActivated`], which holds the object, if the runtime is full or shuts down, the key is in use, or
-    /// the locality does not exist.
+    /// Fails with [`NotActivated`], which holds the object. The causes: the runtime is full or shuts down, the key is
+    /// in use, or the locality does not exist.
     pub fn start(self, runtime: &Runtime) -> Result<A::Proxy, NotActivated<A>> {
         let shared = Arc::new(Shared::new(runtime.detached(), self.settings));
         let proxy = Proxy::new(Arc::clone(&shared));

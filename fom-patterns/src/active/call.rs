@@ -31,7 +31,7 @@ use crate::active::{
 /// # Cancel safety
 ///
 /// As a future, a `Call` is cancel safe: the outcome stays until it is taken.
-#[must_use = "whether the call was taken, and what it came to, is told here"]
+#[must_use = "this value has the outcome of the call, and says whether the object took it"]
 pub struct Call<T> {
     slot: Arc<Slot<T>>,
     /// `None` if the call was refused, and so is answered.
@@ -117,7 +117,7 @@ impl<T> Call<T> {
     }
 
     /// Blocks the thread for at most `time`, on the runtime's clock. Returns `None` if the call is not answered by
-    /// then. The call goes on, and the caller can wait again.
+    /// then. The call continues, and the caller can wait again.
     ///
     /// # Errors
     ///
@@ -194,7 +194,7 @@ impl<T> Call<T> {
     /// let adder = Adder.activate(&runtime)?;
     /// let (tell, told) = mpsc::channel();
     /// adder.add(3, 4).then(&runtime, 1, move |local, sum| {
-    ///     // Whoever asked may have gone.
+    ///     // The receiver may be gone.
     ///     let _ = tell.send((local.index(), sum.ok()));
     /// });
     /// assert_eq!(told.recv()?, (1, Some(7)));

@@ -27,9 +27,9 @@ pub enum ActiveCallError {
     /// The guard of the method panicked. The method was not called.
     #[error("the guard of the method panicked: {0}")]
     GuardPanicked(String),
-    /// The object had ended, or ended before the call's turn came. Causes: a shutdown of the runtime; no proxy left and
-    /// a false guard of the call; or a panic in a method, if the object ends on a panic
-    /// ([`end_on_panic`](crate::active::Activation::end_on_panic)).
+    /// The object had ended, or ended before the call's turn came. An object ends at the shutdown of the runtime. It
+    /// also ends when no proxy is left and no waiting call can run, because all their guards are false. With
+    /// [`end_on_panic`](crate::active::Activation::end_on_panic), a panic in a method ends it.
     #[error("the object has ended")]
     Ended,
     /// The object called itself and would wait for itself forever. Call the method directly, or do not wait.
@@ -38,9 +38,7 @@ pub enum ActiveCallError {
     )]
     OwnObject,
     /// The wait would block a handler thread, which the object itself may need.
-    #[error(
-        "a handler thread does not wait for a call; await it, or wait inside a blocking section"
-    )]
+    #[error("a handler thread cannot wait for a call; await it, or wait inside a blocking section")]
     OnHandler,
 }
 

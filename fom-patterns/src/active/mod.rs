@@ -80,7 +80,7 @@ use slot::{Answer, Slot};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an active object: it has no proxy",
     label = "no `#[active] impl {Self}`",
-    note = "put `#[active]` on the `impl` block with the methods that are to be called"
+    note = "put `#[active]` on the `impl` block with the methods to call"
 )]
 pub trait Active: Sized + Send + 'static {
     /// The generated proxy, through which callers call the methods.

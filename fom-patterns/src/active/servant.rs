@@ -150,5 +150,5 @@ fn ready<A: Active>(
     }
 }
 
-/// What a fom waits for that awaits a call.
+/// The wait of a fom that awaits a call.
 pub(super) static ANSWER: WaitKind = WaitKind::new("an answer of an active object");

@@ -107,7 +107,7 @@ impl<T> CallSet<T> {
     ///
     /// # Errors
     ///
-    /// Fails with [`TimedOut`] if no call was answered by then. The calls go on.
+    /// Fails with [`TimedOut`] if no call was answered by then. The calls continue.
     ///
     /// # Cancel safety
     ///
@@ -126,9 +126,8 @@ impl<T> CallSet<T> {
         }
     }
 
-    /// Like [`next`](Self::next), but blocks the thread. A thread that may not wait for a call gives that call up,
-    /// unless another call is answered already. The outcome is then [`ActiveCallError::OnHandler`] or
-    /// [`ActiveCallError::OwnObject`].
+    /// Like [`next`](Self::next), but blocks the thread. A thread must not wait for some calls. If no other call is
+    /// answered, such a call ends with [`ActiveCallError::OnHandler`] or [`ActiveCallError::OwnObject`].
     pub fn wait_next(&mut self) -> Option<(usize, Result<T, ActiveCallError>)> {
         let refused = self
             .calls

@@ -76,7 +76,7 @@ impl<T> Slot<T> {
                 if let Some(consumer) = state.consumer.take() {
                     state.stage = Stage::Taken;
                     drop(state);
-                    self.fenced("who takes the outcome", || consumer(outcome));
+                    self.fenced("the callback of a call", || consumer(outcome));
                     return;
                 }
                 state.stage = Stage::Here(outcome);
@@ -138,7 +138,7 @@ impl<T> Slot<T> {
             Stage::Here(outcome) => Poll::Ready(outcome),
             Stage::Taken => {
                 drop(state);
-                panic!("a call is polled after it was ready")
+                panic!("a call was polled after it was ready")
             }
             before => {
                 state.stage = before;

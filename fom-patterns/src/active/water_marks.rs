@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What happens to a call when the activation list is full.
+/// The result of a call when the activation list is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// The call fails at once with [`ActiveCallError::Full`](crate::active::ActiveCallError::Full), which holds the
@@ -16,7 +16,7 @@ pub enum WhenFull {
     Wait,
 }
 
-/// How full an activation list is, between two marks.
+/// The fill level of an activation list, between two marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressure {
     /// The list has not reached the high mark since it was last at the low mark.

@@ -142,7 +142,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
             Ok(()) => Ok(request),
             Err(reason) => match request.take_back() {
                 Some(operation) => Err(Refused::new(reason, operation)),
-                None => unreachable!("nobody else has seen it"),
+                None => unreachable!("no other code has seen it"),
             },
         }
     }

@@ -9,19 +9,19 @@ use crate::admission::{
     intake::{Settings, Shared},
 };
 
-/// What happens to a request that finds the queue full.
+/// The result of a request that finds the queue full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// The request is given back with [`RefusedReason::Full`](fom_runtime::RefusedReason::Full).
     #[default]
     Reject,
-    /// The request is let in, and the policy chooses a request to shed: by the latest deadline, the lowest priority or
-    /// the longest queue; by default the request that came last. That request is answered with
+    /// The request enters, and the policy chooses a request to shed. A policy chooses by the latest deadline, the
+    /// lowest priority or the longest queue. The default is the newest request. The shed request is answered with
     /// [`Cause::Shed`](fom_runtime::Cause::Shed) and its operation.
     Shed,
 }
 
-/// How full a queue is. A queue becomes full at its high mark, and normal again at its low mark.
+/// The fill level of a queue. A queue becomes full at its high mark, and normal again at its low mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level {
     /// The queue has room.
@@ -42,10 +42,10 @@ impl Level {
 #[non_exhaustive]
 pub enum BuildAdmissionError {
     /// `in_flight` is zero: nothing would ever start.
-    #[error("`in_flight` is zero: nothing would ever start; let at least one fom run")]
+    #[error("`in_flight` is zero, so no fom would ever start; it must be at least one")]
     NothingInFlight,
     /// The low mark is not below the high mark.
-    #[error("the marks must be low < high, and are {low} and {high}")]
+    #[error("the low mark must be below the high mark; they are {low} and {high}")]
     Marks {
         /// The low mark.
         low: usize,

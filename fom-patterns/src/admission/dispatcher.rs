@@ -27,7 +27,7 @@ use crate::admission::{
 pub(super) struct Dispatcher {
     policies: PolicySet,
     changing: Changing,
-    /// How many foms may run at a time, and how many do.
+    /// The number of foms that may run at a time, and the number that run now.
     in_flight: usize,
     running: usize,
     timer: Option<(Duration, Alarm)>,
@@ -45,7 +45,7 @@ pub(super) struct Dispatcher {
 struct Changing {
     /// Requests with a smaller number are older than the policy in use.
     since: u64,
-    /// How many of the older requests each client has in the queue.
+    /// The number of older requests that each client has in the queue.
     older: HashMap<Option<Key>, usize>,
     /// Later requests of the same clients.
     behind: HashMap<Option<Key>, VecDeque<Request>>,
@@ -271,7 +271,7 @@ impl Dispatcher {
                     self.left += 1;
                     self.gone(shared, &request, now);
                     let entry = request.into_entry();
-                    let permit = Permit::new(shared.myself(), Arc::clone(&entry), policy);
+                    let permit = Permit::new(shared.strong(), Arc::clone(&entry), policy);
                     fenced(shared, move || entry.start(permit));
                 }
                 Choice::Throttled(at) => {
@@ -341,7 +341,7 @@ impl Dispatcher {
 fn fenced(shared: &Shared, f: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
         shared.runtime.report(format!(
-            "something panicked in the queue in front of the localities: {}",
+            "a closure in the admission queue panicked: {}",
             panic_message(panic)
         ));
     }

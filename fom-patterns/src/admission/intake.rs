@@ -6,7 +6,7 @@
 //! policies, callbacks, wakers and drops of operations never run under the lock. They run one at a time, and may use
 //! the intake themselves.
 //!
-//! No thread works for the others forever: after some rounds the work goes on in a locality, between its foms.
+//! No thread works for the others forever: after some rounds the work continues in a locality, between its foms.
 
 use std::{
     collections::VecDeque,
@@ -31,7 +31,7 @@ use crate::admission::{
     status::Marks, waiting_request::Entry,
 };
 
-/// The number of rounds that one thread works for others before the work goes on elsewhere. Each round handles the
+/// The number of rounds that one thread works for others before the work continues elsewhere. Each round handles the
 /// events that came during the round before.
 const ROUNDS: usize = 16;
 
@@ -114,10 +114,10 @@ impl Shared {
         shared
     }
 
-    pub(super) fn myself(&self) -> Arc<Self> {
+    pub(super) fn strong(&self) -> Arc<Self> {
         match self.me.upgrade() {
             Some(me) => me,
-            None => unreachable!("whoever calls this has it"),
+            None => unreachable!("the caller holds this value"),
         }
     }
 
@@ -176,7 +176,7 @@ impl Shared {
     }
 
     /// Removes an entry that waits for room. Returns `false` if the entry is in the queue by now, or gone.
-    pub(super) fn wait_no_more(&self, entry: &Arc<dyn Entry>) -> bool {
+    pub(super) fn stop_waiting(&self, entry: &Arc<dyn Entry>) -> bool {
         let mut intake = self.intake.lock();
         let place = intake
             .waiting
@@ -227,7 +227,7 @@ impl Shared {
             let worked = catch_unwind(AssertUnwindSafe(|| dispatcher.work(self, batch)));
             if let Err(panic) = worked {
                 self.runtime.report(format!(
-                    "the queue in front of the localities panicked: {}",
+                    "the admission queue panicked: {}",
                     panic_message(panic)
                 ));
             }
@@ -244,18 +244,18 @@ impl Shared {
         }
         intake.dispatcher = Some(dispatcher);
         drop(intake);
-        let again = GoOn(self.myself());
-        // A refused post drops the closure, which goes on here.
+        let again = Continue(self.strong());
+        // A refused post drops the closure, and the work continues here.
         let _ = self
             .runtime
             .post(self.runtime.next_locality(), move |_| drop(again));
     }
 }
 
-/// Goes on with the work when it is dropped, also when a locality that has ended drops the job that holds it.
-struct GoOn(Arc<Shared>);
+/// Continues the work when it is dropped, also when a locality that has ended drops the job that holds it.
+struct Continue(Arc<Shared>);
 
-impl Drop for GoOn {
+impl Drop for Continue {
     fn drop(&mut self) {
         let intake = self.0.intake.lock();
         if !intake.inbox.is_empty() {
@@ -287,7 +287,7 @@ impl Intake {
         entry.tags().number.store(self.next, Ordering::Relaxed);
         self.next += 1;
         self.queued += 1;
-        let request = Request::new(Arc::clone(entry), shared.myself());
+        let request = Request::new(Arc::clone(entry), shared.strong());
         self.inbox.push(Event::Submitted(request));
         if self.queued > shared.settings.high {
             self.inbox.push(Event::Shed(Arc::clone(entry)));

@@ -53,7 +53,7 @@ use intake::{Event, Shared};
 /// queue's [`Policy`] chooses which request is next. A clone is another handle to the same intake.
 ///
 /// A request can be [cancelled](Queued::cancel) in the queue, for example after its client has gone. Dropping its
-/// handle lets the request run. Queued operations live in memory. Even with a [journal](fom_runtime::Builder::journal),
+/// handle lets the request run. Queued operations live in memory. Even with a [journal](fom_runtime::DurableBuilderExt::journal),
 /// an operation is kept only from its start on.
 ///
 /// When the runtime drains, it serves all queued requests, past any rate. When the runtime shuts down at once, each
@@ -115,7 +115,7 @@ impl Admission {
     /// turns with the new policy. No request is moved or lost. No request of a client starts before the same client's
     /// requests that were queued before the change.
     ///
-    /// Takes effect for every submission after this method returns. Each change looks once at all queued requests.
+    /// Takes effect for every submission after this method returns. Each change passes over all queued requests once.
     pub fn set_policy(&self, policy: impl Policy) {
         self.shared.deliver(Event::Policy(Box::new(policy)));
     }

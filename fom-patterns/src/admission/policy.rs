@@ -29,7 +29,7 @@ pub enum Next {
 /// use std::{collections::VecDeque, time::Duration};
 /// use fom_patterns::admission::{Next, Policy, Request, Tags};
 ///
-/// /// The newest first: under overload, those who have waited long have gone.
+/// /// The newest first: under overload, clients that have waited long have gone.
 /// #[derive(Default)]
 /// struct NewestFirst(VecDeque<Request>);
 ///

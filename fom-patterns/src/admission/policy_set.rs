@@ -56,7 +56,7 @@ impl Slot {
             Err(panic) => {
                 self.broken = true;
                 runtime.report(format!(
-                    "an admission policy panicked, and was taken out: {}",
+                    "an admission policy panicked, and was removed: {}",
                     panic_message(panic)
                 ));
                 None
@@ -169,7 +169,7 @@ impl PolicySet {
                 Some(_) => {
                     slot.broken = true;
                     runtime
-                        .report("an admission policy did not give what it has, and was taken out");
+                        .report("an admission policy did not return its requests, and was removed");
                 }
                 None => {}
             }

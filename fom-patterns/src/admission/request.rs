@@ -107,7 +107,7 @@ impl Request {
     pub(super) fn entry(&self) -> &Arc<dyn Entry> {
         match &self.0 {
             Some(entry) => entry,
-            None => unreachable!("taken out only when it goes"),
+            None => unreachable!("only the drop takes it"),
         }
     }
 
@@ -115,7 +115,7 @@ impl Request {
     pub(super) fn into_entry(mut self) -> Arc<dyn Entry> {
         match self.0.take() {
             Some(entry) => entry,
-            None => unreachable!("taken out only when it goes"),
+            None => unreachable!("only the drop takes it"),
         }
     }
 }

@@ -7,15 +7,15 @@ use crate::admission::{
     SortedBatches, TokenBuckets,
 };
 
-/// The error of a line that is no policy.
+/// The error of a line that does not describe a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyTextError {
     /// The first word names no policy.
-    #[error("there is no policy `{0}`; there are fifo, crr, tbf, edf, priorities and batches")]
+    #[error("there is no policy `{0}`; use fifo, crr, tbf, edf, priorities or batches")]
     Unknown(String),
     /// A setting that the policy does not have, or that the line has twice.
-    #[error("`{policy}` takes {takes}, each once, and not `{setting}`")]
+    #[error("`{policy}` does not take `{setting}`; it takes {takes}, each once")]
     Setting {
         /// The policy.
         policy: &'static str,

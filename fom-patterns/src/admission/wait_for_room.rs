@@ -64,7 +64,7 @@ impl<O: Operation> Future for WaitForRoom<O> {
                     this.request = None;
                     return match operation {
                         Some(operation) => Poll::Ready(Err(Refused::new(reason, operation))),
-                        None => unreachable!("nobody else has seen it"),
+                        None => unreachable!("no other code has seen it"),
                     };
                 }
             }
@@ -84,7 +84,7 @@ impl<O: Operation> Drop for WaitForRoom<O> {
             && self.begun
         {
             let entry: Arc<dyn Entry> = request.clone();
-            if !request.shared.wait_no_more(&entry) {
+            if !request.shared.stop_waiting(&entry) {
                 // The operation was let in just now.
                 Queued::new(request).cancel();
             }

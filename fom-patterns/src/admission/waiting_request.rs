@@ -173,8 +173,8 @@ impl<O: Operation> WaitingRequest<O> {
         }
     }
 
-    /// Stores the next stage, and wakes the caller that waits. `stage` is the lock under which the old stage was taken
-    /// out: a caller that looks finds the old stage or the next one.
+    /// Stores the next stage, and wakes the caller that waits. The old stage was taken under the same lock
+    /// `stage`, so a caller finds the old stage or the next one.
     fn settle(mut stage: MutexGuard<'_, Stage<O>>, watch: Watch, next: Stage<O>) {
         let cancelled = match &next {
             Stage::Started(fom, _) if watch.cancelled => Some(fom.clone()),

@@ -1,4 +1,4 @@
-//! How a call is made, and the wait for its answer.
+//! A call, and the wait for its answer.
 
 use std::{
     fmt,
@@ -86,8 +86,8 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     ///
     /// # Errors
     ///
-    /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which would stand still
-    /// meanwhile.
+    /// [`CallFailure`]. The cause is [`CallCause::WouldBlock`] if this thread runs a locality, which the wait would
+    /// stop.
     pub fn wait(self) -> Result<R, CallFailure<A>> {
         if holds_locality() {
             let cause = CallCause::WouldBlock;
@@ -102,7 +102,7 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     ///
     /// [`CallFailure`] with the argument, if the call was not admitted.
     pub fn detach(self) -> Result<(), CallFailure<A>> {
-        let made = self.make(Sink::Nobody);
+        let made = self.make(Sink::None);
         made.map(drop).map_err(|made| made.0)
     }
 
@@ -282,7 +282,7 @@ impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
 /// # Cancel safety
 ///
 /// As a future, this is cancel safe: the answer stays until it is taken.
-#[must_use = "the answer of the call is dropped with this; `ServiceCall::detach` wants none"]
+#[must_use = "a drop of this value drops the answer; `ServiceCall::detach` asks for no answer"]
 pub struct Calling<A, R> {
     call_state: Arc<CallState<A, R>>,
     told: oneshot::Receiver<Outcome<A, R>>,

@@ -18,7 +18,7 @@ use crate::service::{
 use fom_protocol::panic_message;
 use fom_runtime::{BlockError, BlockingCx, BoxError, Cx, extension::RuntimeState, fom};
 
-/// How a call runs, whatever its types are. The drop of a call that has not begun still gives an answer.
+/// The run of a call, for all types. The drop of a call that has not begun still gives an answer.
 pub(super) trait Work: Send + 'static {
     fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun;
 }
@@ -67,7 +67,7 @@ impl CallingTransitions for ServiceCall {
     }
 }
 
-/// The start or stop of services, for a caller that may not wait.
+/// The start or stop of services, for a caller that must not wait.
 pub(super) struct ServiceTask(Option<BoxFuture<()>>);
 
 impl ServiceTask {
@@ -121,7 +121,7 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
                         caught(|| call_chain::inside(&link, || function(cx, argument)))
                     }
                     (Err(error), _) => Err(CallCause::NoThread(error)),
-                    (Ok(_), _) => unreachable!("looked at just now"),
+                    (Ok(_), _) => unreachable!("checked just before"),
                 };
                 fenced(|| drop(provided));
                 running.end(result);

@@ -26,7 +26,7 @@ pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;
 
 /// The receiver of the answer.
 pub(super) enum Sink<A, R> {
-    Nobody,
+    None,
     Caller(oneshot::Sender<Outcome<A, R>>),
     Callback(Callback<A, R>),
 }
@@ -305,7 +305,7 @@ pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
     outcome: Outcome<A, R>,
 ) {
     let delivered = catch_unwind(AssertUnwindSafe(|| match sink {
-        None | Some(Sink::Nobody) => drop(outcome),
+        None | Some(Sink::None) => drop(outcome),
         // The caller may be gone.
         Some(Sink::Caller(caller)) => drop(caller.send(outcome)),
         Some(Sink::Callback(callback)) => callback::run(runtime, callback, outcome),
@@ -342,7 +342,7 @@ impl<A: Send + 'static, R: Send + 'static> Live for CallState<A, R> {
         match &self.inner.lock().sink {
             Some(Sink::Caller(caller)) => !caller.is_closed(),
             Some(Sink::Callback(_)) => true,
-            Some(Sink::Nobody) | None => false,
+            Some(Sink::None) | None => false,
         }
     }
 

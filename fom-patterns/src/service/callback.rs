@@ -13,8 +13,8 @@ pub(super) struct Callback<A, R> {
 }
 
 /// Runs the callback in its locality. A locality runs callbacks one at a time, in the order of their arrival. All
-/// callbacks of a strand go to the same locality, so this is the order of the strand. A callback is no fom, so no limit
-/// of foms holds it back. If the runtime ends first, the callback runs on the thread that finds this out.
+/// callbacks of a strand go to the same locality, so this is the order of the strand. A callback is not a fom, so no
+/// limit of foms holds it back. If the runtime ends first, the callback runs on the thread that finds this out.
 pub(super) fn run<A: Send + 'static, R: Send + 'static>(
     runtime: &Runtime,
     callback: Callback<A, R>,

@@ -24,7 +24,7 @@ pub(super) trait Live: Send + Sync {
     fn fom(&self) -> Option<FomId>;
 }
 
-/// How a call ended, for the totals.
+/// The kind of end of a call, for the totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum How {
     Done,
@@ -170,8 +170,8 @@ impl Entry {
         })
     }
 
-    /// Admits a call, or returns what the table says. Reads `domain` under the lock of the lifecycle: a stop of all
-    /// services changes the domain first, and takes this lock for each service after that.
+    /// Admits a call, or returns what the table says. Reads `domain` under the lock of the lifecycle. A stop of all
+    /// services first changes the domain, and then takes this lock for each service.
     pub(super) fn admit(
         &self,
         domain: impl FnOnce() -> DomainState,
@@ -312,7 +312,7 @@ impl Entry {
                 lifecycle.reason = lifecycle.reason.take().or(match lifecycle.stop {
                     Stop::Nothing => None,
                     Stop::Due => Some("its stop was not run".to_owned()),
-                    Stop::Begun => Some("its stop did not come to its end".to_owned()),
+                    Stop::Begun => Some("its stop did not finish".to_owned()),
                 });
             }
             lifecycle.ended = true;
@@ -362,7 +362,7 @@ pub(super) enum Turned {
     Refused(Refusal),
 }
 
-/// What is known of a service at its registration.
+/// The data of a service at its registration.
 pub(super) struct About {
     pub(super) number: u64,
     pub(super) name: String,

@@ -19,7 +19,7 @@ pub enum Refusal {
     },
     /// The service has other types.
     #[error(
-        "service `{service}` is `{has}`, as {owner} registered it, and was asked for as `{asked}`"
+        "service `{service}` is registered by {owner} as `{has}`, but the call is for `{asked}`"
     )]
     WrongSignature {
         /// The name of the service.
@@ -88,7 +88,7 @@ pub enum CallCause {
     /// The call would wait for itself. It was made, and waited for, inside a call with this key, and would queue behind
     /// that call.
     #[error(
-        "it would wait for itself: it is made from inside `{key}`, behind which it would stand; start it without waiting, or call another key"
+        "it would wait for itself, because it comes from inside `{key}` and would queue behind it; start it without waiting, or call another key"
     )]
     InsideItself {
         /// The key.
@@ -165,13 +165,13 @@ impl<A> fmt::Display for CallFailure<A> {
 
 impl<A> std::error::Error for CallFailure<A> {}
 
-/// Why a service was not registered.
+/// The reason why a service was not registered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegisterReason {
     /// The name is taken.
     #[error(
-        "service `{service}` is registered already, by {owner}, as `{signature}`; unregister that one first, or take another name"
+        "service `{service}` is already registered by {owner} as `{signature}`; unregister that one first, or use another name"
     )]
     Taken {
         /// The name of the service.
@@ -182,7 +182,7 @@ pub enum RegisterReason {
         signature: Signature,
     },
     /// The services are being stopped.
-    #[error("service `{service}` comes too late: the services are in {domain}")]
+    #[error("service `{service}` is registered too late: the services are in {domain}")]
     TooLate {
         /// The name of the service.
         service: String,
@@ -214,7 +214,7 @@ impl<A, R> fmt::Display for RegisterError<A, R> {
 
 impl<A, R> std::error::Error for RegisterError<A, R> {}
 
-/// Why services could not be started or stopped.
+/// The reason why services could not be started or stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LifeError {
@@ -228,7 +228,7 @@ pub enum LifeError {
         reason: String,
     },
     /// [`Runtime::cancel`](fom_runtime::Runtime::cancel) cancelled the fom that did this. The caller can try again.
-    #[error("the fom that did it was cancelled; do it again")]
+    #[error("the fom that starts or stops the services was cancelled; try again")]
     Cancelled,
     /// The services are already being started or stopped.
     #[error("the services are being started or stopped already; wait for that first")]

@@ -30,7 +30,7 @@ pub struct ServiceEvent {
     pub happened: Happened,
 }
 
-/// What happened to a service.
+/// A change of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Happened {
@@ -99,7 +99,7 @@ impl Watcher {
         };
         if let Err(panic) = super::caught(|| callback(local, event)) {
             runtime.report(format!(
-                "who watched service `{}` panicked and is told no more: {panic}",
+                "a watcher of service `{}` panicked and gets no more events: {panic}",
                 self.name
             ));
             super::fenced(|| drop(callback));
@@ -157,8 +157,8 @@ impl Watchers {
 }
 
 impl Registry {
-    /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one step:
-    /// a new watcher either finds the change or gets its event, never both.
+    /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one
+    /// step: a new watcher either finds the change or gets its event, never both.
     pub(super) fn change<T>(
         &self,
         runtime: &Runtime,
@@ -185,7 +185,7 @@ impl Registry {
 /// The events of the service of one name, in order, each once. A subscription begins with the present: a registered
 /// service is reported at once. Events that were not taken are kept. Each registration adds as much memory as its names
 /// are long.
-#[must_use = "nothing is heard any more when this is dropped"]
+#[must_use = "the events end when this value is dropped"]
 pub struct Subscription {
     watcher: Arc<Watcher>,
     services: Services,
@@ -230,7 +230,7 @@ impl Drop for Subscription {
 
 /// A callback for the events of a service. Dropping this removes the callback, which may be running for the last time
 /// then.
-#[must_use = "the callback is taken off when this is dropped"]
+#[must_use = "the callback is removed when this value is dropped"]
 pub struct Watching {
     watcher: Arc<Watcher>,
     services: Services,

@@ -1,4 +1,4 @@
-//! What identifies a service: its name, with the types of its function.
+//! The key of a service: its name, with the types of its function.
 
 use std::{
     any::{TypeId, type_name},

@@ -183,7 +183,8 @@ impl Services {
         ServiceCall::new(self, service, argument)
     }
 
-    /// Finds a service by a name that is known only at run time. Checks that the service is registered with these types.
+    /// Finds a service by a name that is known only at run time. Checks that the service is registered with these
+    /// types.
     ///
     /// # Errors
     ///

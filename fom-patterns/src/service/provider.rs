@@ -1,4 +1,4 @@
-//! What implements a service: its function, where its calls run, and its start and stop.
+//! The implementation of a service: its function, the place of its calls, and its start and stop.
 
 use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
@@ -22,7 +22,7 @@ pub(super) enum Function<A, R> {
     Async(Async<A, R>),
 }
 
-/// Where calls run.
+/// The place where calls run.
 pub(super) enum Runs<A> {
     In(Placement),
     ByKey(Box<dyn Fn(&A) -> Key + Send + Sync>),
@@ -125,7 +125,7 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
     /// Provides an operation: `submit` makes the submission from the argument, and `answer` makes the result from the
     /// outcome.
     ///
-    /// The operation is a fom of its own beside the fom of the call, with its phases and deadlines. Its home is the
+    /// The operation is a separate fom beside the fom of the call, with its own phases and deadlines. Its home is the
     /// locality of the call, unless the submission says otherwise. A journal, if there is one, keeps it. A call that is
     /// told to end cancels the operation. After a restart the operation continues, but no caller waits for its result.
     ///
@@ -197,8 +197,8 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// Sets the locality in which calls run. By default, a call runs in the caller's locality, and calls from outside go
-    /// to the localities in turn.
+    /// Sets the locality in which calls run. By default, a call runs in the caller's locality, and calls from outside
+    /// go to the localities in turn.
     pub fn place(mut self, placement: Placement) -> Self {
         self.provided.runs = Runs::In(placement);
         self

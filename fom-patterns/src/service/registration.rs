@@ -13,7 +13,7 @@ use crate::service::{
 };
 use fom_runtime::{FomId, Runtime, extension::RuntimeState};
 
-/// What happens to the running calls when a service is unregistered.
+/// The treatment of running calls when a service is unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
     /// They run to their end.
@@ -25,7 +25,7 @@ pub enum Running {
 
 /// A registered service, held by its owner. Dropping it unregisters the service without waiting: waiting calls fail
 /// with [`CancelledBy::Unregistered`], and running calls run to their end.
-#[must_use = "the service is unregistered when this is dropped"]
+#[must_use = "the service is unregistered when this value is dropped"]
 pub struct Registration {
     services: Services,
     entry: Arc<Entry>,

@@ -120,7 +120,7 @@ impl fmt::Display for ServiceState {
     }
 }
 
-/// What the table says of a call.
+/// The decision of the table about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Admits {
     /// The call is admitted.

@@ -130,7 +130,7 @@ impl fmt::Display for ServicesStatus {
         if self.unknown > 0 {
             writeln!(
                 f,
-                "{} calls to services that are not there, or have other types",
+                "{} calls to services that do not exist, or have other types",
                 self.unknown
             )?;
         }

@@ -126,7 +126,7 @@ fn a_running_method_is_told() {
     });
 }
 
-/// AO-02: an async method that waits is dropped, and the object goes on.
+/// AO-02: an async method that waits is dropped, and the object continues.
 #[test]
 fn an_async_method_is_dropped_at_its_next_wait() {
     limited(|| async {
@@ -149,9 +149,9 @@ fn a_dropped_call_runs_nevertheless() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let (worker, log) = worker(&runtime);
-        drop(worker.note("nobody asks"));
+        drop(worker.note("not asked"));
         assert_eq!(worker.note("last").await.unwrap(), 2);
-        assert_eq!(log.lines(), ["nobody asks", "last"]);
+        assert_eq!(log.lines(), ["not asked", "last"]);
     });
 }
 

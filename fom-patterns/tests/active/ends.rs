@@ -199,7 +199,7 @@ fn a_drain_ends_objects_last() {
 
 /// A value that panics when dropped (an argument, or an answer that no caller takes) harms nothing else.
 #[test]
-fn a_panicking_drop_harms_nobody() {
+fn a_panicking_drop_harms_no_other_call() {
     limited(|| async {
         let (runtime, log) = (one(&TestClock::new()).build().unwrap(), Log::default());
         let shop = shop(&log).activate(&runtime).unwrap();

@@ -187,9 +187,9 @@ fn marks_are_told_once_each_way() {
     });
 }
 
-/// A panic in the closure of the marks is an incident, and the calls go on.
+/// A panic in the closure of the marks is an incident, and the calls continue.
 #[test]
-fn marks_that_panic_harm_nobody() {
+fn marks_that_panic_harm_no_call() {
     limited(|| async {
         let (runtime, log) = (one(&TestClock::new()).build().unwrap(), Log::default());
         let printer = printer(&log)

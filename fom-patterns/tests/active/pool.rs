@@ -41,7 +41,7 @@ fn desk(number: usize) -> fom_patterns::active::Activation<Desk> {
 /// AO-08, in part: a pool gives each call to the object with the least work, through the proxy of a single object. The
 /// objects are spread over the localities. All objects of a pool are in one process; fom has no distributed scheduler.
 #[test]
-fn calls_go_to_who_is_free() {
+fn calls_go_to_a_free_object() {
     limited(|| async {
         let runtime = many(2, &TestClock::new()).build().unwrap();
         let desks = Pool::start(&runtime, 3, desk).unwrap();

@@ -64,7 +64,7 @@ impl Door {
     }
 }
 
-/// AO-01: a timed get takes nothing away: the call goes on, and can be asked again. Both limits use the runtime's
+/// AO-01: a timed get takes nothing away: the call continues, and can be asked again. Both limits use the runtime's
 /// clock.
 #[test]
 fn a_timed_get_can_be_repeated() {
@@ -103,8 +103,8 @@ fn copies_share_one_outcome() {
     });
 }
 
-/// AO-04: a set gives outcomes in the order of their arrival, each once. It may wait with a deadline, and goes on after
-/// the deadline.
+/// AO-04: a set gives outcomes in the order of their arrival, each once. It may wait with a deadline, and continues
+/// after the deadline.
 #[test]
 fn a_set_gives_outcomes_as_they_come() {
     limited(|| async {
@@ -158,7 +158,7 @@ fn an_outcome_is_delivered_into_a_locality() {
     });
 }
 
-/// AO-07: a fom that awaits a call goes on at home; listings say what the fom waits for.
+/// AO-07: a fom that awaits a call continues at home; listings say what the fom waits for.
 struct Visitor(DoorProxy);
 
 #[fom(operation(Visitor), transient)]

@@ -102,7 +102,7 @@ fn waits_for_room_are_in_order() {
 
 /// Trap 35: the policy chooses the request that is shed. The operation is given back with the reason.
 #[test]
-fn the_policy_says_who_is_shed() {
+fn the_policy_chooses_the_shed_request() {
     limited(|| async {
         let cases: [(Box<dyn Policy>, &str); 4] = [
             ("fifo".parse().unwrap(), "b1"),

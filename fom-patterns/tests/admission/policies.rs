@@ -17,8 +17,8 @@ async fn held(runtime: &Runtime, policy: impl Policy) -> Held {
 
 /// NR-04, 77a: first in, first out.
 ///
-/// NR-04 in part, here and below: fom has no delay policy, no batches by storage target, no ranks of rules, and no
-/// rules by user, group and project.
+/// NR-04 in part, here and below: fom has no delay policy and no batches by storage target. It has no ranks of rules,
+/// and no rules by user, group and project.
 #[test]
 fn fifo_is_the_order_of_arrival() {
     limited(|| async {
@@ -44,7 +44,7 @@ fn clients_take_turns_with_their_quantum() {
 /// NR-04, 77b: a client that comes in the middle of a round goes before the clients that had their turn in it. It gets
 /// no more than they did.
 #[test]
-fn who_skipped_rounds_joins_the_one_that_is_on() {
+fn a_client_that_skipped_rounds_joins_the_current_one() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let intake = Admission::builder(&runtime)

@@ -44,9 +44,9 @@ struct Model {
     queued: u64,
 }
 
-/// NR-05, NR-06, trap 27 (as `tbf_verify`): over random arrivals and steps of the clock, exactly as many requests start
-/// as there are tokens, whatever the number of localities. In any stretch of time at most `burst + rate * time`
-/// requests start, and no request waits while there is a token.
+/// NR-05, NR-06, trap 27 (as `tbf_verify`): as many requests start as there are tokens, for random arrivals, steps of
+/// the clock and numbers of localities. In any stretch of time at most `burst + rate * time` requests start, and no
+/// request waits while there is a token.
 #[test]
 fn rates_are_exact() {
     limited(|| async {
@@ -212,7 +212,7 @@ fn a_change_of_rules_takes_hold_of_what_is_queued() {
     });
 }
 
-/// NR-07, 77i, 77o: ranks decide which rule applies, and ranking a rule anew does no harm.
+/// NR-07, 77i, 77o: ranks decide which rule applies, and ranking a rule again does no harm.
 #[test]
 fn rules_are_ranked() {
     limited(|| async {

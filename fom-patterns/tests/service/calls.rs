@@ -58,7 +58,7 @@ fn calls_of_every_kind_are_answered() {
 /// SV-07: a name is registered once. The error of a second registration names the owner, and the caller gets its own
 /// provider back.
 #[test]
-fn a_second_registration_is_told_who_has_the_name() {
+fn a_second_registration_learns_the_owner_of_the_name() {
     limited(async || {
         let runtime = one(&TestClock::new()).build().unwrap();
         let services = runtime.services();
@@ -77,8 +77,8 @@ fn a_second_registration_is_told_who_has_the_name() {
         );
         assert_eq!(
             refused.to_string(),
-            "service `echo` is registered already, by the first, as `fn(alloc::string::String) -> usize`; \
-             unregister that one first, or take another name"
+            "service `echo` is already registered by the first as `fn(alloc::string::String) -> usize`; \
+             unregister that one first, or use another name"
         );
         first.unregister(Running::Finish).await;
         let again = services.register(&other, *refused.provider).unwrap();
@@ -110,8 +110,8 @@ fn a_name_that_is_looked_up_has_its_types_checked() {
         let wrong = services.lookup::<String, i64>("echo").unwrap_err();
         assert_eq!(
             wrong.to_string(),
-            "service `echo` is `fn(alloc::string::String) -> usize`, as tests registered it, \
-             and was asked for as `fn(alloc::string::String) -> i64`"
+            "service `echo` is registered by tests as `fn(alloc::string::String) -> usize`, \
+             but the call is for `fn(alloc::string::String) -> i64`"
         );
         // The same for a call without the check; the argument comes back.
         let blind: Service<Vec<u8>, usize> = Service::named("echo");
@@ -272,7 +272,7 @@ fn a_call_never_waits_for_itself() {
         for depth in [0, 1] {
             assert_eq!(
                 services.call(&AGAIN, depth).await.unwrap(),
-                "it would wait for itself: it is made from inside `service/again/same`, behind which it would stand; \
+                "it would wait for itself, because it comes from inside `service/again/same` and would queue behind it; \
                  start it without waiting, or call another key"
             );
         }
@@ -320,7 +320,7 @@ fn a_cancel_takes_back_what_was_not_entered() {
 }
 
 /// WK-10: a call is answered when its time has passed, on the runtime's clock, wherever it is. Trap 37: the remaining
-/// time does not begin anew when the function is entered.
+/// time does not begin again when the function is entered.
 #[test]
 fn a_call_is_late_when_its_time_has_passed() {
     limited(async || {

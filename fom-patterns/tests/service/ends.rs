@@ -101,7 +101,7 @@ fn a_stop_that_hangs_is_named_and_its_service_is_stopped() {
         assert_eq!(waits.await, Err(LifeError::ShuttingDown));
         assert_eq!(
             services.status().services[0].reason.as_deref(),
-            Some("its stop did not come to its end")
+            Some("its stop did not finish")
         );
         // The service does not start again.
         assert_eq!(hangs.start().await, Err(LifeError::ShuttingDown));
@@ -286,7 +286,7 @@ fn a_stop_that_panics_keeps_no_other_from_its_stop() {
 }
 
 /// SV-09: calls that do not end delay the stop of their service too long. The stop does not run, and a caller that
-/// waits for the calls goes on.
+/// waits for the calls continues.
 #[test]
 fn calls_that_hang_end_with_the_runtime() {
     limited(async || {
@@ -504,7 +504,7 @@ fn a_stop_that_was_cancelled_is_run_again() {
 /// SV-09: at once: a running call is dropped, a waiting call is answered, and no caller waits forever. A plain function
 /// that does not return holds nothing up. Trap 40.
 #[test]
-fn the_end_of_the_runtime_answers_everybody() {
+fn the_end_of_the_runtime_answers_every_call() {
     limited(async || {
         for dropped in [false, true] {
             let clock = TestClock::new();

@@ -450,8 +450,8 @@ fn a_start_that_fails_rolls_back() {
     });
 }
 
-/// SV-06: while a caller starts or stops all services, no other caller can start or stop them. The work goes on even if
-/// no caller waits for it any more.
+/// SV-06: while a caller starts or stops all services, no other caller can start or stop them. The work continues even
+/// if no caller waits for it any more.
 #[test]
 fn one_start_at_a_time_and_it_goes_on_alone() {
     limited(async || {
@@ -619,7 +619,7 @@ fn the_status_is_shown_and_sent() {
         );
         assert_eq!(
             lines[3],
-            "1 calls to services that are not there, or have other types"
+            "1 calls to services that do not exist, or have other types"
         );
         runs.cancel();
     });

@@ -177,8 +177,8 @@ fn nothing_is_left_of_what_was_unregistered() {
     });
 }
 
-/// SV-08: a dropped guard unregisters without waiting; its stop still runs. Unregistering goes on when no caller waits
-/// for it. Trap 36.
+/// SV-08: a dropped guard unregisters without waiting; its stop still runs. Unregistering continues when no caller
+/// waits for it. Trap 36.
 #[test]
 fn a_guard_that_is_dropped_unregisters() {
     limited(async || {
@@ -376,7 +376,7 @@ fn a_callback_hears_of_services_in_its_locality() {
         );
         assert_eq!(
             runtime.operations().incidents,
-            ["who watched service `slow` panicked and is told no more: enough"]
+            ["a watcher of service `slow` panicked and gets no more events: enough"]
         );
         drop((watching, panics));
         drop(services.register(&SLOW, slow("a")).unwrap());

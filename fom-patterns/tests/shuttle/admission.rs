@@ -67,8 +67,8 @@ fn has_run(queued: Queued<Errand>) -> bool {
 /// Threads submit, wait for room, give up a wait, and cancel: each is answered. An admitted request runs once or was
 /// cancelled, one at a time, and in the end the intake is as it was.
 ///
-/// Seeded: a dispatcher that is put back without another look into the inbox; waiters not let in when there is room; a
-/// cancelled request not counted among those that left (all of them: deadlock).
+/// Seeded, each a deadlock: a dispatcher that is put back without another look into the inbox; waiters that stay out
+/// when there is room; a cancelled request that does not count as gone.
 #[test]
 fn submissions_meet_at_the_gate() {
     check(1000, || {

@@ -56,8 +56,8 @@ fn answered(answer: Result<u32, CallFailure<u32>>, number: u32) -> usize {
 
 /// A service is unregistered, and registered again under its name, while it is called and a call is cancelled.
 ///
-/// Seeded: a call that is let in after its service went (the call was told that the service stops); an end that does
-/// not wait for calls (one ran of a service that was gone).
+/// Seeded: a call that is admitted after its service has gone: the call got the error of a stopping service. An end
+/// that does not wait for calls: a call ran of a service that was gone.
 fn unregistered(running: Running) {
     check(1000, move || {
         let bench = Bench::new(2, MOST);

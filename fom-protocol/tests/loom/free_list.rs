@@ -55,7 +55,7 @@ impl Pool {
     }
 }
 
-/// The owner takes slots in; what it finds was written before. Returns their number.
+/// The owner takes slots in. Their content was written before. Returns their number.
 fn walk(mut list: *mut Link) -> usize {
     let mut length = 0;
     while let Some(link) = NonNull::new(list) {
@@ -73,7 +73,8 @@ fn walk(mut list: *mut Link) -> usize {
 /// the pool, after all the others.
 ///
 /// Seeded: `Relaxed` for the exchange of `put`, or for the count of `left`: loom saw a race for the slot. A close that
-/// takes what came back for still in use, and a `put` that forgets the slots before its own: the pool was never freed.
+/// counts returned slots as still in use: the pool was never freed. The same for a `put` that forgets the slots before
+/// its own.
 #[test]
 fn puts_against_take_and_close() {
     model(|| {
@@ -92,7 +93,7 @@ fn puts_against_take_and_close() {
     });
 }
 
-/// With nothing in use the owner is the last.
+/// With no slot in use, the owner is the last.
 #[test]
 fn closed_with_all_back() {
     model(|| {
@@ -106,8 +107,8 @@ fn closed_with_all_back() {
 
 /// After an owner has stopped looking, it is told of the slots that come back, and finds them.
 ///
-/// Seeded: a `put` that takes the mark away and does not tell, and a `watch` that loses a slot that is there: the owner
-/// was not told.
+/// Seeded: a `put` that removes the mark and does not tell: the owner was not told. The same for a `watch` that loses a
+/// slot.
 #[test]
 fn puts_against_watch() {
     model(|| {

@@ -1,5 +1,5 @@
-//! The pieces together, as `src/locality/{block,crew,handler,reactor}.rs` combine them. A handler leaves the core in
-//! the slot, blocks and wants it back, while others push and a follower stands by.
+//! The pieces together, as `src/locality/{block,threads,handler,reactor}.rs` combine them. A handler leaves the core in
+//! the slot, blocks and wants it back, while other threads push and a follower waits.
 
 use super::*;
 
@@ -14,7 +14,7 @@ struct Home {
     inbox: Inbox<Item>,
     slot: HandoffSlot<Core>,
     bell: Notify,
-    /// Calls that no follower has taken, and whether all is over.
+    /// Calls that no follower has taken, and whether the model is over.
     calls: Mutex<(usize, bool)>,
     idle: Condvar,
     /// The thread that wants the core back, as a number that is read without the lock.
@@ -167,10 +167,10 @@ fn run(section: fn(&Home)) {
 
 /// The section blocks until the item was read: another thread must take the core from the slot.
 ///
-/// Seeded: `vacate` before the core is in the slot (the follower came too early, and none was called again); no look at
-/// what `vacate` says; no call when the push met no reader. All of them: deadlock.
+/// Seeded, each a deadlock: `vacate` before the core is in the slot, so that the follower comes too early, and none is
+/// called again. No check of the result of `vacate`. No call when the push met no reader.
 #[test]
-fn somebody_serves_while_the_handler_blocks() {
+fn a_follower_serves_while_the_handler_blocks() {
     run(|home| {
         while home.reads.load(Ordering::Acquire) == 0 {
             home.read.wait();
@@ -180,7 +180,7 @@ fn somebody_serves_while_the_handler_blocks() {
 
 /// The section is over at once: the core is still in the slot, or with the follower, or on its way there.
 ///
-/// Seeded: `regain` that pokes before it says that it returns: the follower slept on with the core.
+/// Seeded: a `regain` that pokes before it announces its return: the follower slept on with the core.
 #[test]
 fn the_blocked_thread_gets_the_core_back() {
     run(|_| {});

@@ -5,7 +5,7 @@ use super::*;
 struct World {
     counts: [InFlight; 2],
     waiters: Waiters,
-    /// Whether both foms have told their outcome; no waiter may hear of idleness before.
+    /// Whether both foms have told their outcome. No waiter may see idle before.
     over: [AtomicUsize; 2],
     lock: Mutex<()>,
     changed: Condvar,
@@ -26,7 +26,7 @@ impl World {
         all_idle(self.counts.iter())
     }
 
-    /// The end of a fom in this locality; then the handler has nothing more to do.
+    /// The end of a fom in this locality. The handler then has nothing more to do.
     fn end(&self, locality: usize) {
         self.over[locality].store(1, Ordering::Relaxed);
         self.counts[locality].one_done();
@@ -61,8 +61,8 @@ impl World {
 
 /// Two localities end their last foms at once, and a caller waits: one of them tells the caller, and both have ended.
 ///
-/// Seeded: no fence in `Waiters::any`, or none in `join` (the waiter slept forever); `Relaxed` for the count of an end
-/// (idle was seen, but not what the fom had done before).
+/// Seeded: no fence in `Waiters::any`, or none in `join`: the waiter slept forever. `Relaxed` for the count of an end:
+/// the waiter saw idle, but not what the fom had done before.
 #[test]
 fn two_ends_and_a_waiter() {
     model(|| {
@@ -83,7 +83,7 @@ fn two_ends_and_a_waiter() {
 
 /// A fom submits another to a second locality and ends; the other ends there. Idle is never seen in between.
 ///
-/// Seeded: sums that are read the other way round (idle was seen with one in flight).
+/// Seeded: sums that are read in the other order: idle was seen with one fom in flight.
 #[test]
 fn one_submits_another() {
     model(|| {

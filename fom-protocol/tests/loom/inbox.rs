@@ -2,8 +2,8 @@ use super::*;
 
 /// Nothing is lost or doubled, and the items of one thread come in the order of its pushes.
 ///
-/// Seeded: `Relaxed` for the compare-exchange of `push`: loom saw a race for the item. Leaving out the turn-round in
-/// `drain`: the order of one pusher was wrong.
+/// Seeded: `Relaxed` for the compare-exchange of `push`: loom saw a race for the item. No reversal in `drain`: the
+/// order of one pusher was wrong.
 #[test]
 fn two_pushers_and_a_reader() {
     model(|| {
@@ -95,8 +95,8 @@ fn one_of_two_wakes_the_sleeper() {
     });
 }
 
-/// What the poker stored before is visible after the drain, whichever item is drained. This holds also when another
-/// thread's push stands over the poke, and when the poke found an item already.
+/// What the poker stored before is visible after the drain, whichever item is drained. This also holds when another
+/// thread pushes after the poke, and when the poke finds an item.
 ///
 /// Seeded: a poke that does nothing when there is an item: the reader slept without having seen the poker's store.
 #[test]
@@ -115,7 +115,7 @@ fn poke_publishes() {
                 inbox.poke()
             }
         });
-        // Like the handler: look, drain, look again, and sleep when there is nothing.
+        // Like the handler: look, drain, look again, and sleep if there is nothing.
         let mut seen = 0;
         loop {
             seen += inbox.drain().count();
@@ -126,7 +126,7 @@ fn poke_publishes() {
             if inbox.sleep() {
                 // Asleep: one of the two comes after this mark, and is told.
                 let told = [pusher.join().unwrap(), poker.join().unwrap()];
-                assert!(told.contains(&Reader::Asleep), "nobody wakes the reader");
+                assert!(told.contains(&Reader::Asleep), "no thread wakes the reader");
                 seen += inbox.drain().count();
                 assert_eq!((seen, stored.load(Ordering::Relaxed)), (1, 1));
                 return;

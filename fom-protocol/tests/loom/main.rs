@@ -5,8 +5,8 @@
 //! RUSTFLAGS="--cfg fom_loom" cargo test --release -p fom-protocol --test loom
 //! ```
 //!
-//! A lost wake shows as a deadlock: a thread waits, and no thread calls it. Each model was made to fail once, each time
-//! by one change to the library; the model names the change as `seeded`.
+//! A lost wake shows as a deadlock: a thread waits, and no thread calls it. Each model was made to fail by each of
+//! its seeded changes to the library, one at a time.
 #![cfg(fom_loom)]
 
 mod free_list;

@@ -1,4 +1,4 @@
-//! A fom moves to a locality that ends, as in `src/locality/give.rs` and `src/locality/handler.rs`.
+//! A fom moves to a locality that ends, as in `src/locality/move_foms.rs` and `src/locality/handler.rs`.
 
 use loom::sync::atomic::{AtomicBool, fence};
 
@@ -84,8 +84,8 @@ impl Taker {
 
 /// The giver keeps the fom, or the locality runs it before it ends.
 ///
-/// Seeded: a giver that looks whether the runtime is closed before it counts (`moved-to-the-ended`): the fom was in an
-/// inbox that no thread reads. A giver that takes a fom back and does not poke the handler (deadlock).
+/// Seeded: a giver that checks for the close before it counts (`moved-to-the-ended`): the fom was in an inbox that no
+/// thread reads. A giver that takes a fom back and does not poke the handler: deadlock.
 #[test]
 fn moved_to_a_locality_that_ends() {
     model(|| {

@@ -91,8 +91,8 @@ impl Fom {
 
 /// The handle waits: it gets the outcome, and goes.
 ///
-/// Seeded: an `answer` that loads and stores instead of one step (deadlock); `Relaxed` for it (loom saw the handle race
-/// for the body); a handle that waits without another look (deadlock).
+/// Seeded: an `answer` that loads and stores instead of one step: deadlock. `Relaxed` for that step: loom saw the
+/// handle race for the body. A handle that waits without another look: deadlock.
 #[test]
 fn the_handle_waits() {
     model(|| {
@@ -102,7 +102,7 @@ fn the_handle_waits() {
             let (fom, outcome) = (Arc::clone(&fom), Arc::clone(&outcome));
             move || fom.end(outcome)
         });
-        let got = fom.wait().expect("nobody gave up on it");
+        let got = fom.wait().expect("the fom was not abandoned");
         fom.detach();
         runner.join().unwrap();
         assert!(Arc::ptr_eq(&got, &outcome));
@@ -113,8 +113,8 @@ fn the_handle_waits() {
 
 /// The handle looks once and goes: one of the two drops the outcome, before both are through.
 ///
-/// Seeded: a `detach` that does not look whether the outcome was left to it (the outcome was never dropped); an
-/// `answer` that leaves the outcome to a handle that has gone (the same).
+/// Seeded: a `detach` that does not check whether the outcome was left to it: the outcome was never dropped. The same
+/// for an `answer` that leaves the outcome to a dropped handle.
 #[test]
 fn the_handle_goes() {
     model(|| {

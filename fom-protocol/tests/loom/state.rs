@@ -10,8 +10,8 @@ fn waiting() -> StateCell {
 
 /// Two wakers against a fom that runs and stops: it runs again until it has seen what both stored.
 ///
-/// Seeded: a `stop` that forgets the mark of a wake (deadlock); a wake that only loads when the fom is ready
-/// (the run did not see the waker's store).
+/// Seeded: a `stop` that forgets the mark of a wake: deadlock. A wake that only loads when the fom is ready: the run
+/// did not see the waker's store.
 #[test]
 fn no_wake_is_lost() {
     model(|| {
@@ -171,12 +171,12 @@ fn cancel_against_admit_and_again() {
     });
 }
 
-/// A fom without an address outside does plain stores; a fom with one makes no such step. The fom's first address is
-/// made while it runs; the address's holder wakes the fom, and gives the address back. Whatever count the fom then
+/// A fom without an address outside does plain stores. A fom with an address does none. The fom's first address is made
+/// while it runs. The holder of the address wakes the fom, and gives the address back. Whatever count the fom then
 /// finds, it runs again.
 ///
-/// Seeded: an address that is given back with a `Relaxed` count, a look at the count that is `Relaxed`, or no look at
-/// all: the fom stored over what the waker had stored, and was in a state that no step leads to.
+/// Seeded: an address that is given back with a `Relaxed` count, a `Relaxed` read of the count, or no read. The fom
+/// then overwrote the waker's store, and was in a state that no step leads to.
 #[test]
 fn alone_again() {
     model(|| {
@@ -259,7 +259,7 @@ fn a_timer_against_a_blocking_section() {
     });
 }
 
-/// The whole way of a fom: the waker that wins pushes it, and has its link alone; and each run has its body alone.
+/// All steps of a fom: the waker that wins pushes it and has its link alone. Each run has its body alone.
 #[test]
 fn a_woken_fom_is_pushed() {
     #[repr(C)]

@@ -2,18 +2,20 @@ use std::num::NonZeroU32;
 
 use super::*;
 
-/// A section is opened while the patrol leaves: the patrol sees it or is woken for it, and finds the core in the slot.
+/// A section is opened while the watcher leaves: the watcher sees it or is woken for it, and finds the core in the
+/// slot.
 ///
-/// Seeded: the number shown before the core is laid down; `leave` that stores its mark: not found, not woken.
+/// Seeded: the number is shown before the core is in the slot: the core was not found. A `leave` that stores its mark:
+/// the watcher was not woken.
 #[test]
-fn a_section_against_a_patrol_that_leaves() {
+fn a_section_against_a_watcher_that_leaves() {
     model(|| {
         let (first, second) = (NonZeroU32::MIN, NonZeroU32::new(2).unwrap());
         let watched = Arc::new(Watched::new());
         let slot = Arc::new(HandoffSlot::new());
         let bell = Arc::new(Notify::new());
-        assert!(watched.open(first), "nobody looked");
-        let patrol = thread::spawn({
+        assert!(watched.open(first), "the watcher has not looked yet");
+        let watcher = thread::spawn({
             let (watched, slot, bell) =
                 (Arc::clone(&watched), Arc::clone(&slot), Arc::clone(&bell));
             move || {
@@ -28,7 +30,7 @@ fn a_section_against_a_patrol_that_leaves() {
         if watched.open(second) {
             bell.notify();
         }
-        patrol.join().unwrap();
+        watcher.join().unwrap();
         assert_eq!(slot.take().as_deref(), Some(&7));
     });
 }

@@ -12,7 +12,7 @@ struct Small {
     flow: usize,
     x: u64,
     begun: u64,
-    /// Whether the flow goes on in this fom.
+    /// Whether the flow continues in this fom.
     stays: bool,
 }
 
@@ -70,7 +70,7 @@ impl SmallyTransitions for Small {
     }
 }
 
-/// Blocks for ever, 5 ms at a time.
+/// Blocks forever, 5 ms at a time.
 struct Blocker;
 
 #[fom(operation(Blocker), transient)]

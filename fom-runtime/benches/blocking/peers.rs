@@ -6,7 +6,7 @@ use kit::{now, peers::self_wake};
 
 use super::{FLOWS, WORKERS, block, ended, work};
 
-/// Runs operations one after the other, for ever.
+/// Runs operations one after the other, forever.
 async fn flow<Y: Future<Output = ()>>(flow: usize, yields: impl Fn() -> Y) {
     let mut x = 1;
     loop {
@@ -41,7 +41,7 @@ async fn block_by_spawn() {
 async fn block_in_place() {
     loop {
         tokio::task::block_in_place(block);
-        // Without this, the task would be one poll for ever.
+        // Without this, the task would be one poll forever.
         tokio::task::yield_now().await;
     }
 }

@@ -1,4 +1,4 @@
-//! A fom whose phase has blocking sections, and others that are always ready.
+//! A fom with blocking sections in its phase, and others that are always ready.
 
 use std::sync::mpsc;
 

@@ -12,7 +12,7 @@ use crate::{
 
 impl Reply for ToFom<Answer> {
     fn reply(self, answer: Answer) {
-        assert!(self.send(answer).is_ok(), "somebody waits for it");
+        assert!(self.send(answer).is_ok(), "the caller waits for it");
     }
 }
 

@@ -126,7 +126,7 @@ pub(crate) fn start(load: Load, peer: &str) {
     }
 }
 
-/// Starts the service, for ever.
+/// Starts the service, forever.
 fn forever<C: Calls>() -> &'static Service<C::Reply> {
     Box::leak(Box::new(service()))
 }

@@ -37,7 +37,7 @@ pub(crate) trait Reply: Send + 'static {
 
 impl Reply for tokio::sync::oneshot::Sender<Answer> {
     fn reply(self, answer: Answer) {
-        assert!(self.send(answer).is_ok(), "somebody waits for it");
+        assert!(self.send(answer).is_ok(), "the caller waits for it");
     }
 }
 

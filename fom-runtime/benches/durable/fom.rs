@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
 use fom_runtime::{
-    Cx, Runtime, fom,
+    Cx, DurableBuilderExt as _, DurableExt as _, Runtime, fom,
     journal::{JournalStats, MemoryJournal},
 };
 use kit::{mix, now};
@@ -88,7 +88,7 @@ impl LifeTransitions for Op {
     }
 }
 
-/// Waits for ever.
+/// Waits forever.
 #[derive(Serialize, Deserialize)]
 struct Waiting {
     state: State,

@@ -75,7 +75,7 @@ fn work(load: Load, to_work: &Receiver<Vec<Op>>, made: &Sender<Vec<Op>>) {
     let mut next = load.flying as u64 + 1;
     for mut ops in to_work {
         step(load, &mut ops, &mut next);
-        made.send(ops).expect("somebody commits");
+        made.send(ops).expect("the committer runs");
     }
 }
 
@@ -96,7 +96,7 @@ fn commit(
     for ops in to_commit {
         store.commit(&mut ops.iter().map(Op::change));
         load.syncs.add_alone();
-        committed.send(ops).expect("somebody works");
+        committed.send(ops).expect("the worker runs");
     }
 }
 

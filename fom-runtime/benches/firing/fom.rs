@@ -40,7 +40,7 @@ struct Waiter {
 }
 
 /// An event that never comes.
-#[expect(dead_code, reason = "nobody sends it")]
+#[expect(dead_code, reason = "no event is sent")]
 enum Answer {
     Answer,
 }
@@ -56,7 +56,7 @@ enum Waiting {
 
 impl WaitingTransitions for Waiter {
     fn wait(&mut self, _: &mut Cx<'_, Answer>, _: Answer) -> Result<WaitingAfterWait, Infallible> {
-        unreachable!("nobody answers")
+        unreachable!("no answer comes")
     }
 
     fn wait_late(&mut self, _: &mut Cx<'_, Answer>) -> Result<WaitingAfterWait, Infallible> {

@@ -1,4 +1,4 @@
-//! Operations whose deadline fires: half of them in each of two workers.
+//! Operations with a deadline that fires: half of them in each of two workers.
 
 mod fom;
 mod limit;

@@ -81,6 +81,6 @@ pub(crate) fn start(shape: Shape) {
         256 => generate_foms::<Work<32>>(runtime, shape.load),
         1024 => generate_foms::<Work<128>>(runtime, shape.load),
         4096 => generate_foms::<Work<512>>(runtime, shape.load),
-        other => panic!("nobody made a fom with {other} bytes of state"),
+        other => panic!("there is no fom with {other} bytes of state"),
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn start(shape: Shape, in_place: bool) {
         256 => tokio_mt::<32>(shape, in_place),
         1024 => tokio_mt::<128>(shape, in_place),
         4096 => tokio_mt::<512>(shape, in_place),
-        other => panic!("nobody made a task with {other} bytes of state"),
+        other => panic!("there is no task with {other} bytes of state"),
     }
 }
 

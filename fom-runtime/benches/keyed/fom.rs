@@ -1,8 +1,9 @@
-//! Lanes of fom, with a feed that hands over batches, or one request at a time.
+//! Keyed streams of fom, with a producer that hands over batches, or one request at a time.
 
 use std::{convert::Infallible, sync::OnceLock};
 
-use fom_runtime::{Cx, LaneOptions, Lanes, Operation, fom};
+use fom_patterns::streams::{KeyedStream, StreamOptions};
+use fom_runtime::{Cx, Operation, fom};
 use kit::{Spent, peers};
 
 use crate::load::{Load, PAUSE, Request, WORKERS};
@@ -77,21 +78,21 @@ pub(crate) fn serve(load: Load, case: &str, peer: &str) -> Spent {
 
 fn push<O: Operation>(load: Load, one_at_a_time: bool, make: fn(Request) -> O) -> Spent {
     let runtime = peers::fom(WORKERS).build().expect("a runtime");
-    let lanes: Lanes<O, u32> = runtime.lanes(LaneOptions::default().bound(BOUND));
+    let stream = KeyedStream::<O, u32>::new(&runtime, StreamOptions::default().bound(BOUND));
     load.measure(
         || {
-            let mut feed = lanes.feed();
+            let mut producer = stream.producer();
             for request in load.requests {
                 let pushed = if one_at_a_time {
-                    lanes.push_blocking(request.key, make(*request))
+                    stream.push_blocking(request.key, make(*request))
                 } else {
-                    feed.push_blocking(request.key, make(*request))
+                    producer.push_blocking(request.key, make(*request))
                 };
                 pushed.expect("the runtime is open");
             }
-            feed.flush().expect("the runtime is open");
+            producer.flush().expect("the runtime is open");
         },
-        || load.requests.len() as u64 - lanes.in_flight() as u64,
+        || load.requests.len() as u64 - stream.in_flight() as u64,
     )
 }
 

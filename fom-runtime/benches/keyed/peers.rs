@@ -104,7 +104,7 @@ fn on_demand(load: Load, waiting: bool) -> Spent {
         || {
             for request in load.requests {
                 let n = shard(request.key, 64);
-                let mut queue = queues[n].lock().expect("nobody panics");
+                let mut queue = queues[n].lock().expect("no panic while it is locked");
                 let busy = queue.contains_key(&request.key);
                 queue.entry(request.key).or_default().push_back(*request);
                 drop(queue);
@@ -114,7 +114,7 @@ fn on_demand(load: Load, waiting: bool) -> Spent {
                 let (queues, key) = (Arc::clone(&queues), request.key);
                 tokio.spawn(async move {
                     let next = || {
-                        let mut queues = queues[n].lock().expect("nobody panics");
+                        let mut queues = queues[n].lock().expect("no panic while it is locked");
                         let next = queues.get_mut(&key).and_then(VecDeque::pop_front);
                         if next.is_none() {
                             queues.remove(&key);

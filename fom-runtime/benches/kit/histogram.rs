@@ -16,7 +16,7 @@ pub struct Histogram(Box<[AtomicU64]>);
 const STEPS: usize = 32;
 
 impl Histogram {
-    /// Makes a histogram that lives for ever.
+    /// Makes a histogram that lives forever.
     pub fn new() -> &'static Self {
         let counts = (0..64 * STEPS).map(|_| AtomicU64::new(0)).collect();
         Box::leak(Box::new(Self(counts)))

@@ -40,7 +40,7 @@ impl<T> Default for Inbox<T> {
 }
 
 impl<T: Node> Inbox<T> {
-    /// Makes an inbox that lives for ever.
+    /// Makes an inbox that lives forever.
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }

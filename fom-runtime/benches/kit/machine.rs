@@ -35,17 +35,17 @@ fn all_cores() -> &'static [usize] {
     ALL.get_or_init(cores)
 }
 
-fn rusage(who: libc::c_int) -> libc::rusage {
+fn rusage(of: libc::c_int) -> libc::rusage {
     // SAFETY: `getrusage` fills in the struct that it is given.
     unsafe {
         let mut usage: libc::rusage = MaybeUninit::zeroed().assume_init();
-        libc::getrusage(who, &raw mut usage);
+        libc::getrusage(of, &raw mut usage);
         usage
     }
 }
 
-fn time_used(who: libc::c_int) -> Duration {
-    let usage = rusage(who);
+fn time_used(of: libc::c_int) -> Duration {
+    let usage = rusage(of);
     let time = |t: libc::timeval| {
         Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
     };

@@ -15,7 +15,7 @@ use crate::{Figures, cpu_time};
 pub struct Tally(AtomicU64);
 
 impl Tally {
-    /// Makes one tally for each worker. They live for ever.
+    /// Makes one tally for each worker. They live forever.
     pub fn of(workers: usize) -> &'static [Self] {
         Box::leak((0..workers).map(|_| Self::default()).collect())
     }

@@ -28,8 +28,8 @@ pub(crate) enum Memory {
 /// What the main thread holds of an operation: a pointer. The turn tells which worker it belongs to.
 struct Handle(*mut Op);
 
-// SAFETY: an operation is used by one thread at a time: its worker makes it and sends the handle away, and gets it back
-// by its inbox.
+// SAFETY: one thread at a time uses an operation. Its worker makes it, sends the handle away, and gets the operation
+// back by its inbox.
 unsafe impl Send for Handle {}
 
 pub(crate) fn run(one: &One, memory: Memory) -> Figures {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Cx, Runtime, fom};
+use fom_runtime::{Cx, DurableBuilderExt as _, DurableExt as _, Runtime, fom};
 use kit::settle;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ struct Op {
     state: State,
 }
 
-#[expect(dead_code, reason = "nobody wakes them")]
+#[expect(dead_code, reason = "no event wakes them")]
 enum Go {
     Go,
 }

@@ -80,7 +80,7 @@ fn work<const SLAB: bool, const STRAIGHT: bool>(load: Load, n: usize) -> ! {
         black_box(sum);
         for _ in 0..load.window {
             if !inbox.load(Ordering::Acquire).is_null() {
-                unreachable!("nobody sends anything");
+                unreachable!("no event is sent");
             }
             let Some(mut op) = ready.pop_front() else {
                 break;

@@ -1,4 +1,4 @@
-//! A fom whose sync phase takes events.
+//! A fom with a sync phase that takes events.
 
 use std::{convert::Infallible, time::Duration};
 

@@ -28,7 +28,7 @@ pub(crate) fn start() -> Ping {
 }
 
 fn futex(what: i32, value: u32) {
-    // SAFETY: the word lives for ever; without a time-out the kernel touches nothing else.
+    // SAFETY: the word lives forever; without a time-out the kernel touches nothing else.
     unsafe {
         libc::syscall(
             libc::SYS_futex,

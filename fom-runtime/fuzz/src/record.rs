@@ -1,6 +1,6 @@
 //! The entries of a journal: foms, schemas, outcomes, events.
 
-use fom_runtime::{RestoreError, Runtime, journal::EntryId};
+use fom_runtime::{DurableBuilderExt as _, RestoreError, Runtime, journal::EntryId};
 
 use super::{archive::unpack, memory::bounded};
 

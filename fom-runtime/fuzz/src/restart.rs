@@ -40,7 +40,7 @@ pub fn restart(bytes: &[u8]) {
         let panicked = matches!(aside.reason, RestoreError::Panicked(_));
         assert!(!panicked, "{aside}");
     }
-    // Overdue deadlines pass, and paused foms go on.
+    // Overdue deadlines pass, and paused foms continue.
     clock.advance(Duration::from_secs(3_600));
     runtime.shutdown_blocking(Shutdown::Now, Duration::from_secs(5));
 }

@@ -94,7 +94,7 @@ impl ShopTransitions for Order {
     }
 
     fn packing(&mut self, _: &mut Cx<'_, Bill>, _: Bill) -> Result<ShopAfterPacking, BoxError> {
-        Err("nobody packs".into())
+        Err("no packer is here".into())
     }
 }
 

@@ -2,14 +2,12 @@
 
 mod block;
 mod call;
-mod outbox;
 mod team;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
-pub use outbox::{Outbox, Posting};
 pub use team::Team;
 
 use crate::{
@@ -43,6 +41,10 @@ impl<E> fmt::Debug for Cx<'_, E> {
 impl<'a, E> Cx<'a, E> {
     pub(crate) fn new(fom: &'a Mailed<E>) -> Self {
         Self { fom }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        self.fom
     }
 
     /// Returns the fom's id.

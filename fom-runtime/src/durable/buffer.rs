@@ -1,17 +1,26 @@
 //! The changes that the foms of one locality want to commit: gathered without a lock, handed over in one piece.
 
-use std::{ptr, time::Instant};
+use std::{ptr, sync::Arc, time::Instant};
 
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
 
-use crate::{durable::Committer, fom::AnyRef, graph::Graph, locality::Home};
+use crate::{
+    durable::{Committer, Durable, DurableState, recovery::in_locality},
+    fom::AnyRef,
+    graph::Graph,
+    locality::{Core, Home},
+    runtime::{
+        Local, Shared,
+        extension::{Part, Pause},
+    },
+};
 use fom_protocol::sync::{atomic::Ordering, now};
 
 /// At this number of groups, the locality hands over at the latest.
 const MOST: usize = 4096;
 
-/// The pending commits of one locality, in its core.
+/// The pending commits of one locality: a part of the locality.
 #[derive(Default)]
 pub(crate) struct CommitBuffer {
     /// Whether there is something to hand over. Checked after each run.
@@ -36,7 +45,7 @@ pub(crate) struct CommitBuffer {
 }
 
 /// What one locality hands over to the committer.
-pub(crate) struct Part {
+pub(crate) struct Handover {
     pub(super) batch: Box<Batch>,
     /// Lazy groups, which no fom waits for. They go first.
     pub(super) lazy: Option<Box<Batch>>,
@@ -52,7 +61,7 @@ pub(crate) struct Part {
     tell: Option<oneshot::Sender<Result<(), JournalError>>>,
 }
 
-impl Part {
+impl Handover {
     /// Returns a part that belongs to no locality.
     pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
         Self {
@@ -83,11 +92,13 @@ impl Part {
         };
         let (waiting, answer) = (self.waiting, answer.clone());
         home.post_job(Box::new(move |core| {
-            core.commits.unanswered -= 1;
-            core.commits.owes_round = true;
+            if let Some(buffer) = CommitBuffer::of(core) {
+                buffer.unanswered -= 1;
+                buffer.owes_round = true;
+            }
             // By reference: the last handle of a fom drops the user's data, which may panic before all foms are told.
             for fom in &waiting {
-                if let Some(kept) = fom.kept() {
+                if let Some(kept) = DurableState::of(fom) {
                     kept.answer(&answer);
                 }
                 core.wake(fom);
@@ -96,7 +107,57 @@ impl Part {
     }
 }
 
+impl Part for CommitBuffer {
+    fn pause(&mut self, local: &mut Local<'_>, pause: Pause) -> bool {
+        let core = local.core();
+        let home = core.home.clone();
+        let nothing_left = core.ready_foms() == 0;
+        let at_once = pause != Pause::Passing || nothing_left;
+        if let Some(committer) = Durable::of(home.shared()).committer()
+            && self.is_due(at_once, core.now(), committer)
+        {
+            self.hand_over(&home, committer, nothing_left);
+        }
+        !self.is_empty()
+    }
+
+    fn is_quiet(&self) -> bool {
+        !self.are_awaited()
+    }
+}
+
 impl CommitBuffer {
+    /// Gives each locality of this runtime its buffer. Must be called before the first fom.
+    pub(super) fn add_to(shared: &Arc<Shared>) {
+        for (index, home) in shared.localities.iter().enumerate() {
+            let runtime = Arc::clone(shared);
+            in_locality(home, move |core| {
+                let id = core.parts.add(Self::default());
+                // Called once.
+                let _ = Durable::of(&runtime).buffers[index].set(id);
+            });
+        }
+    }
+
+    /// Returns the buffer of this locality.
+    #[inline]
+    pub(super) fn of(core: &mut Core) -> Option<&mut Self> {
+        let buffers = &Durable::of(core.home.shared()).buffers;
+        let id = *buffers.get(core.home.index)?.get()?;
+        core.parts.get(id)
+    }
+
+    /// Hands over at once what this locality has gathered.
+    pub(super) fn hand_over_now(core: &mut Core) {
+        let home = core.home.clone();
+        let nothing_left = core.ready_foms() == 0;
+        if let Some(committer) = Durable::of(home.shared()).committer()
+            && let Some(buffer) = Self::of(core)
+        {
+            buffer.hand_over(&home, committer, nothing_left);
+        }
+    }
+
     /// Takes the batch that a group is written to. The core stays in its place while the user's code writes the group.
     /// The caller must [give the batch back](Self::added).
     pub(crate) fn take_batch(&mut self, waits: bool) -> Option<Box<Batch>> {
@@ -171,7 +232,7 @@ impl CommitBuffer {
                 }
                 _ => None,
             };
-            committer.take(Part {
+            committer.take(Handover {
                 batch: filled(&mut self.batch).unwrap_or_default(),
                 lazy: filled(&mut self.lazy),
                 waiting: std::mem::take(&mut self.waiting),

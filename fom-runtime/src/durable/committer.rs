@@ -13,7 +13,7 @@ use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
 use crate::{
     clock::Clock,
     durable::{
-        Head, IdempotencyStore, Kind, Posted, Uncommitted, buffer::Part, group_commit::Gather,
+        Head, IdempotencyStore, Kind, Posted, Uncommitted, buffer::Handover, group_commit::Gather,
         identity::Stamp, schemas::Schemas,
     },
     id::{FomId, fom_of},
@@ -83,7 +83,7 @@ pub(crate) struct Committer {
 
 #[derive(Default)]
 struct Queue {
-    parts: Vec<Part>,
+    parts: Vec<Handover>,
     /// Whether a caller waits for one of the parts.
     waited_for: bool,
     /// The time when the first lazy part came.
@@ -162,7 +162,7 @@ impl Committer {
     }
 
     /// Takes over what a locality gathered.
-    pub(crate) fn take(&self, part: Part) {
+    pub(crate) fn take(&self, part: Handover) {
         for graph in &part.schemas {
             self.schemas.want(graph);
         }
@@ -234,7 +234,7 @@ impl Committer {
 
     /// Waits for parts to commit. Returns `None` when the queue is closed, and no parts when there is nothing to do for
     /// a while.
-    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Part>> {
+    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Handover>> {
         let begun = now();
         let mut idle_at = idle_in.map(|time| begun + time);
         let mut queue = self.queue.lock();
@@ -457,7 +457,7 @@ impl Committer {
         whole.end_group();
     }
 
-    fn finish(&self, parts: Vec<Part>, done: &Result<(), JournalError>, took: Duration) {
+    fn finish(&self, parts: Vec<Handover>, done: &Result<(), JournalError>, took: Duration) {
         let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         {
             let mut queue = self.queue.lock();

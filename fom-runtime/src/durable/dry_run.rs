@@ -11,35 +11,15 @@ use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recove
 
 use crate::{
     durable::{
-        Kind, Message, SetAside, Types, committer::HEAD_ENTRY, idempotency::decode_outcome,
-        schemas::Schemas,
+        Kind, Message, Types, committer::HEAD_ENTRY, idempotency::decode_outcome,
+        quarantine::listed, schemas::Schemas,
     },
     id::{FomId, fom_of},
-    operation::Persistent,
-    snapshot::{self, RestoreError, Schema},
+    snapshot::{Encoded, RestoreError, Schema, SetAside},
 };
 use fom_protocol::panic_message;
 
-/// The saved operation and phase of one fom.
-#[doc(hidden)]
-pub struct KeptBody<'a> {
-    schema: &'a Schema,
-    body: &'a [u8],
-}
-
-impl fmt::Debug for KeptBody<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeptBody")
-    }
-}
-
-impl KeptBody<'_> {
-    pub(crate) fn check<O: Persistent>(self) -> Result<(), RestoreError> {
-        snapshot::load::<O>(self.schema, self.body).map(drop)
-    }
-}
-
-/// What a program would bring back from a journal; see [`Builder::check_journal`](crate::Builder::check_journal).
+/// What a program would bring back from a journal; see [`Builder::check_journal`](crate::DurableBuilderExt::check_journal).
 ///
 /// `Display` writes a report: what comes back, and a line for each reason why an entry cannot run.
 #[derive(Clone, Debug, Default)]
@@ -159,9 +139,9 @@ impl<'a> Checker<'a> {
 
     fn look(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
         let found = self.types.find(&self.schemas, bytes)?;
-        found.of.check(KeptBody {
+        found.of.check(Encoded {
             schema: &found.schema,
-            body: found.body,
+            bytes: found.body,
         })?;
         // A fom that waits for its key, or shares it, may have the same key as another fom.
         let cold_rare = found.meta.cold_rare.as_deref();
@@ -178,7 +158,7 @@ impl<'a> Checker<'a> {
 
     fn set_aside(&mut self, id: EntryId, reason: RestoreError, bytes: &[u8]) {
         let id = FomId(fom_of(id));
-        let aside = SetAside::new(id, reason, bytes, Some(&self.schemas));
+        let aside = listed(id, reason, bytes, Some(&self.schemas));
         self.check.set_aside.push(aside);
     }
 }

@@ -5,7 +5,7 @@
 //! with the next batch.
 
 use std::{
-    any::{Any, TypeId},
+    any::TypeId,
     collections::{BTreeMap, HashMap},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
@@ -17,8 +17,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::record::{Kind, stored_key},
-    error::BoxError,
-    fom::{AnyRef, Cause, Ended, Failure, Outcome},
+    fom::{AnyRef, Cause, Ended, Failure, Outcome, durability::FailedAs},
+    graph::Graph,
     id::{FomId, Key, entry_of},
     operation::Operation,
     snapshot,
@@ -110,11 +110,11 @@ impl OperationId {
     }
 
     /// Writes the entry that replaces the fom's entry.
-    pub(crate) fn encode<O: Operation>(&self, answer: Stored, expires: u64, out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, graph: &Graph, answer: Stored, expires: u64, out: &mut Vec<u8>) {
         out.push(Kind::Outcome as u8);
         let entry = Entry {
-            machine: O::GRAPH.name().to_owned(),
-            operation: O::GRAPH.operation().to_owned(),
+            machine: graph.name().to_owned(),
+            operation: graph.operation().to_owned(),
             id: Some(self.id.clone()),
             expires,
             failed: match &answer {
@@ -175,23 +175,10 @@ pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
 }
 
 impl Stored {
-    /// Returns the remembered form of this end. Catches a panic of the user's code.
-    pub(crate) fn ended<O: Operation>(operation: &O, phase: &O::Phase) -> Result<Self, String> {
-        let Some(codec) = O::CODEC else {
-            return Err("its machine is transient".to_owned());
-        };
-        let save = || (codec.save)(operation, phase, crate::snapshot::Meta::default());
-        match catch_unwind(AssertUnwindSafe(save)) {
-            Ok(Ok(snapshot)) => Ok(Self::Ended(snapshot)),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(panic) => Err(format!("it panicked: {}", panic_message(panic))),
-        }
-    }
-
-    pub(crate) fn failed<O: Operation>(cause: &Cause<O::Error>, phase: &str) -> Self {
+    pub(super) fn failed(failed: &FailedAs<'_>) -> Self {
         Self::Failed {
-            cause: describe::<O>(cause),
-            phase: phase.to_owned(),
+            cause: (failed.describe)(),
+            phase: failed.phase.to_owned(),
         }
     }
 
@@ -224,20 +211,6 @@ impl Stored {
         };
         failed(Cause::Unread { why }, "")
     }
-}
-
-/// Returns a cause as text.
-fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
-    let Cause::Error(original) = cause else {
-        return cause.text();
-    };
-    let error: &dyn Any = original;
-    let text = || match error.downcast_ref::<BoxError>() {
-        Some(error) => error.to_string(),
-        None => (O::DESCRIBE)(original),
-    };
-    // The user's code formats the error.
-    catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
 }
 
 impl IdempotencyStore {

@@ -6,14 +6,13 @@
 
 use std::{
     fs,
-    hash::{BuildHasher, RandomState},
     sync::OnceLock,
     time::{Duration, SystemTime},
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::Clock;
+use crate::{clock::Clock, step_key::random};
 use fom_protocol::nanos;
 
 /// The head as it is stored in the journal.
@@ -113,7 +112,7 @@ impl Head {
     /// Returns the head of a new journal.
     pub(crate) fn new(clock: &Clock) -> Self {
         Self {
-            journal: (half(), half()),
+            journal: halves(random()),
             next_id: 0,
             time: 0,
             seen: Stamp::now(clock),
@@ -135,13 +134,9 @@ impl Head {
     }
 }
 
-/// Returns a number that nothing else has.
-pub(crate) fn random() -> u128 {
-    u128::from(half()) << 64 | u128::from(half())
-}
-
-fn half() -> u64 {
-    RandomState::new().hash_one((SystemTime::now(), std::process::id()))
+/// Returns the upper and the lower half.
+fn halves(number: u128) -> (u64, u64) {
+    ((number >> 64) as u64, number as u64)
 }
 
 #[cfg(all(test, not(fom_shuttle)))]

@@ -2,7 +2,7 @@
 //! transition of the receiver that took them.
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -12,14 +12,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
-        Committer, DurableState, Kind, SetAside, Types, quarantine::Stays, record::set_number,
+        Committer, Durable, DurableState, Kind, RetryError, Types,
+        quarantine::{Stays, is_event},
+        record::set_number,
     },
     fom::Header,
+    graph::Graph,
     id::{FomId, Key, entry_of, fom_of},
-    operation::{EventReader, Operation, Restorer},
-    runtime::{RetryError, Shared},
+    operation::{EventReader, Operation},
+    runtime::{Restorer, Shared},
     snapshot,
-    snapshot::RestoreError,
+    snapshot::{RestoreError, SetAside},
     step_key::EventId,
 };
 use fom_protocol::{panic_message, shrink::Shrink as _};
@@ -41,7 +44,7 @@ mod serde_bytes_of {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
 
     #[derive(Debug)]
-    pub(super) struct Bytes(pub(super) Vec<u8>);
+    pub(crate) struct Bytes(pub(super) Vec<u8>);
 
     impl Serialize for Bytes {
         fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
@@ -85,6 +88,22 @@ pub(crate) enum Written {
 }
 
 type Rewrite = fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>;
+
+/// The type of a fom that gets an event.
+#[derive(Clone, Copy)]
+pub(crate) struct Receiver {
+    type_id: TypeId,
+    graph: &'static Graph,
+}
+
+impl Receiver {
+    pub(crate) fn of<O: Operation>() -> Self {
+        Self {
+            type_id: TypeId::of::<O>(),
+            graph: O::GRAPH,
+        }
+    }
+}
 
 /// An event that no fom takes for now, and the reason.
 pub(crate) struct Undelivered {
@@ -151,13 +170,13 @@ impl Message {
     }
 
     /// Returns the receiver: machine, operation and key.
-    pub(super) fn receiver(bytes: &[u8]) -> Option<(String, String, Option<Key>)> {
+    pub(crate) fn receiver(bytes: &[u8]) -> Option<(String, String, Option<Key>)> {
         let message = Self::decode(bytes)?;
         Some((message.machine, message.operation, message.key))
     }
 
     /// Checks that the event in this entry can be read.
-    pub(super) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
+    pub(crate) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
         let message = Self::decode(bytes).ok_or(RestoreError::Damaged)?;
         let (_, reader) = types.taking(&message.machine, &message.operation)?;
         let read = reader(&message.event.0).map(drop);
@@ -168,7 +187,7 @@ impl Message {
     }
 
     /// Delivers the event in this entry after a restart, to the fom that has its key.
-    pub(super) fn deliver_again(
+    pub(crate) fn deliver_again(
         shared: &Arc<Shared>,
         entry: EntryId,
         bytes: &[u8],
@@ -176,21 +195,27 @@ impl Message {
         let (message, of, reader) = Self::open(shared, bytes)?;
         let key = message.key.clone().ok_or(RestoreError::Damaged)?;
         // The event is kept until its receiver is back, in front of events that arrive later.
-        if let Some(receiver) = shared.set_aside.of(of.graph(), &key)
-            && shared.set_aside.stays(receiver) == Stays::Aside
+        let durable = Durable::of(shared);
+        if let Some(receiver) = durable.set_aside.of(of.graph(), &key)
+            && durable.set_aside.stays(receiver) == Stays::Aside
         {
             return Err(RestoreError::ReceiverSetAside(receiver));
         }
         let posted = message.read(reader, entry, bytes)?;
-        of.deliver(Event {
-            shared,
-            key,
-            posted,
-        })
+        let of = Receiver {
+            type_id: of.type_id(),
+            graph: of.graph(),
+        };
+        let done = durable.deliver(shared, of, &key, posted);
+        done.map_err(|undelivered| undelivered.reason)
     }
 
     /// Reads the event in this entry.
-    fn read_again(shared: &Shared, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
+    fn read_again(
+        shared: &Arc<Shared>,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<Posted, RestoreError> {
         let read = || {
             let (message, _, reader) = Self::open(shared, bytes)?;
             message.read(reader, entry, bytes)
@@ -201,12 +226,14 @@ impl Message {
     }
 
     fn open(
-        shared: &Shared,
+        shared: &Arc<Shared>,
         bytes: &[u8],
     ) -> Result<(Self, &'static dyn Restorer, EventReader), RestoreError> {
         let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
         let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
-        let (of, reader) = shared.types.taking(&message.machine, &message.operation)?;
+        let (of, reader) = Durable::of(shared)
+            .types
+            .taking(&message.machine, &message.operation)?;
         Ok((message, of, reader))
     }
 
@@ -229,39 +256,20 @@ impl Message {
     }
 }
 
-/// An event on its way to its receiver.
-#[doc(hidden)]
-pub struct Event<'a> {
-    shared: &'a Arc<Shared>,
-    key: Key,
-    posted: Posted,
-}
-
-impl std::fmt::Debug for Event<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Event({} for {})", self.posted.entry, self.key)
-    }
-}
-
-impl Event<'_> {
-    pub(crate) fn deliver<O: Operation>(self) -> Result<(), RestoreError> {
-        let done = self.shared.deliver::<O>(&self.key, self.posted);
-        done.map_err(|undelivered| undelivered.reason)
-    }
-}
-
-impl Shared {
+impl Durable {
     /// Delivers an event that came through an outbox to the fom with this key.
-    pub(crate) fn deliver<O: Operation>(
-        self: &Arc<Self>,
+    pub(crate) fn deliver(
+        &self,
+        shared: &Arc<Shared>,
+        of: Receiver,
         key: &Key,
         mut posted: Posted,
     ) -> Result<(), Undelivered> {
+        let place = (of.type_id, key.clone());
         let mut looked = false;
         loop {
-            let fom = self.find::<O>(key);
-            if let Some(fom) = fom {
-                match self.post(fom.id(), fom.kept(), posted) {
+            if let Some(fom) = shared.find_any(&place) {
+                match self.post(fom.id(), DurableState::of(&fom), posted) {
                     Ok(()) => {
                         fom.wake();
                         return Ok(());
@@ -271,15 +279,15 @@ impl Shared {
             }
             // The fom with this key may have ended only together with the runtime. Then it comes back after a restart,
             // and the journal keeps the event until then.
-            if self.is_closed() {
+            if shared.is_closed() {
                 return Ok(());
             }
-            let reason = match self.set_aside.of(O::GRAPH, key) {
+            let reason = match self.set_aside.of(of.graph, key) {
                 Some(receiver) => match self.keep_for(receiver, posted) {
                     Ok(()) => {
                         // The fom may have come back before the event was kept.
-                        if let Some(fom) = self.key_index.find::<O>(key) {
-                            self.give_kept(fom.id(), fom.kept());
+                        if let Some(fom) = shared.key_index.find_any(&place) {
+                            self.give_kept(fom.id(), DurableState::of(&fom));
                             fom.wake();
                         }
                         return Ok(());
@@ -295,7 +303,7 @@ impl Shared {
                 // A fom that comes back is in the directory before it leaves the list.
                 None if !std::mem::replace(&mut looked, true) => continue,
                 None => RestoreError::NoReceiver {
-                    operation: O::GRAPH.operation().to_owned(),
+                    operation: of.graph.operation().to_owned(),
                     key: key.clone(),
                 },
             };
@@ -326,7 +334,7 @@ impl Shared {
         let committer = self.committer().ok_or(RetryError::NotSetAside(id))?;
         let mut orphans = committer.orphans.lock();
         let aside = self.set_aside.try_again(id)?;
-        if !aside.is_event() {
+        if !is_event(&aside) {
             orphans.entry(id).or_default();
         }
         Ok(aside)
@@ -334,13 +342,13 @@ impl Shared {
 
     /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
     /// were sent since.
-    pub(crate) fn is_back(&self, id: FomId, kept: Option<&DurableState>) {
+    pub(crate) fn is_back(&self, shared: &Arc<Shared>, id: FomId, kept: Option<&DurableState>) {
         let mut before = Vec::new();
         for event in self.set_aside.events_for(id) {
             let Some(aside) = self.set_aside.take(event) else {
                 continue;
             };
-            match Message::read_again(self, entry_of(event.get()), &aside.bytes) {
+            match Message::read_again(shared, entry_of(event.get()), &aside.bytes) {
                 Ok(posted) => before.push(posted),
                 Err(reason) => self.set_aside.put(self.aside(event, reason, &aside.bytes)),
             }
@@ -349,7 +357,7 @@ impl Shared {
     }
 
     /// Notes that the fom still cannot run, and why.
-    pub(crate) fn stays_aside(self: &Arc<Self>, still: SetAside) {
+    pub(crate) fn stays_aside(&self, shared: &Arc<Shared>, still: SetAside) {
         let (id, key) = (still.id, still.key.clone());
         let Some(committer) = self.committer() else {
             return;
@@ -364,27 +372,33 @@ impl Shared {
         let waiting = waiting.into_iter().flatten();
         for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
             let reason = RestoreError::ReceiverSetAside(id);
-            self.set_event_aside(&key, Undelivered { posted, reason });
+            self.set_event_aside(shared, &key, Undelivered { posted, reason });
         }
     }
 
     /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
     /// discarded.
     #[cold]
-    pub(crate) fn set_event_aside(self: &Arc<Self>, key: &Key, undelivered: Undelivered) {
+    pub(crate) fn set_event_aside(
+        &self,
+        shared: &Arc<Shared>,
+        key: &Key,
+        undelivered: Undelivered,
+    ) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
             Some(bytes) if self.set_aside.has_room_for(&reason) => {
                 let id = FomId(fom_of(posted.entry));
                 // The event is not lost in either case.
-                let _ = self.put_event_aside(self.aside(id, reason, &bytes));
+                let _ = self.put_event_aside(shared, self.aside(id, reason, &bytes));
             }
             bytes => {
                 let why = match bytes {
                     Some(_) => ", since as many are set aside as may be",
                     None => ", since its sender is not kept in a journal",
                 };
-                self.env
+                shared
+                    .env
                     .report(format!("an event was dropped{why}: {reason}"));
                 self.drop_messages([posted.entry]);
             }
@@ -393,7 +407,8 @@ impl Shared {
 
     /// Lists an event, or delivers it if its receiver has come back since.
     pub(crate) fn put_event_aside(
-        self: &Arc<Self>,
+        &self,
+        shared: &Arc<Shared>,
         mut aside: SetAside,
     ) -> Result<(), RestoreError> {
         loop {
@@ -401,7 +416,7 @@ impl Shared {
             let Err(missed) = self.set_aside.put_event(aside) else {
                 return Err(reason);
             };
-            match Types::take_in(self, entry_of(missed.id.get()), &missed.bytes) {
+            match Types::take_in(shared, entry_of(missed.id.get()), &missed.bytes) {
                 Ok(_) => return Ok(()),
                 Err(again) => aside = *again,
             }
@@ -411,12 +426,7 @@ impl Shared {
     /// Handles the events that an ended fom has not taken. `back`: the end is not in the journal, so the events may be
     /// for the fom that comes back.
     #[cold]
-    pub(crate) fn messages_left<O: Operation>(
-        self: &Arc<Self>,
-        fom: &Header,
-        left: Vec<Posted>,
-        back: bool,
-    ) {
+    pub(crate) fn messages_left(&self, fom: &Header, left: Vec<Posted>, back: bool) {
         let id = fom.id();
         if back {
             if let Some(committer) = self.committer() {
@@ -429,10 +439,10 @@ impl Shared {
             let Some(key) = fom.key() else { return };
             for posted in left {
                 let reason = RestoreError::NoReceiver {
-                    operation: O::GRAPH.operation().to_owned(),
+                    operation: fom.type_name().to_owned(),
                     key: key.clone(),
                 };
-                self.set_event_aside(key, Undelivered { posted, reason });
+                self.set_event_aside(fom.shared(), key, Undelivered { posted, reason });
             }
         }
     }
@@ -454,7 +464,7 @@ impl Shared {
     }
 
     /// Gives a fom that came back the events that waited for it.
-    pub(super) fn give_kept(&self, id: FomId, kept: Option<&DurableState>) {
+    pub(crate) fn give_kept(&self, id: FomId, kept: Option<&DurableState>) {
         self.give(id, kept, Vec::new(), false);
     }
 
@@ -493,7 +503,7 @@ impl Shared {
 
 impl Committer {
     /// Queues entries that are no longer needed. They are deleted with the next batch.
-    pub(super) fn drop_later(&self, entries: impl IntoIterator<Item = EntryId>) {
+    pub(crate) fn drop_later(&self, entries: impl IntoIterator<Item = EntryId>) {
         self.dropped.lock().extend(entries);
     }
 }

@@ -2,59 +2,78 @@
 //!
 //! | file | what |
 //! | --- | --- |
+//! | `component.rs` | all that durability keeps beside one runtime |
+//! | `builder.rs` | the settings, and the start |
+//! | `runtime.rs` | what a program asks a runtime about its journal |
 //! | `record.rs` | a fom's entry in the journal |
-//! | `state.rs` | the state beside a fom that is kept in a journal |
+//! | `kept.rs` | the state beside a fom that is kept in a journal |
+//! | `step.rs` | how the steps of a fom get into the journal |
+//! | `answer.rs` | the end of a fom with an operation id |
+//! | `submit.rs` | submission of an operation that runs once |
+//! | `cx.rs` | the outbox, as a phase function sees it |
+//! | `prepare.rs` | what is given to an outbox, as entries |
 //! | `outbox.rs` | what a phase sends when its transition is committed |
 //! | `message.rs` | events that were sent through an outbox, until a fom takes them |
 //! | `schemas.rs` | the schemas that the journal has |
-//! | `buffer.rs` | the changes that the foms of one locality want to commit |
+//! | `commits.rs` | the changes that the foms of one locality want to commit |
 //! | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
-//! | `group_commit.rs` | how long to wait before the next sync |
-//! | `identity.rs` | the entry with the journal's identity and time |
-//! | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
-//! | `uncommitted.rs` | transitions that could not be committed, until they can |
+//! | `gather.rs` | how long to wait before the next sync |
+//! | `head.rs` | the entry with the journal's identity and time |
+//! | `once.rs` | operation ids and the outcomes that are remembered by them |
+//! | `stalled.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | recovery after a restart |
-//! | `passive.rs` | foms that came back and rest |
-//! | `quarantine.rs` | entries that are in the journal and cannot run |
-//! | `dry_run.rs` | a dry run of the recovery |
+//! | `dormant.rs` | foms that came back and rest |
+//! | `gate_recovery.rs` | foms that held the gates of their phases, until they have asked for them again |
+//! | `aside.rs` | entries that are in the journal and cannot run |
+//! | `check.rs` | a dry run of the recovery |
 
+mod answer;
 mod buffer;
+mod builder;
 mod committer;
+mod component;
+mod cx;
 mod dry_run;
+mod error;
+mod gate_recovery;
 mod group_commit;
 mod idempotency;
 mod identity;
 mod message;
 mod outbox;
 mod passive;
+mod prepare;
 mod quarantine;
 mod record;
 mod recovery;
+mod runtime;
 mod schemas;
 mod state;
+mod step;
+mod submit;
 mod uncommitted;
 
-pub(crate) use buffer::{CommitBuffer, Part};
+pub(crate) use buffer::{CommitBuffer, Handover};
+pub use builder::DurableBuilderExt;
 pub(crate) use committer::Committer;
+pub(crate) use component::Durable;
+pub use cx::{DurableCxExt, Outbox, Posting};
 pub use dry_run::JournalCheck;
-#[doc(hidden)]
-pub use dry_run::KeptBody;
-pub(crate) use dry_run::{check, check_entries};
+use dry_run::{check, check_entries};
+pub use error::{DiscardError, RetryError};
+pub(crate) use gate_recovery::{GateRecovery, held_gate};
 pub(crate) use idempotency::{
     IdempotencyStore, NoAnswer, Open, OperationId, Place, Seen, Stored, Told,
 };
-pub(crate) use identity::{Head, random};
-#[doc(hidden)]
-pub use message::Event;
-pub(crate) use message::{Message, Posted, Written, rewrite};
-pub(crate) use outbox::{Entry, Item, Outbox, Sequence};
+pub(crate) use identity::Head;
+pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
+use outbox::{Entry, Item, OutboxItems, Sequence};
 pub(crate) use passive::Passive;
 pub(crate) use quarantine::Quarantine;
-pub use quarantine::SetAside;
-pub(crate) use record::{ColdRare, Kind, Meta, codec, encode_head};
+pub(crate) use record::{ColdRare, Kind, Meta, encode_head};
 pub use recovery::RecoveryProgress;
-#[doc(hidden)]
-pub use recovery::{Found, Revived};
 pub(crate) use recovery::{Types, recover};
-pub(crate) use state::{Answer, DurableState, Inner, Then};
+pub use runtime::DurableExt;
+pub(crate) use state::{DurableState, Inner};
+pub use submit::DurableSubmissionExt;
 pub(crate) use uncommitted::Uncommitted;

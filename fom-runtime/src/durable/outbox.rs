@@ -1,11 +1,12 @@
 //! What a phase sends exactly when its transition is committed.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use fom_journal::{Batch, EntryId};
 
 use crate::{
     durable::record::set_number,
+    fom::{Header, durability::Effects},
     graph::Graph,
     id::KeyOf,
     runtime::{Announced, Shared},
@@ -14,7 +15,7 @@ use crate::{
 /// The items that were given to the outbox in this visit. They are committed with the transition, and sent after that.
 /// If the phase function fails, they are dropped.
 #[derive(Default)]
-pub(crate) struct Outbox {
+pub(crate) struct OutboxItems {
     items: Vec<Item>,
 }
 
@@ -73,11 +74,45 @@ impl Entry {
     }
 }
 
-impl Outbox {
-    pub(crate) fn post(&mut self, item: Item) {
-        self.items.push(item);
+/// Puts an item into the outbox of the visit. Only the thread that runs the fom calls this.
+pub(super) fn post(fom: &Header, item: Item) {
+    fom.with_outbox_made(
+        || Box::<OutboxItems>::default(),
+        |outbox| {
+            let outbox: &mut dyn Any = outbox;
+            if let Some(outbox) = outbox.downcast_mut::<OutboxItems>() {
+                outbox.items.push(item);
+            }
+        },
+    );
+}
+
+/// Calls `f` with the outbox of the visit, if there is one. Only the thread that runs the fom calls this.
+pub(super) fn with_outbox<R>(fom: &Header, f: impl FnOnce(&mut OutboxItems) -> R) -> Option<R> {
+    let mut outbox = fom.cold_rare()?.outbox.lock();
+    let outbox: &mut dyn Any = &mut **outbox.as_mut()?;
+    outbox.downcast_mut().map(f)
+}
+
+impl Effects for OutboxItems {
+    fn send(self: Box<Self>, fom: &Header) {
+        for item in self.items {
+            // An entry that cannot start is dropped, and its drop is the user's code.
+            fom.fenced("while its outbox was sent", || {
+                (item.send)(fom.shared(), item.entry);
+            });
+        }
     }
 
+    fn discard(self: Box<Self>, fom: &Header) {
+        // The drop of operations is the user's code.
+        for item in self.items {
+            fom.fenced("while its outbox was dropped", || drop(item));
+        }
+    }
+}
+
+impl OutboxItems {
     /// Returns the entries to put with the transition.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.items.iter().filter_map(|item| item.entry.as_ref())
@@ -104,9 +139,5 @@ impl Outbox {
                 },
             );
         announced.collect()
-    }
-
-    pub(crate) fn take(&mut self) -> Vec<Item> {
-        std::mem::take(&mut self.items)
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    durable::{Meta, Place, Types, recovery::Entered},
+    durable::{Durable, Meta, Place, Types, recovery::Entered},
     fom::Resident,
     id::{FomId, entry_of},
     runtime::Shared,
@@ -99,11 +99,11 @@ impl Passive {
     }
 
     /// Adds a resting fom.
-    pub(super) fn add(&self, shared: &Shared, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
+    pub(super) fn add(&self, shared: &Arc<Shared>, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
         let of = entered.of.type_id();
         let meta = &entered.meta;
         if let Some(once) = &meta.once {
-            shared.memory.rests((of, once.clone()), id);
+            Durable::of(shared).memory.rests((of, once.clone()), id);
         }
         let mut inner = self.inner.lock();
         if let Some(key) = &meta.key {
@@ -145,7 +145,7 @@ impl Passive {
                     None
                 }
                 Err(aside) => {
-                    shared.set_aside.put(*aside);
+                    Durable::of(shared).set_aside.put(*aside);
                     None
                 }
             }
@@ -226,7 +226,7 @@ impl Passive {
             }
             // One thread at a time checks for room: two threads would bring back one fom more than there is room for.
             let door = self.door.lock();
-            match self.next(shared.journal_now()) {
+            match self.next(Durable::of(shared).journal_now()) {
                 Next::Revive(id) => {
                     self.revive_alone(shared, id, door);
                 }
@@ -251,7 +251,7 @@ impl Passive {
         shared: &Arc<Shared>,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> std::io::Result<()>,
     ) -> Result<(), (std::io::Error, Vec<Resident>)> {
-        let this = &shared.passive;
+        let this = &Durable::of(shared).passive;
         if this.left() > 0 {
             let weak = Arc::downgrade(shared);
             let passive = Arc::clone(this);
@@ -289,7 +289,9 @@ impl Passive {
                     _ if shared.is_closed() => return,
                     Next::Nothing => return,
                     Next::Wait(Some(due)) => {
-                        let left = shared.committer().map_or(0, |to| to.left_until(due));
+                        let left = Durable::of(&shared)
+                            .committer()
+                            .map_or(0, |to| to.left_until(due));
                         Duration::from_nanos(left).min(LOOK)
                     }
                     Next::Wait(None) | Next::Revive(_) => LOOK,
@@ -305,8 +307,8 @@ impl Passive {
 
 impl Inner {
     /// Removes the deadline and key of a fom that no longer rests.
-    fn forget(&mut self, shared: &Shared, id: FomId, bytes: &[u8]) {
-        let Ok(entered) = shared.types.enter(shared, bytes) else {
+    fn forget(&mut self, shared: &Arc<Shared>, id: FomId, bytes: &[u8]) {
+        let Ok(entered) = Durable::of(shared).enter(bytes) else {
             return;
         };
         if let Some(due) = due_of(&entered.meta) {

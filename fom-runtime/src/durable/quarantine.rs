@@ -2,165 +2,92 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    fmt,
     hash::Hash,
     sync::Arc,
 };
 
 use crate::{
     durable::{
-        Kind, Message,
+        DiscardError, Durable, Kind, Message, RetryError,
         record::{decode_fom, number_of},
         schemas::Schemas,
     },
     graph::Graph,
-    id::{FomId, Key, KeyOf},
-    runtime::{DiscardError, RetryError, Shared},
-    snapshot::{Meta, RestoreError, Schema, Snapshot, phase_of},
+    id::{FomId, Key},
+    runtime::Shared,
+    snapshot::{RestoreError, SavedBody, SetAside, phase_of},
 };
 use fom_protocol::sync::Mutex;
 
-/// A journal entry that cannot run. It stays in the journal unchanged, and each start tries it again.
-///
-/// `Display` writes one line: what the entry is, and why it cannot run.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct SetAside {
-    /// The id of the fom. An event has an id of its own.
-    pub id: FomId,
-    /// The operation type, if it can be read. For an event, this field, `machine` and `key` describe the receiver.
-    pub operation: Option<String>,
-    /// The machine.
-    pub machine: Option<String>,
-    /// The version of the machine that saved the entry.
-    pub version: Option<u32>,
-    /// The phase of the fom.
-    pub phase: Option<String>,
-    /// The key that the fom was submitted with.
-    pub key: Option<Key>,
-    /// The reason why the entry cannot run.
-    pub reason: RestoreError,
-    /// The bytes of the entry in the journal; empty if the entry is damaged.
-    pub bytes: Arc<[u8]>,
-    schema: Option<Arc<Schema>>,
-    /// The key for which the fom keeps its place.
-    pub(crate) place: Option<KeyOf>,
+/// Returns an entry that cannot run, with as much of it as can be read.
+pub(super) fn listed(
+    id: FomId,
+    reason: RestoreError,
+    bytes: &[u8],
+    schemas: Option<&Schemas>,
+) -> SetAside {
+    let mut aside = SetAside::unread(id, reason, bytes);
+    read(&mut aside, schemas);
+    aside
 }
 
-impl SetAside {
-    pub(crate) fn new(
-        id: FomId,
-        reason: RestoreError,
-        bytes: &[u8],
-        schemas: Option<&Schemas>,
-    ) -> Self {
-        let mut aside = Self {
-            id,
-            operation: None,
-            machine: None,
-            version: None,
-            phase: None,
-            key: None,
-            reason,
-            bytes: bytes.into(),
-            schema: None,
-            place: None,
-        };
-        aside.read(schemas);
-        aside
+/// Reads as much of the entry as possible.
+fn read(aside: &mut SetAside, schemas: Option<&Schemas>) -> Option<()> {
+    let bytes = Arc::clone(&aside.bytes);
+    let (kind, rest) = bytes.split_first()?;
+    if *kind == Kind::Message as u8 {
+        let (machine, operation, key) = Message::receiver(rest)?;
+        (aside.machine, aside.operation, aside.key) = (Some(machine), Some(operation), key);
+        return None;
     }
+    let (meta, body) = decode_fom(&bytes).ok()?;
+    aside.key = meta.key;
+    let fingerprint = u64::from_le_bytes(*body.first_chunk()?);
+    let schema = schemas?.get(fingerprint)?;
+    aside.operation = Some(schema.operation.clone());
+    aside.machine = Some(schema.machine.clone());
+    aside.version = Some(schema.version);
+    aside.phase = phase_of(&schema, body).map(str::to_owned);
+    aside.saved = Some(SavedBody {
+        schema,
+        from: bytes.len() - body.len(),
+        attempt: meta.attempt,
+    });
+    Some(())
+}
 
-    /// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
-    /// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
-    /// key must commit that they begin.
-    pub(crate) fn keep_place(&mut self, shared: &Shared) {
-        let keeps = !matches!(self.reason, RestoreError::KeyInUse(_));
-        let Ok(entered) = shared.types.enter(shared, &self.bytes) else {
-            return;
-        };
-        if let Some(key) = entered.meta.key {
-            let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
-            if keeps || number.is_some() {
-                shared.key_index.miss(of.clone(), self.id, number, keeps);
-                self.place = Some(of);
-            }
-        }
-    }
-
-    /// Gives the place up: the fom is back, or is no longer in the journal.
-    pub(crate) fn give_place_up(&self, shared: &Shared) {
-        if let Some(of) = &self.place {
-            shared.key_index.give_place_up(shared, of.clone(), self.id);
-        }
-    }
-
-    /// Reads as much of the entry as possible.
-    fn read(&mut self, schemas: Option<&Schemas>) -> Option<()> {
-        let bytes = Arc::clone(&self.bytes);
-        let (kind, rest) = bytes.split_first()?;
-        if *kind == Kind::Message as u8 {
-            let (machine, operation, key) = Message::receiver(rest)?;
-            (self.machine, self.operation, self.key) = (Some(machine), Some(operation), key);
-            return None;
-        }
-        let (meta, body) = decode_fom(&bytes).ok()?;
-        self.key = meta.key;
-        let fingerprint = u64::from_le_bytes(*body.first_chunk()?);
-        let schema = schemas?.get(fingerprint)?;
-        self.operation = Some(schema.operation.clone());
-        self.machine = Some(schema.machine.clone());
-        self.version = Some(schema.version);
-        self.phase = phase_of(&schema, body).map(str::to_owned);
-        self.schema = Some(schema);
-        Some(())
-    }
-
-    /// Returns the fom as a self-contained snapshot. The snapshot can be stored, inspected, or
-    /// [resumed](crate::Runtime::resume) by a program that can read it. Returns `None` if the entry cannot be read.
-    pub fn snapshot(&self) -> Option<Snapshot> {
-        // An entry without a schema is no fom.
-        let schema = self.schema.as_ref()?;
-        let (saved, body) = decode_fom(&self.bytes).ok()?;
-        let meta = Meta {
-            id: self.id.get(),
-            attempt: saved.attempt,
-            // A time of the journal has no meaning elsewhere.
-            left: None,
-            resumed: false,
-        };
-        Snapshot::of(schema, body, meta).ok()
-    }
-
-    /// Returns the number with which an outbox sent the entry.
-    fn number(&self) -> u64 {
-        number_of(&self.bytes).unwrap_or_default()
-    }
-
-    pub(crate) fn is_event(&self) -> bool {
-        self.bytes.first() == Some(&(Kind::Message as u8))
-    }
-
-    /// Returns operation and key, as far as they are known.
-    pub(crate) fn named(&self) -> String {
-        let operation = self.operation.as_deref().unwrap_or("?");
-        match &self.key {
-            Some(key) => format!("{operation} {key}"),
-            None => operation.to_owned(),
+/// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
+/// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
+/// key must commit that they begin.
+pub(crate) fn keep_place(aside: &mut SetAside, shared: &Arc<Shared>) {
+    let keeps = !matches!(aside.reason, RestoreError::KeyInUse(_));
+    let Ok(entered) = Durable::of(shared).enter(&aside.bytes) else {
+        return;
+    };
+    if let Some(key) = entered.meta.key {
+        let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
+        if keeps || number.is_some() {
+            shared.key_index.miss(of.clone(), aside.id, number, keeps);
+            aside.place = Some(of);
         }
     }
 }
 
-impl fmt::Display for SetAside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.id, self.named())?;
-        if let Some(phase) = &self.phase {
-            write!(f, " in {phase}")?;
-        }
-        if let Some(version) = self.version {
-            write!(f, " (version {version})")?;
-        }
-        write!(f, ": {}", self.reason)
+/// Gives the place up: the fom is back, or is no longer in the journal.
+pub(super) fn give_place_up(aside: &SetAside, shared: &Shared) {
+    if let Some(of) = &aside.place {
+        shared.key_index.give_place_up(shared, of.clone(), aside.id);
     }
+}
+
+/// Returns the number with which an outbox sent the entry.
+fn number(aside: &SetAside) -> u64 {
+    number_of(&aside.bytes).unwrap_or_default()
+}
+
+/// Whether the entry is an event, and no fom.
+pub(super) fn is_event(aside: &SetAside) -> bool {
+    aside.bytes.first() == Some(&(Kind::Message as u8))
 }
 
 /// At this number of set-aside events, no more events without a receiver are added.
@@ -217,13 +144,13 @@ impl Listed {
     fn put(&mut self, aside: SetAside) {
         let id = aside.id;
         if let RestoreError::ReceiverSetAside(receiver) = &aside.reason {
-            let number = aside.number();
+            let number = number(&aside);
             self.waiting
                 .entry(*receiver)
                 .or_default()
                 .insert((number, id));
         }
-        if aside.is_event() {
+        if is_event(&aside) {
             self.events.insert(id, aside);
             return;
         }
@@ -240,7 +167,7 @@ impl Listed {
         }
         let found = found.or_else(|| self.events.remove(&id))?;
         if let RestoreError::ReceiverSetAside(receiver) = &found.reason {
-            forget(&mut self.waiting, receiver, &(found.number(), id));
+            forget(&mut self.waiting, receiver, &(number(&found), id));
         }
         Some(found)
     }

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::state::{Inner, More},
+    fom::Order,
     id::Key,
     key_encoding::{put_key, put_varint, take_key, take_varint},
-    operation::{Codec, Durability, Operation},
     snapshot::{RestoreError, leading},
 };
 
@@ -77,14 +77,6 @@ pub(crate) struct ColdRare {
     pub(crate) held_gate: bool,
 }
 
-/// Returns how the foms of a type are saved, or `None` if they are not.
-pub(crate) const fn codec<O: Operation>() -> Option<Codec<O>> {
-    match (O::DURABILITY, O::CODEC) {
-        (Durability::None, _) => None,
-        (_, codec) => codec,
-    }
-}
-
 /// Whether this is the entry of a fom.
 pub(super) fn is_fom(bytes: &[u8]) -> bool {
     bytes.first() == Some(&(Kind::Fom as u8))
@@ -98,6 +90,18 @@ const KEY: u8 = 1 << 4;
 const ONCE: u8 = 1 << 5;
 const REST: u8 = 1 << 6;
 const NUMBER: u8 = 1 << 7;
+
+/// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
+pub(super) fn stored(order: Order, sent: bool) -> Option<Box<ColdRare>> {
+    match order {
+        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(ColdRare {
+            is_chained,
+            queues: sent,
+            ..ColdRare::default()
+        })),
+        _ => None,
+    }
+}
 
 /// Returns the offset of the number in an entry that has one.
 fn number_at(bytes: &[u8]) -> Option<usize> {

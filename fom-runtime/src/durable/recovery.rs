@@ -13,20 +13,22 @@ use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 
 use crate::{
     durable::{
-        Committer, Head, Kind, Message, Meta, SetAside,
+        Committer, Durable, DurableState, Head, Kind, Message, Meta,
+        answer::id_of,
         committer::{HEAD_ENTRY, fenced},
         idempotency::decode_outcome,
-        random,
+        quarantine::keep_place,
         record::{decode_fom, is_fom, number_of},
         schemas::Schemas,
     },
-    fom::Resident,
+    fom::{AnyRef, Priority, Resident},
     graph::Graph,
     id::{FomId, fom_of},
     locality::Locality,
-    operation::{Durability, EventReader, Persistent, Registered, Restorer, registered},
-    runtime::{BuildError, Shared, restore},
-    snapshot::{self, RestoreError, Schema},
+    operation::{Durability, EventReader, Persistent},
+    runtime::{BuildError, Registered, Restorer, Revival, Shared, registered},
+    snapshot::{self, Encoded, RestoreError, Schema, SetAside},
+    step_key::random,
 };
 use fom_protocol::panic_message;
 
@@ -52,39 +54,6 @@ impl fmt::Display for RecoveryProgress {
             0 => Ok(()),
             n => write!(f, ", {n} set aside"),
         }
-    }
-}
-
-/// The saved state of one fom.
-#[doc(hidden)]
-pub struct Found<'a> {
-    shared: &'a Arc<Shared>,
-    id: FomId,
-    meta: Meta,
-    schema: &'a Schema,
-    body: &'a [u8],
-}
-
-/// A fom that came back.
-#[doc(hidden)]
-pub struct Revived(pub(crate) Resident);
-
-impl fmt::Debug for Found<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Found({})", self.id)
-    }
-}
-
-impl fmt::Debug for Revived {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Revived")
-    }
-}
-
-impl Found<'_> {
-    pub(crate) fn revive<O: Persistent>(self) -> Result<Revived, RestoreError> {
-        let (operation, phase) = snapshot::load::<O>(self.schema, self.body)?;
-        restore::<O>(self.shared, self.id, operation, phase, self.meta).map(Revived)
     }
 }
 
@@ -227,11 +196,13 @@ impl Types {
     ) -> Result<Resident, Box<SetAside>> {
         let id = FomId(fom_of(entry));
         // The user's code reads a part of the entry.
-        let back = catch_unwind(AssertUnwindSafe(|| shared.types.read(shared, id, bytes)));
+        let back = catch_unwind(AssertUnwindSafe(|| {
+            Durable::of(shared).types.read(shared, id, bytes)
+        }));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
             .map_err(|reason| {
-                let mut aside = Box::new(shared.aside(id, reason, bytes));
-                aside.keep_place(shared);
+                let mut aside = Box::new(Durable::of(shared).aside(id, reason, bytes));
+                keep_place(&mut aside, shared);
                 aside
             })
     }
@@ -252,15 +223,17 @@ impl Types {
                 return catch_unwind(AssertUnwindSafe(deliver))
                     .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
                     .map(|()| None)
-                    .map_err(|reason| Box::new(shared.aside(FomId(fom_of(entry)), reason, bytes)));
+                    .map_err(|reason| {
+                        Box::new(Durable::of(shared).aside(FomId(fom_of(entry)), reason, bytes))
+                    });
             }
             _ => {}
         }
         let fom = Self::bring_back(shared, entry, bytes)?;
         // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
-        drop(shared.set_aside.take(fom.id()));
-        shared.give_kept(fom.id(), fom.kept());
-        shared.passive.revive_before(shared, &fom);
+        drop(Durable::of(shared).set_aside.take(fom.id()));
+        Durable::of(shared).give_kept(fom.id(), DurableState::of(&fom));
+        Durable::of(shared).passive.revive_before(shared, &fom);
         Ok(Some(fom))
     }
 
@@ -272,20 +245,20 @@ impl Types {
     ) -> Result<(), Box<SetAside>> {
         let id = FomId(fom_of(entry));
         let was = decode_outcome(&bytes[1..])
-            .map_err(|reason| Box::new(shared.aside(id, reason, bytes)))?;
-        let of = match shared.types.of(&was.machine, &was.operation) {
+            .map_err(|reason| Box::new(Durable::of(shared).aside(id, reason, bytes)))?;
+        let of = match Durable::of(shared).types.of(&was.machine, &was.operation) {
             Ok(of) => Some(of.type_id()),
             Err(reason @ RestoreError::Ambiguous { .. }) => {
                 // The operation must not run again, whichever of the types it is.
-                for of in shared.types.all(&was.machine, &was.operation) {
+                for of in Durable::of(shared).types.all(&was.machine, &was.operation) {
                     let place = (of.type_id(), was.id.clone());
-                    shared.memory.aside(place, id);
+                    Durable::of(shared).memory.aside(place, id);
                 }
-                return Err(Box::new(shared.aside(id, reason, bytes)));
+                return Err(Box::new(Durable::of(shared).aside(id, reason, bytes)));
             }
             Err(_) => None,
         };
-        shared.memory.recovered(id, of, was);
+        Durable::of(shared).memory.recovered(id, of, was);
         Ok(())
     }
 
@@ -339,36 +312,75 @@ impl Types {
         })
     }
 
-    /// As [`find`](Self::find), with the schemas of this journal.
-    pub(super) fn enter<'a>(
-        &self,
-        shared: &Shared,
-        bytes: &'a [u8],
-    ) -> Result<Entered<'a>, RestoreError> {
-        let schemas = shared.committer().map(|committer| &committer.schemas);
-        self.find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
-    }
-
     fn read(
         &self,
         shared: &Arc<Shared>,
         id: FomId,
         bytes: &[u8],
     ) -> Result<Resident, RestoreError> {
-        let entered = self.enter(shared, bytes)?;
+        let entered = Durable::of(shared).enter(bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
             let place = (entered.of.type_id(), once.clone());
-            shared.memory.aside(place, id);
+            Durable::of(shared).memory.aside(place, id);
         }
-        let found = Found {
+        Durable::of(shared).revive(shared, id, entered)
+    }
+}
+
+impl Durable {
+    /// Makes a fom of its entry. The fom is in no queue yet.
+    fn revive(
+        &self,
+        shared: &Arc<Shared>,
+        id: FomId,
+        entered: Entered<'_>,
+    ) -> Result<Resident, RestoreError> {
+        let Entered {
+            of,
+            mut meta,
+            schema,
+            body,
+        } = entered;
+        let left = |at: u64| self.committer().map_or(0, |to| to.left_until(at));
+        let rare = meta.cold_rare.as_deref();
+        let revival = Revival {
             shared,
             id,
-            meta: entered.meta,
-            schema: &entered.schema,
-            body: entered.body,
+            body: Encoded {
+                schema: &schema,
+                bytes: body,
+            },
+            key: meta.key.take(),
+            number: meta.number,
+            shares_key: rare.is_some_and(|rare| rare.is_chained),
+            queues: rare.is_some_and(|rare| rare.queues),
+            causes: std::mem::take(&mut meta.causes),
+            attempt: meta.attempt,
+            left: meta.due.map(left),
+            kept_left: meta
+                .kept
+                .as_deref()
+                .map(|(at, owner)| (left(*at), owner.clone())),
+            home: meta.home.into(),
+            placed: meta.settled,
+            priority: match meta.priority {
+                0 => Priority::High,
+                1 => Priority::Normal,
+                _ => Priority::Low,
+            },
+            state: DurableState::new(meta, true),
         };
-        entered.of.revive(found).map(|fom| fom.0)
+        let fom = of.revive(revival)?.0;
+        if self.passive.is_limited() {
+            self.passive.one_made();
+        }
+        let state = fom.cold().and_then(|cold| cold.durable.as_deref());
+        if let Some(once) = state.and_then(id_of) {
+            let place = (of.type_id(), once.clone());
+            self.memory.back(place, AnyRef::of(&fom));
+        }
+        Ok(fom)
     }
 }
 
@@ -378,14 +390,6 @@ pub(super) struct Entered<'a> {
     pub(super) meta: Meta,
     pub(super) schema: Arc<Schema>,
     pub(super) body: &'a [u8],
-}
-
-impl Shared {
-    /// Returns an entry that cannot run, as it is listed.
-    pub(crate) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
-        let schemas = self.committer().map(|committer| &committer.schemas);
-        SetAside::new(id, reason, bytes, schemas)
-    }
 }
 
 /// The result of a recovery.
@@ -488,11 +492,11 @@ impl Sink<'_> {
             .head
             .get_or_insert_with(|| Head::new(&shared.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
-        shared.set_committer(Committer::new(
+        Durable::of(shared).set_committer(Committer::new(
             head,
             &shared.env.clock,
             schemas,
-            &shared.memory,
+            &Durable::of(shared).memory,
         ));
     }
 
@@ -565,7 +569,7 @@ impl Sink<'_> {
     }
 
     fn report(&mut self) {
-        self.progress.foms = (self.foms.len() + self.shared.passive.left()) as u64;
+        self.progress.foms = (self.foms.len() + Durable::of(self.shared).passive.left()) as u64;
         (self.tell)(&self.progress);
     }
 
@@ -598,7 +602,7 @@ impl Sink<'_> {
 
     fn set_aside(&mut self, aside: SetAside) {
         self.progress.set_aside += 1;
-        self.shared.set_aside.put(aside);
+        Durable::of(self.shared).set_aside.put(aside);
     }
 }
 
@@ -635,16 +639,18 @@ impl Recover for Sink<'_> {
             return;
         }
         let fom = FomId(fom_of(id));
-        if self.shared.passive.is_limited() {
-            match self.shared.types.enter(self.shared, bytes) {
-                // Foms that hold long locks are made at once, so that later requests for these locks queue behind them.
+        if Durable::of(self.shared).passive.is_limited() {
+            match Durable::of(self.shared).enter(bytes) {
+                // Foms that held their gates are made at once, so that later requests, such as for locks, queue behind them.
                 Ok(entered) if holds_gate(&entered.meta) => {}
                 Ok(entered) => {
-                    self.shared.passive.add(self.shared, fom, &entered, bytes);
+                    Durable::of(self.shared)
+                        .passive
+                        .add(self.shared, fom, &entered, bytes);
                     return;
                 }
                 Err(reason) => {
-                    self.set_aside(self.shared.aside(fom, reason, bytes));
+                    self.set_aside(Durable::of(self.shared).aside(fom, reason, bytes));
                     return;
                 }
             }
@@ -665,12 +671,12 @@ impl Recover for Sink<'_> {
             self.used = self.used.max(fom_of(id) + 1);
             let id = FomId(fom_of(id));
             let reason = RestoreError::InJournal(damage);
-            self.set_aside(self.shared.aside(id, reason, &[]));
+            self.set_aside(Durable::of(self.shared).aside(id, reason, &[]));
         }
     }
 }
 
-/// Whether the fom held long locks.
+/// Returns whether the fom held the gate of its phase.
 fn holds_gate(meta: &Meta) -> bool {
     meta.cold_rare
         .as_ref()
@@ -678,7 +684,10 @@ fn holds_gate(meta: &Meta) -> bool {
 }
 
 /// Runs `f` in a locality and waits for it.
-fn in_locality(home: &Locality, f: impl FnOnce(&mut crate::locality::Core) + Send + 'static) {
+pub(super) fn in_locality(
+    home: &Locality,
+    f: impl FnOnce(&mut crate::locality::Core) + Send + 'static,
+) {
     let (tell, told) = tokio::sync::oneshot::channel();
     home.post_job(Box::new(move |core| {
         f(core);

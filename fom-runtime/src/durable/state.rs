@@ -1,12 +1,15 @@
 //! The state beside a fom that is kept in a journal.
 
-use std::collections::VecDeque;
+use std::{any::Any, collections::VecDeque};
 
 use fom_journal::{EntryId, JournalError};
 
 use crate::{
-    durable::{ColdRare, Meta, Posted, Uncommitted},
-    fom::TransitionCause,
+    durable::{ColdRare, Meta, OperationId, Posted, Uncommitted},
+    fom::{
+        Header,
+        durability::{Answer, Function, Then},
+    },
     step_key::EventId,
 };
 use fom_protocol::sync::{
@@ -37,9 +40,10 @@ pub(crate) struct DurableState {
     /// Requests made since the phase function was entered. Written by the thread that runs the fom.
     requests: AtomicU32,
     inner: Mutex<Inner>,
+    once: Option<Box<OperationId>>,
 }
 
-/// Small, because there may be very many foms. Key and operation id are stored elsewhere beside the fom.
+/// Small, because there may be very many foms. The key is stored elsewhere beside the fom.
 pub(crate) struct Inner {
     /// The number of the step that is on its way, or was committed last.
     pub(crate) step: u64,
@@ -144,36 +148,10 @@ impl Inner {
     }
 }
 
-/// What a fom does when its step is committed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Then {
-    /// The fom enters the phase that it is in by now.
-    Enter {
-        from: Option<u8>,
-        cause: TransitionCause,
-    },
-    /// The fom waits for the next event in this visit.
-    Stay,
-    /// The fom waits until this time, and enters the phase again.
-    Retry(u64),
-    /// The fom has failed.
-    Fail,
-}
-
-/// Whether a step is committed.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    /// No step is on its way.
-    Calm,
-    Pending,
-    Committed(Then),
-    Failed(JournalError),
-}
-
 impl DurableState {
-    /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores key and
-    /// operation id.
-    pub(crate) fn new(meta: Meta, recorded: bool) -> Box<Self> {
+    /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores the key.
+    pub(crate) fn new(mut meta: Meta, recorded: bool) -> Box<Self> {
+        let once = meta.once.take().map(OperationId::new);
         let has_more = !meta.causes.is_empty()
             || meta.kept.is_some()
             || meta.cold_rare.is_some()
@@ -206,7 +184,19 @@ impl DurableState {
                 priority: meta.priority,
                 closed: false,
             }),
+            once,
         })
+    }
+
+    /// Returns the state of this fom, if the fom is kept.
+    pub(super) fn of(fom: &Header) -> Option<&Self> {
+        let state: &dyn Any = fom.cold()?.durable.as_deref()?;
+        state.downcast_ref()
+    }
+
+    /// Returns the operation id, if the fom was submitted with one.
+    pub(super) fn once(&self) -> Option<&OperationId> {
+        self.once.as_deref()
     }
 
     pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -216,12 +206,6 @@ impl DurableState {
     /// Whether the journal has a record of the fom.
     pub(crate) fn is_recorded(&self) -> bool {
         self.recorded.load(Ordering::Relaxed)
-    }
-
-    /// Whether the last step must be tried again when the fom has gone.
-    pub(crate) fn is_stalled(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.more().is_some_and(|more| more.uncommitted.is_some())
     }
 
     /// Returns the number of the visit, and the last event that the function has taken.
@@ -250,24 +234,19 @@ impl DurableState {
         number
     }
 
-    /// Enters the late function. Its requests have their own numbers, however many there were before.
-    pub(crate) fn late(&self) {
-        self.requests.store(LATE, Ordering::Relaxed);
-    }
-
-    /// Enters the exhausted function. Its requests have their own numbers, however many the last attempt made.
-    pub(crate) fn exhausted(&self) {
-        self.requests.store(EXHAUSTED, Ordering::Relaxed);
+    /// Enters a special function of the phase. Its requests have their own numbers, however many there were before.
+    pub(super) fn enter(&self, function: Function) {
+        let from = match function {
+            Function::Late => LATE,
+            Function::Exhausted => EXHAUSTED,
+            Function::Failed => FAILED,
+        };
+        self.requests.store(from, Ordering::Relaxed);
     }
 
     /// Notes a step that no fom waits for: the next function numbers its requests from the start.
     pub(crate) fn stepped(&self) {
         self.requests.store(0, Ordering::Relaxed);
-    }
-
-    /// Enters a function for a failure. Its requests have their own numbers, too.
-    pub(crate) fn failed(&self) {
-        self.requests.store(FAILED, Ordering::Relaxed);
     }
 
     /// Adds an event that came through an outbox. Returns the event if the fom has ended.
@@ -281,20 +260,23 @@ impl DurableState {
     }
 
     /// Takes the oldest event for which `takes` is true. Only for the thread that runs the fom.
-    pub(crate) fn take_message<E: 'static>(&self, takes: impl Fn(&E) -> bool) -> Option<E> {
+    pub(super) fn take_message(
+        &self,
+        takes: &dyn Fn(&dyn Any) -> bool,
+    ) -> Option<Box<dyn Any + Send>> {
         let taken = {
             let mut inner = self.inner.lock();
             let more = inner.more_mut()?;
-            let at = more.inbox.iter().position(|message| {
-                let event = message.event.downcast_ref();
-                event.is_some_and(&takes)
-            })?;
+            let at = more
+                .inbox
+                .iter()
+                .position(|message| takes(&*message.event))?;
             let taken = more.inbox.remove(at)?;
             more.taken.push(taken.entry);
             taken
         };
         self.took(taken.id());
-        taken.event.downcast().ok().map(|event| *event)
+        Some(taken.event)
     }
 
     /// Returns the number of events that came through an outbox and were not taken.
@@ -316,7 +298,7 @@ impl DurableState {
     }
 
     /// Notes that the step just written is on its way to the committer. Only for the thread that runs the fom.
-    pub(crate) fn begin(&self) {
+    pub(super) fn begin_waiting(&self) {
         self.state.store(PENDING, Ordering::Relaxed);
     }
 

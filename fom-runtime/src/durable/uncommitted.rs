@@ -7,7 +7,7 @@ use fom_journal::{Batch, Change, Journal, JournalError};
 
 use crate::{
     durable::{
-        Committer, Kind, Types,
+        Committer, Durable, Kind, Types,
         committer::AGAIN,
         record::{is_fom, number_of},
     },
@@ -44,7 +44,7 @@ pub(crate) struct Uncommitted {
     again: Option<Instant>,
 }
 
-impl Shared {
+impl Durable {
     /// Lists a transition that could not be committed. Its fom ends now, and is listed until the transition is
     /// committed.
     pub(crate) fn list_uncommitted(&self, uncommitted: &Uncommitted) {
@@ -157,7 +157,7 @@ impl Committer {
             if !done.is_empty() && !one.alone {
                 one.alone = true;
                 one.error = error;
-                shared.list_uncommitted(&one);
+                Durable::of(shared).list_uncommitted(&one);
             }
             left.push(one);
         }
@@ -243,7 +243,7 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
-            drop(shared.set_aside.take(one.id));
+            drop(Durable::of(shared).set_aside.take(one.id));
             one.give_key(shared);
         }
         for change in one.group.groups().flat_map(|group| group.changes()) {
@@ -261,7 +261,7 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
                         foms.extend(fom);
                     }
                     Err(aside) => {
-                        shared.set_aside.put(*aside);
+                        Durable::of(shared).set_aside.put(*aside);
                         if id == entry_of(one.id.get()) {
                             one.give_key(shared);
                         }
@@ -274,7 +274,7 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
     for (id, bytes) in messages {
         if let Err(aside) = Types::take_in(shared, id, bytes) {
-            shared.set_aside.put(*aside);
+            Durable::of(shared).set_aside.put(*aside);
         }
     }
     for fom in foms {

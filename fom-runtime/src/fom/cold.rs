@@ -1,7 +1,7 @@
 //! The state that few foms have: a key, a history, and waiters.
 
 use std::{
-    any::{Any, TypeId},
+    any::TypeId,
     collections::VecDeque,
     sync::{Arc, OnceLock, Weak},
     task::Waker,
@@ -10,9 +10,13 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{DurableState, OperationId, Outbox},
     fom::{
-        Gathering, Seen, attached::Attachments, failure::Failing, gate::GateState, key_wait::Turn,
+        Gathering, Seen, Ticket,
+        attached::Attachments,
+        durability::{DurableFom, Effects, KeptFom},
+        failure::Failing,
+        gate::GateState,
+        key_wait::Turn,
     },
     id::Key,
     snapshot::Meta,
@@ -36,8 +40,8 @@ pub(crate) struct Cold {
     pub(crate) cold_rare: OnceLock<Box<ColdRare>>,
     /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
-    /// The journal state, if the fom is kept in a journal.
-    pub(crate) kept: Option<Box<DurableState>>,
+    /// What durability keeps beside the fom, if it keeps anything.
+    pub(crate) durable: Option<Box<dyn DurableFom>>,
     /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
     /// the fom.
     pub(crate) owes_resume: AtomicBool,
@@ -46,15 +50,9 @@ pub(crate) struct Cold {
     pub(crate) held_gate: AtomicBool,
     /// The fom came back from the journal.
     pub(crate) came_back: bool,
-    /// The lanes, and the key in them, that the fom keeps until it ends, as
-    /// [`LanePlace::word`](crate::lanes::LanePlace::word), or zero. Only the thread that has the core of the fom's
-    /// home uses this.
-    pub(crate) lane: AtomicU64,
-    /// The operation id, if the fom was submitted with one.
-    pub(crate) once: Option<Box<OperationId>>,
     /// The state that decides when the fom may begin.
     pub(super) turn: Turn,
-    /// Dropped when the fom has ended.
+    /// Given back when the fom has ended.
     pub(crate) ticket: Mutex<Option<Ticket>>,
     /// The key that the fom shares with the fom that submitted it.
     pub(crate) chained: Option<Box<(TypeId, Key)>>,
@@ -70,8 +68,8 @@ pub(crate) struct Cold {
 /// and there may be very many.
 #[derive(Default)]
 pub(crate) struct ColdRare {
-    /// The entries to send at the next transition. Written by the thread that runs the fom.
-    pub(crate) outbox: Mutex<Outbox>,
+    /// What to send at the next transition. Written by the thread that runs the fom.
+    pub(crate) outbox: Mutex<Option<Box<dyn Effects>>>,
     /// The last event that the function has taken, if no journal keeps the fom and the sender gave the event an id.
     pub(crate) event: Mutex<Option<EventId>>,
     /// The causes of the failed attempts of this visit.
@@ -104,15 +102,12 @@ pub(crate) struct WasSaved {
     pub(crate) kept_deadline: Option<(u64, usize)>,
 }
 
-/// A value dropped when a fom has ended in any way, or could not be made. The drop returns what was lent to the fom.
-pub(crate) type Ticket = Box<dyn Any + Send>;
-
 impl Cold {
     pub(crate) fn new(
         key: Option<Key>,
         history: usize,
         meta: &Meta,
-        kept: Option<Box<DurableState>>,
+        durable: Option<Box<dyn DurableFom>>,
     ) -> Box<Self> {
         Box::new(Self {
             key,
@@ -128,12 +123,10 @@ impl Cold {
                     kept_deadline: None,
                 })
             }),
-            kept,
+            durable,
             owes_resume: AtomicBool::new(false),
             held_gate: AtomicBool::new(false),
             came_back: false,
-            lane: AtomicU64::new(0),
-            once: None,
             turn: Turn::default(),
             ticket: Mutex::default(),
             chained: None,
@@ -143,11 +136,16 @@ impl Cold {
         })
     }
 
+    /// Returns the state of the fom's transitions, if they are kept.
+    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
+        self.durable.as_deref()?.kept()
+    }
+
     /// Gives later effects another key, if no journal keeps the fom: `visits` counts these keys. Only the thread that
     /// runs the fom calls this.
     #[cold]
     pub(super) fn next_effect(&self) {
-        if self.kept.is_none() {
+        if self.kept().is_none() {
             fom_protocol::count(&self.visits, 1);
         }
     }

@@ -1,15 +1,23 @@
 //! What the foms of a runtime share.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    sync::{Arc, OnceLock},
+};
 
 use fom_protocol::sync::Mutex;
 
-use crate::{clock::Clock, fom::Hooks};
+use crate::{
+    clock::Clock,
+    fom::{Hooks, Recorder},
+    id::{FomId, KeyOf},
+    step_key::random,
+};
 
 /// The number of incidents kept.
 const INCIDENTS: usize = 64;
 
-/// What the foms of a runtime share: the clock, the listeners and the list of incidents.
+/// What the foms of a runtime share: the clock, the listeners, durability and the list of incidents.
 pub(crate) struct Env {
     pub(crate) clock: Clock,
     pub(crate) hooks: Hooks,
@@ -17,6 +25,12 @@ pub(crate) struct Env {
     pub(crate) mailbox: usize,
     /// The number of phases kept for each fom.
     pub(crate) history: usize,
+    /// The number of this run of the program; no other run has it.
+    pub(crate) run: u128,
+    /// Whether transitions are committed to a journal.
+    pub(crate) journaled: bool,
+    /// Keeps what must survive the process, if anything must. Set before the first fom of a journal.
+    pub(crate) recorder: OnceLock<Arc<dyn Recorder>>,
     incidents: Mutex<VecDeque<String>>,
 }
 
@@ -27,7 +41,44 @@ impl Env {
             hooks: Hooks::new(journaled),
             mailbox,
             history,
+            run: random(),
+            journaled,
+            recorder: OnceLock::new(),
             incidents: Mutex::new(VecDeque::new()),
+        }
+    }
+
+    /// Returns the component that keeps what must survive the process.
+    #[inline]
+    pub(crate) fn recorder(&self) -> Option<&dyn Recorder> {
+        self.recorder.get().map(|recorder| &**recorder)
+    }
+
+    /// Returns the number of foms that came back and rest.
+    pub(crate) fn resting(&self) -> usize {
+        self.recorder().map_or(0, Recorder::resting)
+    }
+
+    /// Makes the fom with this id, if it rests.
+    pub(crate) fn revive(&self, id: FomId) {
+        if let Some(recorder) = self.recorder() {
+            recorder.revive(id);
+        }
+    }
+
+    /// Makes all foms that have this key and rest.
+    pub(crate) fn revive_key(&self, of: impl FnOnce() -> KeyOf) {
+        if let Some(recorder) = self.recorder()
+            && recorder.resting() > 0
+        {
+            recorder.revive_key(&of());
+        }
+    }
+
+    /// Notes that a fom that came back has asked for its gate, or will not ask.
+    pub(crate) fn has_asked(&self, id: FomId) {
+        if let Some(recorder) = self.recorder() {
+            recorder.has_asked(id);
         }
     }
 

@@ -5,6 +5,7 @@ use std::any::Any;
 use crate::{
     fom::{
         Cause, ColdRare, Header, Typed,
+        durability::Function,
         transition::{After, Instance},
     },
     operation::Operation,
@@ -54,8 +55,8 @@ impl<O: Operation> Instance<O> {
         if let Some(timing) = fom.timing() {
             timing.failed(fom);
         }
-        if let Some((kept, _)) = fom.journaled() {
-            kept.failed();
+        if let Some(kept) = fom.journaled() {
+            kept.enter(Function::Failed);
         }
         let failing = Failing {
             asked: asked + 1,

@@ -93,7 +93,7 @@ impl<O: Operation> Instance<O> {
         let name = || self.operation.gate(&self.phase, &Cx::new(fom));
         let polled = catch_unwind(AssertUnwindSafe(|| state.poll(name, waker)));
         fom.put_gate(state);
-        fom.shared().gate_recovery.has_asked(fom.id());
+        fom.shared().env.has_asked(fom.id());
         match polled {
             Ok(polled) => {
                 if polled.is_pending() && fom.waiting_for() == WaitingFor::Nothing {
@@ -159,7 +159,7 @@ impl Header {
     /// Stops the wait for the gate, because the phase function does not run.
     pub(super) fn stop_gate(&self) {
         self.with_gate(GateState::stop);
-        self.shared().gate_recovery.has_asked(self.id());
+        self.shared().env.has_asked(self.id());
     }
 
     /// Drops the gate.
@@ -174,7 +174,7 @@ impl Header {
     }
 
     /// Takes the gate of a fom that ends, for the fom that replaces it, if the gate is held.
-    pub(super) fn leave_held_gate(&self) -> Option<Box<dyn Gate>> {
+    pub(crate) fn leave_held_gate(&self) -> Option<Box<dyn Gate>> {
         let mut state = self.take_gate()?;
         state.stop();
         state.gate.filter(|gate| gate.is_held())
@@ -183,7 +183,7 @@ impl Header {
     /// Gives this fom the gate of the fom that it replaces, if its phase has a gate, too. Must be called before this
     /// fom runs.
     pub(crate) fn take_over(&self, gate: Box<dyn Gate>) {
-        if self.kept().is_some_and(|kept| kept.inner().held_gate()) {
+        if self.kept().is_some_and(|kept| kept.held_gate()) {
             self.put_gate(Box::new(GateState {
                 gate: Some(gate),
                 stage: Stage::New,

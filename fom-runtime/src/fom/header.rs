@@ -9,11 +9,9 @@ mod visit;
 use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
-    durable::{DurableState, OperationId},
-    fom::{Cold, ColdRare, Pool, Priority, Timing},
+    fom::{Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    lanes::LanePlace,
     locality::{Home, Locality},
     runtime::Shared,
 };
@@ -307,26 +305,14 @@ impl Header {
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
-    pub(crate) fn kept(&self) -> Option<&DurableState> {
-        self.cold().and_then(|cold| cold.kept.as_deref())
+    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
+        self.cold()?.kept()
     }
 
     /// Returns whether the last step is on its way into the journal. The answer wakes the fom, and an earlier wake is
     /// useless.
     pub(crate) fn awaits_commit(&self) -> bool {
-        self.kept().is_some_and(DurableState::is_pending)
-    }
-
-    /// Returns the operation id state, if the fom was submitted with an operation id.
-    pub(crate) fn once(&self) -> Option<&OperationId> {
-        self.cold().and_then(|cold| cold.once.as_deref())
-    }
-
-    /// Sets the key of the lanes that the fom keeps until it ends. Only the thread that has the core of the fom's
-    /// home calls this.
-    pub(crate) fn set_lane(&self, ticket: LanePlace) {
-        let cold = self.cold_made();
-        cold.lane.store(ticket.word(), Ordering::Relaxed);
+        self.kept().is_some_and(|kept| kept.is_pending())
     }
 
     pub(crate) fn cold(&self) -> Option<&Cold> {

@@ -162,13 +162,11 @@ impl Header {
         };
         if let (Some(order), KeyWait::Outside) = (order, key_wait(cold)) {
             let shared = self.shared();
-            if shared.passive.left() > 0
-                && let Some(of) = self.turn()
-            {
+            if let Some(of) = self.turn() {
                 // A resting fom that has the key or waits for it goes first.
-                shared.passive.revive_key(shared, &of);
+                shared.env.revive_key(|| of);
             }
-            self.shared().key_index.enter_late(self, order);
+            shared.key_index.enter_late(self, order);
         }
         true
     }

@@ -12,7 +12,7 @@
 //!
 //! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
 //! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
-//! 3. The handler of the home runs the fom: the phase function, then the transition (`transition.rs`), and so on, until
+//! 3. The handler of the home runs the fom: the phase function, then the transition (`course.rs`), and so on, until
 //!    the fom waits, ends, or has used up its budget.
 //! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
 //! 5. The end (`Fom::end`) tells the outcome, and gives up the reference of the runtime.
@@ -61,6 +61,7 @@ mod attached;
 mod body;
 mod cold;
 mod commit;
+pub(crate) mod durability;
 mod env;
 mod error;
 mod failure;
@@ -75,11 +76,11 @@ mod outcome;
 mod pool;
 mod priority;
 mod reference;
-mod remember;
 mod serve;
 mod step_async;
 mod step_sync;
 mod team;
+mod ticket;
 mod timing;
 mod totals;
 mod transition;
@@ -87,7 +88,7 @@ mod trim;
 
 use std::{
     alloc::Layout,
-    any::TypeId,
+    any::{Any, TypeId},
     cell::UnsafeCell,
     mem::{MaybeUninit, offset_of},
     num::NonZeroU16,
@@ -102,7 +103,9 @@ pub use address::{FomAddress, FomIdentity};
 pub(crate) use attached::how;
 pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
 use body::Body;
-pub(crate) use cold::{Cold, ColdRare, Ticket, Told, Watcher};
+pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
+pub(crate) use durability::Recorder;
+use durability::{End, KeptFom};
 pub(crate) use env::Env;
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
@@ -120,15 +123,14 @@ pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
 pub(crate) use team::Gathering;
+pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
 use crate::{
-    durable::{DurableState, codec},
     id::Key,
-    lanes::LanePlace,
     locality::{Locality, Timer},
-    operation::{Durability, Operation},
+    operation::{Durability, Operation, kept_codec},
     runtime::Shared,
     step_key::EventId,
 };
@@ -176,8 +178,12 @@ impl<O: Operation> Typed<O> {
         event.or_else(|| {
             // SAFETY: as above.
             let kind = unsafe { *self.takes.get() }?;
-            let (kept, _) = self.journaled()?;
-            kept.take_message(|event| O::takes(kind, event))
+            let takes = |event: &dyn Any| match event.downcast_ref() {
+                Some(event) => O::takes(kind, event),
+                None => false,
+            };
+            let event = self.journaled()?.take_event(&takes)?;
+            event.downcast().ok().map(|event| *event)
         })
     }
 
@@ -342,8 +348,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // The runtime's reference, and the handle's.
         let refs = if birth.wanted { 2 } else { 1 };
         // For most types the compiler decides this.
-        let named = const { codec::<O>().is_some() }
-            && birth.cold.as_ref().is_some_and(|it| it.kept.is_some());
+        let named = const { kept_codec::<O>().is_some() }
+            && birth.cold.as_ref().is_some_and(|it| it.kept().is_some());
         // SAFETY: a slot of this type that no other thread has, with a header and deadlines in it. The other parts
         // are empty, so nothing is overwritten. The store of `refs` shows the fom to other threads.
         unsafe {
@@ -448,7 +454,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
         // The callers that submitted the fom again, and their answer.
         let others = if const { O::CODEC.is_some() } && fom.cold().is_some() {
-            Self::end_once(fom, &body)
+            let ended = body.at_end().ok_or_else(|| body.ended().err());
+            fom.end_recorded(ended)
         } else {
             None
         };
@@ -459,8 +466,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         } else {
             fom.mail.close()
         };
-        let journaled = fom.journaled().is_some();
-        if journaled {
+        let kept = fom.journaled();
+        if kept.is_some() {
             fom.leave_messages(body.ended().err().map(|failure| &failure.cause));
         }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
@@ -468,20 +475,20 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         if by_handler && let Some(timing) = fom.timing() {
             timing.end(fom);
         }
-        if const { matches!(O::DURABILITY, Durability::Lazy) } && journaled {
+        if const { matches!(O::DURABILITY, Durability::Lazy) } && kept.is_some() {
             fom.hand_over_end();
         }
         let home = fom.home();
         fom.leave(home, failed, untaken, by_handler);
-        if journaled {
-            fom.leave_uncommitted();
+        if let Some(kept) = kept {
+            kept.leave(fom);
         }
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
         if answered.watched {
             fom.fenced("while its outcome was told", || fom.tell_end(ended));
         }
         if let Some(others) = others {
-            fom.fenced("while its outcome was told", || others.tell());
+            fom.fenced("while its outcome was told", others);
         }
         if !answered.wanted {
             // No handle wants the outcome, so the operation is dropped here. Its `Drop` is the user's.
@@ -511,15 +518,6 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 ));
             }
         }
-    }
-
-    /// Remembers the end of a fom that was submitted with an operation id. Returns the other callers that submitted it,
-    /// and their answer.
-    #[cold]
-    fn end_once(fom: &Typed<O>, body: &B) -> Option<Box<remember::Others>> {
-        let once = fom.once()?;
-        let ended = body.at_end().ok_or_else(|| body.ended().err());
-        Some(Box::new(remember::end(fom, once, ended)))
     }
 
     // SAFETY: asks of its caller what `Vtable` says.
@@ -573,10 +571,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     unsafe fn events(header: NonNull<Header>) -> usize {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
-        let posted = fom
-            .typed
-            .kept()
-            .map_or(0, crate::durable::DurableState::messages);
+        let posted = fom.typed.kept().map_or(0, |kept| kept.events());
         fom.typed.mail.len() + posted
     }
 
@@ -604,9 +599,16 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     }
 }
 
+/// Tells the part of a fom that the fom has ended, on the thread that has the core.
+#[cold]
+fn tell_part(ticket: PartTicket) {
+    // Without a core, the locality has ended, and its parts with it.
+    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
+}
+
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
-    pub(super) fn fenced(&self, when: &str, f: impl FnOnce()) {
+    pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
             self.shared().env.report(format!(
                 "{} {} panicked {when}: {}",
@@ -617,45 +619,24 @@ impl Header {
         }
     }
 
-    /// Drops the ticket, which tells waiters for the end of this fom or of all foms.
-    #[cold]
-    pub(super) fn give_ticket(&self) {
-        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
-        if let Some(ticket) = ticket {
-            self.fenced("while its end was told", || drop(ticket));
-        }
-    }
-
     /// If the fom came back from the journal, makes room for another passive fom.
     #[cold]
     fn leave_room(&self) {
-        let shared = self.shared();
         let came_back = self.cold().is_some_and(|cold| cold.came_back);
-        if came_back {
-            shared.gate_recovery.has_asked(self.id());
-            if shared.passive.is_limited() {
-                shared.passive.one_ended();
-            }
+        if came_back && let Some(recorder) = self.shared().env.recorder() {
+            recorder.one_ended(self.id());
         }
     }
 
     /// Releases the keys of the fom, if it has any.
-    fn leave_key(&self, cold: &Cold, by_handler: bool) {
+    fn leave_key(&self, cold: &Cold) {
         self.end_delay();
         self.go_on(cold);
         // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
         // comes back by itself.
-        let uncommitted = |kept: &DurableState| kept.is_stalled();
-        if cold.chained.is_some()
-            || cold.key.is_some() && !cold.kept.as_deref().is_some_and(uncommitted)
-        {
+        let uncommitted = |kept: &dyn KeptFom| kept.is_uncommitted();
+        if cold.chained.is_some() || cold.key.is_some() && !cold.kept().is_some_and(uncommitted) {
             self.shared().key_index.leave(self);
-        }
-        if by_handler && let Some(place) = LanePlace::from_word(cold.lane.load(Ordering::Relaxed)) {
-            // SAFETY: until the guard drops, only numbers are put into lists; no user code runs.
-            if let Some(mut core) = unsafe { crate::locality::peek() } {
-                core.lanes.ended_later(place);
-            }
         }
     }
 
@@ -664,7 +645,7 @@ impl Header {
     fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
         let shared = self.shared();
         if let Some(cold) = self.cold() {
-            self.leave_key(cold, by_handler);
+            self.leave_key(cold);
         }
         self.unlist();
         if by_handler {

@@ -20,8 +20,10 @@ impl Header {
             self.tell_end(None);
         }
         if first.is_some() {
-            self.forget_once();
-            self.give_ticket();
+            if let Some(state) = self.cold().and_then(|cold| cold.durable.as_deref()) {
+                state.given_up(self);
+            }
+            self.give_guard();
         }
         first.is_some()
     }

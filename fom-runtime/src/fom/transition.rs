@@ -12,10 +12,11 @@ use std::{
 
 use crate::{
     cx::Cx,
-    durable::Then,
     fom::{
         BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, RefusedReason, Rejected,
-        Transition, TransitionCause, Typed, WaitingFor, key_wait::Gate,
+        Transition, TransitionCause, Typed, WaitingFor,
+        durability::{Function, Then},
+        key_wait::Gate,
     },
     graph::PhaseInfo,
     operation::{At, Entry, Next, Operation, Resumed, Stepped},
@@ -159,9 +160,8 @@ impl<O: Operation> Instance<O> {
             // An overdue fom is late at once, before any function of the phase runs again.
             let now = fom.shared().env.clock.nanos();
             timing.fired(fom, now);
-            let due = fom.journaled().and_then(|it| it.0.inner().retry());
-            if let (Some(due), Some(committer)) = (due, fom.shared().committer()) {
-                return After::Retry(now.saturating_add(committer.left_until(due)));
+            if let Some(until) = fom.journaled().and_then(|kept| kept.retry_at(fom)) {
+                return After::Retry(until);
             }
         }
         After::Enter
@@ -184,7 +184,7 @@ impl<O: Operation> Instance<O> {
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
         // It is now unknown when the fom asks for its gate.
-        fom.shared().gate_recovery.has_asked(fom.id());
+        fom.shared().env.has_asked(fom.id());
         Some(failed)
     }
 
@@ -531,8 +531,8 @@ impl<O: Operation> Instance<O> {
                     if let Some(after) = self.resume_again(fom, TransitionCause::Late) {
                         return after;
                     }
-                    if let Some((kept, _)) = fom.journaled() {
-                        kept.late();
+                    if let Some(kept) = fom.journaled() {
+                        kept.enter(Function::Late);
                     }
                     After::Late
                 } else {
@@ -573,8 +573,8 @@ impl<O: Operation> Instance<O> {
             }
             (Some(_), _) if own && self.info().is_exhausted() => {
                 fom.failed_attempt(O::DESCRIBE, &error);
-                if let Some((kept, _)) = fom.journaled() {
-                    kept.exhausted();
+                if let Some(kept) = fom.journaled() {
+                    kept.enter(Function::Exhausted);
                 }
                 After::Exhausted
             }

@@ -2,7 +2,7 @@
 
 use crate::{
     fom::{BlockError, Header, WaitingFor},
-    locality::{Core, block_guess, context, threads::NoReserve},
+    locality::{Core, block_guess, context, parts::Pause, threads::NoReserve},
 };
 
 /// A thread between enter-block and leave-block. Dropping this value is leave-block: the drop waits until the thread
@@ -32,7 +32,7 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     // SAFETY: a fom does not end while it runs or while it is in a blocking section.
     let fom = unsafe { running.as_ref() };
     // No other thread may come to do this while this thread blocks.
-    core.hand_over(true);
+    core.pause(Pause::Blocking);
     // The mail may be work, or a thread that returns.
     if core.home.inbox.has_mail() {
         core.drain();

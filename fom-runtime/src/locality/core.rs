@@ -5,13 +5,11 @@ use std::{any::Any, collections::VecDeque, ptr::NonNull, sync::Arc};
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::CommitBuffer,
     fom::{Header, Progress, Resident, Stocks},
     id::FomId,
-    lanes::LaneSets,
     locality::{
         Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
-        move_foms::Busy, queue::RunQueue, timers::Timers,
+        move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
     },
     runtime::Shared,
 };
@@ -26,12 +24,10 @@ pub(crate) struct Core {
     pub(crate) estimates: Estimates,
     /// Memory for foms that are submitted here.
     pub(crate) stocks: Stocks,
-    /// Transitions of its foms that wait to be committed.
-    pub(crate) commits: CommitBuffer,
     pub(crate) jobs: VecDeque<Job>,
     pub(super) chores: Chores,
-    /// Requests in the lanes that have their home here.
-    pub(crate) lanes: LaneSets,
+    /// The parts that other packages bring.
+    pub(crate) parts: Parts,
     /// The fom that runs on the thread that holds the core. While the core lies in the slot, the fom of that section.
     pub(crate) running: Option<NonNull<Header>>,
     /// The locality's own data, one value per type.
@@ -79,10 +75,9 @@ impl Core {
             timers: Timers::new(now),
             estimates: Estimates::default(),
             stocks: Stocks::of_core(),
-            commits: CommitBuffer::default(),
             jobs: VecDeque::new(),
             chores: Chores::default(),
-            lanes: LaneSets::default(),
+            parts: Parts::default(),
             running: None,
             data: Vec::new(),
             runs: 0,
@@ -203,30 +198,6 @@ impl Core {
         self.next_id = (round * self.ways + self.home.index as u64 + 2).wrapping_sub(self.ways);
     }
 
-    /// Hands over what must be committed, if gathering more does not pay.
-    #[inline]
-    pub(crate) fn hand_over_when_due(&mut self) {
-        if !self.commits.is_empty() {
-            self.hand_over(false);
-        }
-    }
-
-    /// Hands over what must be committed: immediately, or only if that is due.
-    #[cold]
-    pub(crate) fn hand_over(&mut self, at_once: bool) {
-        let Some(committer) = self.home.shared().committer() else {
-            return;
-        };
-        let nothing_more = at_once || self.queue.is_empty();
-        if self
-            .commits
-            .is_due(nothing_more, self.run_budget.now(), committer)
-        {
-            let nothing_more = self.queue.is_empty();
-            self.commits.hand_over(&self.home, committer, nothing_more);
-        }
-    }
-
     /// Returns the fom that runs.
     pub(crate) fn running(&self) -> Option<&Header> {
         // SAFETY: a fom does not end while it is noted in `running`.
@@ -243,6 +214,11 @@ impl Core {
         self.run_budget.now()
     }
 
+    /// Returns the number of foms in the run queue.
+    pub(crate) fn ready_foms(&self) -> usize {
+        self.queue.len()
+    }
+
     /// Takes in the parcels of the inbox.
     pub(super) fn drain(&mut self) {
         let mail = self.home.inbox.drain();
@@ -255,7 +231,7 @@ impl Core {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        !self.queue.is_empty() || !self.jobs.is_empty() || self.lanes.is_ready()
+        !self.queue.is_empty() || !self.jobs.is_empty() || self.parts.is_ready()
     }
 
     /// Fires the timers that are due.
@@ -276,8 +252,7 @@ impl Core {
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
     /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && !self.commits.are_awaited()
-        {
+        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && self.parts.are_quiet() {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("who waited for quiet in", || {

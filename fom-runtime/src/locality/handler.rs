@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use crate::{
     fom::Resident,
-    lanes,
-    locality::{Core, Home, Job, context, threads::Idle},
+    locality::{
+        Core, Home, Job, context,
+        parts::{self, Pause},
+        threads::Idle,
+    },
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -49,8 +52,8 @@ fn handle(mut core: Box<Core>) {
         core = run_jobs(core);
         core.fire_timers();
         core = run_foms(core);
-        if core.lanes.is_ready() {
-            core = lanes::run(core);
+        if core.parts.is_ready() {
+            core = parts::run(core);
         }
         core.look_at_share();
         // Also when nothing is ready at this moment. If each attempt to sleep finds new mail in the inbox, the handler
@@ -63,7 +66,10 @@ fn handle(mut core: Box<Core>) {
         if core.has_work() || home.threads.is_awaited() {
             continue;
         }
-        core.hand_over(true);
+        core.pause(Pause::Idle);
+        if core.has_work() {
+            continue;
+        }
         core.publish();
         home.shared().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
@@ -126,7 +132,7 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
             break;
         }
         if core.queue.is_empty() || run.is_multiple_of(LOOK_EVERY) {
-            core.hand_over_when_due();
+            core.pause_when_asked();
             if core.home.inbox.has_mail() {
                 core.drain();
             }
@@ -156,6 +162,9 @@ fn end(mut core: Box<Core>) {
     }
     // Chores may hold the data.
     core.drop_chores();
+    while let Some(part) = core.parts.pop() {
+        home.fenced("a part of", || drop(part));
+    }
     // A caller may still keep a sleep. The sleep ends here, because no timer fires after this.
     while let Some(due) = core.timers.pop_due(u64::MAX) {
         due.fire(&mut core, u64::MAX);

@@ -16,8 +16,10 @@ mod handler;
 mod idle;
 mod move_foms;
 mod move_processors;
+mod parts;
 mod queue;
 mod reactor;
+mod run_here;
 mod sleep;
 mod threads;
 mod timers;
@@ -38,10 +40,11 @@ pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
     block_watch::BlockWatch,
     chores::Chores,
-    context::{has_core, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
+    context::{has_core, holding, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     core::Core,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     idle::IdleSet,
+    parts::AnyPart,
     reactor::Reactor,
     threads::Spawner,
     timers::{Sleeper, Timer, Timers},
@@ -59,6 +62,9 @@ use fom_protocol::{
         atomic::{AtomicBool, AtomicUsize, Ordering, fence},
     },
 };
+pub use parts::{PartId, Pause};
+pub use run_here::Ran;
+pub(crate) use run_here::{run_here, tell_away};
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.

@@ -123,10 +123,8 @@ impl Core {
             idle_set.add(to);
             self.busy.look_at = self.runs + load.ready as u64;
         } else {
-            if !self.commits.is_empty() {
-                // What these foms do elsewhere comes into the journal after what they did here.
-                self.hand_over(true);
-            }
+            // What these foms do elsewhere comes into the journal after what they did here.
+            self.pause_before_others();
             self.send(to, moved);
         }
     }

@@ -1,27 +1,16 @@
 //! Construction of a runtime.
 
-use std::{
-    fmt, io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{any::Any, fmt, io, sync::Arc, time::Duration};
 
-use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use tokio::sync::oneshot;
 
 use crate::{
     balance::Balance,
     clock::Clock,
-    durable::{
-        IdempotencyStore, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
-        recover,
-    },
     error::BoxError,
-    fom::{Hooks, Resident, Transition, TransitionOf},
-    id::FomId,
+    fom::{Hooks, Transition, TransitionOf},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
-    operation::{Operation, Persistent},
+    operation::Operation,
     runtime::{
         BuildError, Runtime, Shared,
         resources::Resources,
@@ -30,7 +19,6 @@ use crate::{
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
 };
-use fom_protocol::nanos;
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
 /// runtime checks it between two phases, and between two events of a phase that stays.
@@ -52,9 +40,7 @@ impl Default for Budget {
     }
 }
 
-type OpenJournal = Box<dyn FnOnce() -> Result<Box<dyn Journal>, JournalError> + Send>;
 type AddHook = Box<dyn FnOnce(&Hooks) + Send>;
-type Tell = Box<dyn FnMut(&RecoveryProgress) + Send>;
 type MakeData = Box<dyn Fn(&mut Core) -> Result<(), BoxError> + Send + Sync>;
 
 /// Builds a [`Runtime`].
@@ -74,12 +60,20 @@ pub struct Builder {
     mailbox: usize,
     history: usize,
     spin: Duration,
-    remember: (usize, Duration),
-    resident: usize,
-    journal: Option<OpenJournal>,
-    types: Types,
-    tell: Tell,
+    recording: Option<Box<dyn Recording>>,
     hooks: Vec<AddHook>,
+}
+
+/// The settings of durability, and its start. `durable` has the only implementation.
+pub(crate) trait Recording: Any + Send {
+    /// Checks the settings, and opens the journal. Returns whether there is a journal.
+    fn open(&mut self) -> Result<bool, BuildError>;
+
+    /// Gives the runtime its recorder.
+    fn attach(&mut self, shared: &Arc<Shared>);
+
+    /// Makes foms of what is in the journal, and starts to commit. No submission is taken before that.
+    fn start(&mut self, shared: &Arc<Shared>) -> Result<(), BuildError>;
 }
 
 impl fmt::Debug for Builder {
@@ -115,11 +109,7 @@ impl Default for Builder {
             mailbox: 1024,
             history: 0,
             spin: Duration::ZERO,
-            remember: (10_000, Duration::from_secs(3600)),
-            resident: usize::MAX,
-            journal: None,
-            types: Types::default(),
-            tell: Box::new(|_| {}),
+            recording: None,
             hooks: Vec::new(),
         }
     }
@@ -244,170 +234,6 @@ impl Builder {
         self
     }
 
-    /// Keeps a journal in this directory, which is created if missing. Every operation that can be saved survives the
-    /// end of the process, power loss and a full disk. When a runtime is built on the same directory again, the
-    /// operation goes on from the last phase that it committed. The promise is *transitions exactly once, effects at
-    /// least once*.
-    ///
-    /// No handle, listener or waiter hears of a transition before it is on disk. After a crash, the function of a phase
-    /// may repeat what it does outside, with the same [`Cx::step_key`](crate::Cx::step_key). What the function gives to
-    /// [`Cx::outbox`](crate::Cx::outbox) is sent once. Resources, locality data, and events that were sent directly and
-    /// that no phase took are not kept.
-    ///
-    /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
-    /// large it gets. One runtime at a time has it. One additional thread commits for all localities.
-    ///
-    /// [`build`](Self::build) opens the journal, and fails with [`BuildError::Journal`] if it cannot:
-    ///
-    /// - Another process has it.
-    /// - Something else is in that place.
-    /// - It is damaged, and the runtime cannot tell which foms have lost records.
-    ///
-    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`]).
-    ///
-    /// ```
-    /// use fom_runtime::prelude::*;
-    ///
-    /// # let directory = std::env::temp_dir().join(format!("fom-builder-journal-{}", std::process::id()));
-    /// let runtime = Runtime::builder()
-    ///     .journal(&directory)
-    ///     .on_recovery(|progress| eprintln!("{progress}"))
-    ///     .build()?;
-    /// # drop(runtime);
-    /// # std::fs::remove_dir_all(&directory)?;
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    pub fn journal(mut self, key_index: impl Into<PathBuf>) -> Self {
-        let key_index = key_index.into();
-        self.journal = Some(Box::new(move || {
-            Ok(Box::new(FileJournal::open(key_index)?))
-        }));
-        self
-    }
-
-    /// As [`journal`](Self::journal), with a journal of your own: in memory for tests, a file journal with other
-    /// settings, or another store.
-    pub fn journal_with(mut self, journal: impl Journal) -> Self {
-        self.journal = Some(Box::new(move || Ok(Box::new(journal))));
-        self
-    }
-
-    /// Names an operation type so that its foms can come back out of the journal. Only generic types need this; the
-    /// runtime knows all others. A fom of a generic type that is not named is set aside with
-    /// [`RestoreError::UnknownOperation`](crate::RestoreError::UnknownOperation).
-    ///
-    /// ```
-    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
-    /// use serde::{Deserialize, Serialize, de::DeserializeOwned};
-    ///
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Message<T> {
-    ///     body: T,
-    /// }
-    ///
-    /// #[fom(operation("Message<T>"), generics("T: Serialize + DeserializeOwned + Send + 'static"))]
-    /// enum Sending {
-    ///     #[phase(start, sync, to(Sent))]
-    ///     Begin,
-    ///     #[phase(end)]
-    ///     Sent,
-    /// }
-    /// # impl<T: Serialize + DeserializeOwned + Send + 'static> SendingTransitions for Message<T> {
-    /// #     fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
-    /// # }
-    ///
-    /// let runtime = Runtime::builder()
-    ///     .operation::<Message<u32>>()
-    ///     .operation::<Message<String>>()
-    ///     .journal_with(MemoryJournal::new())
-    ///     .build()?;
-    /// # drop(runtime);
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    pub fn operation<O: Persistent>(mut self) -> Self {
-        self.types.name::<O>();
-        self
-    }
-
-    /// Reads the journal in this directory, and reports what this program would bring back from it, what it could not,
-    /// and why. This changes nothing and starts nothing. Run it with a new release on a copy of production's journal,
-    /// before you ship the release.
-    ///
-    /// The report does not cover what only a running program knows: `resume`, and resources.
-    ///
-    /// While a program has the journal open, its files change during the read, and the report is not reliable
-    /// ([`Inspection::in_use`](crate::journal::Inspection::in_use)). No program can open the journal during the check.
-    ///
-    /// ```
-    /// use fom_runtime::prelude::*;
-    ///
-    /// # let copy = std::env::temp_dir().join(format!("fom-builder-check-{}", std::process::id()));
-    /// # drop(Runtime::builder().journal(&copy).build()?);
-    /// let check = Runtime::builder().check_journal(&copy)?;
-    /// println!("{check}");
-    /// assert!(check.is_clean());
-    /// # std::fs::remove_dir_all(&copy)?;
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// Fails if there is no journal, if a later release wrote it, and with the errors of the system. Damage is in the
-    /// report.
-    pub fn check_journal(&self, key_index: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
-        check(key_index.as_ref(), &self.types)
-    }
-
-    /// As [`check_journal`](Self::check_journal), for arbitrary entries. For a fuzzer.
-    #[doc(hidden)]
-    pub fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck {
-        check_entries(entries, &self.types)
-    }
-
-    /// Sets a function that hears of the progress of the recovery: at the beginning, once every 10,000 entries, and at
-    /// the end. [`build`](Self::build) calls it on its own thread, so it must return soon. If it panics, `build` fails
-    /// with [`BuildError::Journal`].
-    ///
-    /// ```
-    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
-    ///
-    /// let runtime = Runtime::builder()
-    ///     .journal_with(MemoryJournal::new())
-    ///     // "34 % read, 339997 foms back"
-    ///     .on_recovery(|progress| eprintln!("{progress}"))
-    ///     .build()?;
-    /// # drop(runtime);
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    pub fn on_recovery(mut self, tell: impl FnMut(&RecoveryProgress) + Send + 'static) -> Self {
-        self.tell = Box::new(tell);
-        self
-    }
-
-    /// Sets how many outcomes of operations [submitted with an id](crate::Submission::once) are remembered, and how
-    /// long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an hour, on the clock of
-    /// the journal, which goes on while the program does not run.
-    ///
-    /// An operation that has not ended is never forgotten. If an outcome is forgotten while clients still ask for it,
-    /// the operation runs again. So set the time for which clients ask:
-    ///
-    /// ```
-    /// use fom_runtime::{journal::MemoryJournal, prelude::*};
-    /// use std::time::Duration;
-    ///
-    /// let day = Duration::from_secs(24 * 60 * 60);
-    /// let runtime = Runtime::builder()
-    ///     .journal_with(MemoryJournal::new())
-    ///     .remember(1_000_000, day)
-    ///     .build()?;
-    /// # drop(runtime);
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    pub fn remember(mut self, outcomes: usize, time: Duration) -> Self {
-        self.remember = (outcomes, time);
-        self
-    }
-
     /// As [`Runtime::listen`], from the first transition on. The listener also hears of the foms that come back out of
     /// the journal, which go on before [`build`](Self::build) returns.
     pub fn listen(self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Self {
@@ -431,26 +257,17 @@ impl Builder {
         self
     }
 
-    /// Sets the maximum number of foms that are back out of the journal at once. Default: no limit.
-    ///
-    /// The other foms rest: only their journal records are in memory. The oldest come back first. A resting fom comes
-    /// back when
-    ///
-    /// - another fom that came back has ended;
-    /// - its deadline has passed;
-    /// - a caller asks for its key: [`Runtime::find`], a submission with that key, or an event through an outbox;
-    /// - a caller asks for its operation id;
-    /// - a caller asks for its id: [`Runtime::operation`], [`Runtime::wake`], [`Runtime::cancel`].
-    ///
-    /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all that
-    /// may wait at once, or none.
-    ///
-    /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
-    /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::passive`](crate::Operations::passive) counts them. [`build`](Self::build) refuses a limit of zero.
-    pub fn resident(mut self, most: usize) -> Self {
-        self.resident = most;
-        self
+    /// Returns the settings of durability. The first call makes them.
+    pub(crate) fn recording<T: Recording + Default>(&mut self) -> Option<&mut T> {
+        let recording: &mut dyn Any =
+            &mut **self.recording.get_or_insert_with(|| Box::new(T::default()));
+        recording.downcast_mut()
+    }
+
+    /// Returns the settings of durability, if there are any.
+    pub(crate) fn recorded_as<T: Recording>(&self) -> Option<&T> {
+        let recording: &dyn Any = self.recording.as_deref()?;
+        recording.downcast_ref()
     }
 
     fn check(&self) -> Result<(), BuildError> {
@@ -469,9 +286,6 @@ impl Builder {
         }
         if self.budget.phases == 0 {
             return range("budget.phases", "at least one");
-        }
-        if self.resident == 0 {
-            return range("resident", "at least one");
         }
         if self.mailbox == 0 {
             return range("mailbox", "at least one event");
@@ -500,12 +314,10 @@ impl Builder {
     /// Fails with [`BuildError`]; then nothing is left running.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
         self.check()?;
-        let journal = match self.journal.take() {
-            Some(open) => {
-                self.types.check()?;
-                Some(open()?)
-            }
-            None => None,
+        let mut recording = self.recording.take();
+        let journaled = match &mut recording {
+            Some(recording) => recording.open()?,
+            None => false,
         };
         let (plans, bound) = self.plan();
         let mut localities = Vec::new();
@@ -527,11 +339,11 @@ impl Builder {
             key_queue: self.key_queue,
             spin: self.spin,
             localities: localities.into(),
-            journaled: journal.is_some(),
-            types: self.types,
-            memory: IdempotencyStore::new(self.remember.0, nanos(self.remember.1)),
-            passive: Passive::new(self.resident),
+            journaled,
         });
+        if let Some(recording) = &mut recording {
+            recording.attach(&shared);
+        }
         for add in self.hooks {
             add(&shared.env.hooks);
         }
@@ -558,8 +370,8 @@ impl Builder {
                 }
             }
         }
-        if let Some(journal) = journal
-            && let Err(error) = bring_back(&shared, journal, &mut self.tell)
+        if let Some(recording) = &mut recording
+            && let Err(error) = recording.start(&shared)
         {
             abort(&shared, &shared.localities);
             return Err(error);
@@ -568,80 +380,6 @@ impl Builder {
             shared,
             _guard: Some(guard),
         })
-    }
-}
-
-/// How long the recovery waits until the foms that held their gates have asked for them again. Before that, such a fom
-/// may open what it needs.
-const GATES_FIRST: Duration = Duration::from_secs(10);
-
-/// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
-fn bring_back(
-    shared: &Arc<Shared>,
-    mut journal: Box<dyn Journal>,
-    tell: &mut Tell,
-) -> Result<(), BuildError> {
-    let recovered = match recover(shared, &mut *journal, tell) {
-        Ok(recovered) => recovered,
-        Err((error, foms)) => {
-            foms.into_iter().for_each(Resident::reject);
-            // Its thread never runs, so no thread may wait for it.
-            if let Some(committer) = shared.committer() {
-                committer.end();
-            }
-            return Err(error.into());
-        }
-    };
-    for damage in recovered.found.torn.iter().chain(&recovered.found.gaps) {
-        shared
-            .env
-            .report(format!("the journal was damaged: {damage}"));
-    }
-    let committer = shared
-        .committer()
-        .map(Arc::clone)
-        .expect("set by the recovery");
-    committer.ask_longest(&*journal);
-    let weak = Arc::downgrade(shared);
-    let head = recovered.head;
-    let commits = Arc::clone(&committer);
-    let main = Box::new(move || {
-        commits.run(journal, head, &weak);
-    });
-    if let Err(error) = (shared.spawner.0)("fom-journal".to_owned(), main) {
-        recovered.foms.into_iter().for_each(|fom| fom.1.reject());
-        committer.end();
-        return Err(BuildError::Thread(error));
-    }
-    for (_, fom) in &recovered.foms {
-        shared.passive.revive_before(shared, fom);
-    }
-    let (held, others): (Vec<_>, Vec<_>) = recovered
-        .foms
-        .into_iter()
-        .partition(|(_, fom)| fom.kept().is_some_and(|kept| kept.inner().held_gate()));
-    ask_gates(shared, held);
-    for (_, fom) in others {
-        crate::locality::enqueue(shared, fom);
-    }
-    let spawn = |main| (shared.spawner.0)("fom-resting".to_owned(), main);
-    Passive::start(shared, spawn).map_err(|(error, foms)| {
-        foms.into_iter().for_each(Resident::reject);
-        BuildError::Thread(error)
-    })
-}
-
-/// Runs the foms that held their gates first, until they have asked for them again. No other fom gets in between.
-fn ask_gates(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
-    shared.gate_recovery.expect(held.iter().map(|(id, _)| *id));
-    for (_, fom) in held {
-        crate::locality::enqueue(shared, fom);
-    }
-    let late = shared.gate_recovery.wait(GATES_FIRST);
-    if late > 0 {
-        shared.env.report(format!(
-            "{late} foms that held the gates of their phases, such as long locks, have not asked for them again within {GATES_FIRST:?}: others may have them first"
-        ));
     }
 }
 

@@ -15,9 +15,8 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    durable::{self, DurableState},
     fom::{
-        AnyRef, Attached, BlockError, Cause, Ended, Failure, Header, Mailed, SendError, TimedOut,
+        AnyRef, Attached, BlockError, Ended, Failure, Header, Mailed, Outcome, SendError, TimedOut,
         Told, Typed, WaitingFor, Watcher,
     },
     id::{FomId, Key},
@@ -37,14 +36,11 @@ use fom_protocol::FomState;
 pub struct Handle<O: Operation> {
     fom: FomRef<O>,
     /// Set if the fom's own handle belongs to an earlier submission.
-    joined: Option<Box<Joined<O>>>,
+    joined: Option<JoinedOutcome<O>>,
 }
 
-/// A handle's way to the outcome of a fom that was submitted before, with the same operation id.
-struct Joined<O: Operation> {
-    told: oneshot::Receiver<durable::Told>,
-    open: durable::Open<O>,
-}
+/// The outcome of a fom that was submitted before, with the same operation id.
+pub(crate) type JoinedOutcome<O> = Pin<Box<dyn Future<Output = Outcome<O>> + Send + Sync>>;
 
 impl<O: Operation> fmt::Debug for Handle<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,13 +54,11 @@ impl<O: Operation> Handle<O> {
     }
 
     /// Makes a handle of a fom that an earlier submission started.
-    pub(super) fn joined(
-        fom: FomRef<O>,
-        told: oneshot::Receiver<durable::Told>,
-        open: durable::Open<O>,
-    ) -> Self {
-        let joined = Some(Box::new(Joined { told, open }));
-        Self { fom, joined }
+    pub(crate) fn joined(fom: FomRef<O>, outcome: JoinedOutcome<O>) -> Self {
+        Self {
+            fom,
+            joined: Some(outcome),
+        }
     }
 
     /// Returns the fom's address, to keep and to pass on.
@@ -121,16 +115,11 @@ impl<O: Operation> Future for Handle<O> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Some(joined) = &mut this.joined {
-            let Poll::Ready(told) = Pin::new(&mut joined.told).poll(cx) else {
+            let polled = joined.as_mut().poll(cx);
+            if polled.is_pending() {
                 WaitingFor::Foms.say();
-                return Poll::Pending;
-            };
-            let fail = |cause| Err(Failure::new(cause, this.fom.phase(), None));
-            return Poll::Ready(match told {
-                Ok(Ok(answer)) => answer.outcome(joined.open),
-                Ok(Err(error)) => fail(Cause::Journal(error)),
-                Err(_) => fail(Cause::Shutdown),
-            });
+            }
+            return polled;
         }
         match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),
@@ -174,7 +163,7 @@ impl<O: Operation> fmt::Debug for FomRef<O> {
 
 impl<O: Operation> FomRef<O> {
     /// Returns one more address, if this is a fom of `O`.
-    pub(super) fn of_any(fom: &AnyRef) -> Option<Self> {
+    pub(crate) fn of_any(fom: &AnyRef) -> Option<Self> {
         let is = fom.type_id() == std::any::TypeId::of::<O>();
         is.then(|| Self(fom.clone(), PhantomData))
     }
@@ -217,11 +206,6 @@ impl<O: Operation> FomRef<O> {
     /// Adds a part that tells listings more about the fom, as long as the part exists.
     pub fn attach(&self, part: Weak<dyn Attached>) {
         self.0.attach(part);
-    }
-
-    /// Returns what a journaled fom keeps beside it.
-    pub(crate) fn kept(&self) -> Option<&DurableState> {
-        self.0.kept()
     }
 
     /// Returns the id of the fom.
@@ -337,7 +321,7 @@ impl<O: Operation> FomRef<O> {
 
 /// Returns the phase that a fom has begun, or `usize::MAX` before its first phase and until the begin is committed.
 fn visited(fom: &Header) -> usize {
-    let committed = fom.kept().is_none_or(DurableState::is_recorded);
+    let committed = fom.kept().is_none_or(|kept| kept.is_recorded());
     if fom.has_begun() && committed {
         fom.phase_index()
     } else {

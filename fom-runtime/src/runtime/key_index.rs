@@ -14,7 +14,7 @@ use crate::{
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
-        FomRef, Shared,
+        Shared,
         keys::{Absent, Entry, Place, Turned},
         observe::KeyInfo,
     },
@@ -61,14 +61,15 @@ impl KeyIndex {
         self.hasher.hash_one(key)
     }
 
-    pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
-        let keys = self.lock(key);
-        let entry = keys.get(&(TypeId::of::<O>(), key.clone()))?;
+    /// Returns the fom that has this key.
+    pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
+        let keys = self.lock(&of.1);
         // Skips a stalled fom: it has ended, and keeps its key until it comes back.
-        let mut live = entry
+        let mut live = keys
+            .get(of)?
             .holders()
             .filter(|fom| fom.token.state() != FomState::Finished);
-        live.find_map(FomRef::of_any)
+        live.next().cloned()
     }
 
     /// Returns the foms that have the key that this fom waits for.

@@ -24,6 +24,15 @@ impl<'a> Local<'a> {
     pub(super) fn new(core: &'a mut Core) -> Self {
         Self { core }
     }
+
+    #[inline]
+    pub(crate) fn core(&mut self) -> &mut Core {
+        self.core
+    }
+
+    pub(super) fn core_ref(&self) -> &Core {
+        self.core
+    }
 }
 
 impl Local<'_> {
@@ -206,7 +215,9 @@ impl Runtime {
     pub async fn quiet(&self) {
         let mut before = None;
         loop {
-            self.shared.passive.settle(&self.shared);
+            if let Some(recorder) = self.shared.env.recorder() {
+                recorder.settle();
+            }
             let mut asked = Vec::new();
             for home in &self.shared.localities {
                 let (tell, told) = oneshot::channel();

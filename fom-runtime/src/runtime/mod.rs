@@ -4,15 +4,12 @@ mod builder;
 mod chores;
 mod error;
 pub mod extension;
-mod gate_recovery;
 mod handle;
 mod key_index;
 mod keys;
 mod local;
 pub(crate) mod observe;
-mod once;
-mod posting;
-mod quarantine;
+mod registered;
 mod resources;
 mod shared;
 mod shutdown;
@@ -22,22 +19,21 @@ mod types;
 
 use std::{any::TypeId, fmt, sync::Arc};
 
-use fom_journal::JournalStats;
-
+pub(crate) use builder::Recording;
 pub use builder::{Budget, Builder};
 pub use chores::{Chore, ChoreError};
 pub(crate) use error::RefusedInner;
-pub use error::{BuildError, DiscardError, Refused, RetryError};
+pub use error::{BuildError, Refused};
+pub(crate) use handle::JoinedOutcome;
 pub use handle::{EventSender, FomRef, Handle, Reached, Waiting};
 pub(crate) use key_index::Announced;
 pub use keys::{Joined, SuspendedKey, WhenRoom};
 pub use local::{CallError, Local};
-pub(crate) use posting::{Prepared, post_event};
+pub use registered::{Registered, Restorer, Revival, Revived, registered};
 pub use shutdown::{Shutdown, ShutdownReport};
-pub(crate) use spawn::restore;
+pub(crate) use submit::{Once, Recorded};
 pub use submit::{Placement, Submission};
 
-pub(crate) use handle::block_on;
 pub(crate) use shared::Shared;
 pub(crate) use types::totals;
 
@@ -92,10 +88,6 @@ impl Runtime {
             shared: Arc::clone(shared),
             _guard: None,
         }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
     }
 
     /// Submits an operation. Nothing happens until the submission is started or awaited.
@@ -185,9 +177,9 @@ impl Runtime {
         deadlocks(&self.shared)
     }
 
-    /// Describes one fom in flight. A [resting](Builder::resident) fom is brought back first.
+    /// Describes one fom in flight. A [resting](crate::DurableBuilderExt::resident) fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
-        self.shared.passive.revive(&self.shared, id);
+        self.shared.env.revive(id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
     }
 
@@ -215,8 +207,9 @@ impl Runtime {
             foms.find(|fom| fom.id() == id)
         };
         let found = look().or_else(|| {
-            self.shared.passive.revive(&self.shared, id);
-            self.shared.passive.is_limited().then(look)?
+            let recorder = self.shared.env.recorder()?;
+            recorder.revive(id);
+            recorder.lets_foms_rest().then(look)?
         });
         let Some(fom) = found else {
             return false;
@@ -225,12 +218,7 @@ impl Runtime {
         true
     }
 
-    /// Returns how much the journal keeps, as of the last commit. Returns `None` without a journal.
-    pub fn journal_stats(&self) -> Option<JournalStats> {
-        self.shared.committer().map(|committer| committer.stats())
-    }
-
-    /// Returns the number of foms that were submitted and have not ended. This includes [resting](Builder::resident)
+    /// Returns the number of foms that were submitted and have not ended. This includes [resting](crate::DurableBuilderExt::resident)
     /// foms and [pending work](extension::PendingWork) in front of the localities.
     pub fn in_flight(&self) -> usize {
         self.shared
@@ -239,7 +227,7 @@ impl Runtime {
             .map(|home| home.counts.in_flight())
             .sum::<usize>()
             + self.shared.queued.in_flight()
-            + self.shared.passive.left()
+            + self.shared.env.resting()
     }
 
     /// Returns the number of localities. They are numbered from zero.

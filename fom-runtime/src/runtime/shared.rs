@@ -3,7 +3,7 @@
 use std::{
     any::TypeId,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -12,16 +12,14 @@ use crossbeam_utils::CachePadded;
 use crate::{
     balance::Balance,
     clock::{Clock, Moved},
-    durable::{Committer, IdempotencyStore, Passive, Quarantine, Types},
-    fom::Env,
+    fom::{AnyRef, Env},
     heap::Heap,
-    id::{FomId, Key},
+    id::{FomId, Key, KeyOf},
     locality::{BlockWatch, BudgetLimits, IdleSet, Locality, Spawner},
     operation::Operation,
     runtime::{
         Budget, FomRef, Runtime,
         extension::{Attachments, Daemons, fenced},
-        gate_recovery::GateRecovery,
         key_index::KeyIndex,
         keys::Rooms,
         resources::Resources,
@@ -60,22 +58,6 @@ pub(crate) struct Shared {
     pub(crate) idle_set: IdleSet,
     /// Whether nothing that a fom submits is remembered, limited or journaled.
     plain: bool,
-    /// The number of this run of the program; no other run has it.
-    pub(crate) run: u128,
-    /// Whether transitions are committed to a journal.
-    pub(crate) journaled: bool,
-    /// Commits the transitions; set before the first fom.
-    committer: OnceLock<Arc<Committer>>,
-    /// The operation types that can come back.
-    pub(crate) types: Types,
-    /// What is in the journal and cannot run.
-    pub(crate) set_aside: Quarantine,
-    /// Foms that came back and rest.
-    pub(crate) passive: Arc<Passive>,
-    /// Foms that held long locks, and have not asked for them again.
-    pub(crate) gate_recovery: GateRecovery,
-    /// Operation ids, and the outcomes that are remembered by them.
-    pub(crate) memory: Arc<IdempotencyStore>,
     /// How long a handler looks for work before it sleeps, in nanoseconds.
     #[cfg_attr(
         fom_shuttle,
@@ -126,14 +108,11 @@ pub(super) struct Settings {
     pub(super) spin: Duration,
     pub(super) localities: Box<[Locality]>,
     pub(super) journaled: bool,
-    pub(super) types: Types,
-    pub(super) memory: IdempotencyStore,
-    pub(super) passive: Passive,
 }
 
 impl Moved for Shared {
     fn moved(&self) {
-        self.passive.poke();
+        self.poke_recorder();
         self.localities.iter().for_each(Locality::poke);
     }
 }
@@ -179,14 +158,6 @@ impl Shared {
             balance: settings.balance,
             idle_set: IdleSet::new(settings.localities.len()),
             plain: settings.capacity == usize::MAX && settings.history == 0 && !settings.journaled,
-            run: crate::durable::random(),
-            committer: OnceLock::new(),
-            journaled: settings.journaled,
-            types: settings.types,
-            set_aside: Quarantine::default(),
-            memory: Arc::new(settings.memory),
-            passive: Arc::new(settings.passive),
-            gate_recovery: GateRecovery::default(),
             capacity: settings.capacity,
             spin: fom_protocol::nanos(settings.spin),
             taken: CachePadded::new(AtomicUsize::new(0)),
@@ -246,11 +217,6 @@ impl Shared {
         self.plain
     }
 
-    /// Returns whether the runtime takes only what foms in flight submit.
-    pub(crate) fn is_draining(&self) -> bool {
-        self.state() == RuntimeState::Draining
-    }
-
     /// Returns whether there was a moment, just now, when no fom was in flight.
     pub(crate) fn is_idle(&self) -> bool {
         // No fom is missed: what leaves the queue is counted in its home first.
@@ -267,15 +233,24 @@ impl Shared {
     }
 
     /// Returns the fom that has this key, and brings it back if it rests.
-    pub(crate) fn find<O: Operation>(self: &Arc<Self>, key: &Key) -> Option<FomRef<O>> {
-        let found = self.key_index.find(key);
-        if found.is_some() || !self.passive.is_limited() {
+    pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
+        let found = self.find_any(&(TypeId::of::<O>(), key.clone()));
+        found.as_ref().and_then(FomRef::of_any)
+    }
+
+    /// As [`find`](Self::find), for an operation type that is known by its id.
+    pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
+        let found = self.key_index.find_any(of);
+        let recorder = self.env.recorder();
+        let Some(recorder) = recorder.filter(|recorder| recorder.lets_foms_rest()) else {
+            return found;
+        };
+        if found.is_some() {
             return found;
         }
-        let place = (TypeId::of::<O>(), key.clone());
-        self.passive.revive_key(self, &place);
+        recorder.revive_key(of);
         // Even if no fom was resting: another thread may have brought it back after the first look.
-        self.key_index.find(key)
+        self.key_index.find_any(of)
     }
 
     /// Returns whether the runtime takes nothing from outside.
@@ -301,7 +276,7 @@ impl Shared {
     /// Goes to a stricter mode, never back.
     pub(super) fn close(self: &Arc<Self>, mode: RuntimeState) {
         self.mode.fetch_max(mode as u8, Ordering::SeqCst);
-        self.passive.poke();
+        self.poke_recorder();
         let runtime = Runtime::of(self);
         for part in self.attachments.all() {
             fenced(&runtime, || part.state_changed(&runtime));
@@ -342,22 +317,10 @@ impl Shared {
         }
     }
 
-    /// Returns the committer of the transitions, if there is a journal.
-    #[inline]
-    pub(crate) fn committer(&self) -> Option<&Arc<Committer>> {
-        self.committer.get()
-    }
-
-    /// Returns the time in the journal, or the runtime's without a journal.
-    pub(crate) fn journal_now(&self) -> u64 {
-        let now = self.env.clock.nanos();
-        self.committer().map_or(now, |to| to.to_journal(now))
-    }
-
-    /// Sets the committer, before the first fom.
-    pub(crate) fn set_committer(&self, committer: Arc<Committer>) {
-        // Called once; a second committer would be for another journal.
-        let _ = self.committer.set(committer);
+    fn poke_recorder(&self) {
+        if let Some(recorder) = self.env.recorder() {
+            recorder.poke();
+        }
     }
 
     pub(crate) fn give_room(&self) {
@@ -427,8 +390,8 @@ impl Shared {
                 self.localities.iter().for_each(Locality::release);
             }
             self.block_watch.end();
-            if let Some(committer) = self.committer() {
-                committer.close();
+            if let Some(recorder) = self.env.recorder() {
+                recorder.close();
             }
         }
     }
@@ -480,7 +443,7 @@ impl Shared {
             let notified = self.idle.notified();
             let mut notified = std::pin::pin!(notified);
             notified.as_mut().enable();
-            if self.passive.left() == 0 && self.is_idle() {
+            if self.env.resting() == 0 && self.is_idle() {
                 return;
             }
             notified.await;

@@ -113,8 +113,8 @@ impl Runtime {
         }
         if all_ended {
             shared.wait_ended(localities.len(), by.max(now() + GRACE));
-            if let Some(committer) = shared.committer() {
-                committer.wait_closed(by.max(now() + GRACE));
+            if let Some(recorder) = shared.env.recorder() {
+                recorder.wait_closed(by.max(now() + GRACE));
             }
         }
         ShutdownReport {
@@ -138,7 +138,7 @@ fn tell_all(shared: &Shared) {
     for home in &shared.localities {
         home.post_job(Box::new(|core| {
             core.home.sweep();
-            core.lanes.make_all_ready();
+            core.parts.wake_all();
         }));
     }
 }
@@ -158,10 +158,10 @@ impl Drop for Guard {
         }
         // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which
         // would wait for itself.
-        if let Some(committer) = self.shared.committer()
+        if let Some(recorder) = self.shared.env.recorder()
             && !crate::locality::runs_fom_of(&self.shared)
         {
-            committer.wait_closed(now() + CLOSING);
+            recorder.wait_closed(now() + CLOSING);
         }
     }
 }

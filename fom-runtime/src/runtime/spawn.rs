@@ -2,22 +2,21 @@
 
 use std::{
     any::TypeId,
-    mem::take,
     ptr::NonNull,
     sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use crate::{
-    durable::{self, DurableState, OperationId},
     fom::{
         AnyRef, Cold, ColdRare, Header, Launch, NewFom, Order, Priority, Resident, Seed, Stocks,
         Ticket,
+        durability::{DurableFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
-    operation::Operation,
-    runtime::{Shared, keys::stored},
+    operation::{Operation, kept_codec},
+    runtime::{Shared, registered::Revival},
     snapshot::{Meta, RestoreError},
 };
 use fom_protocol::sync::Mutex;
@@ -38,11 +37,13 @@ pub(super) struct SpawnRequest<'a> {
     pub(super) priority: Priority,
     /// The id that a fom out of the journal had, and what was kept of it.
     pub(super) id: Option<FomId>,
-    pub(super) kept: Option<Box<DurableState>>,
+    pub(super) state: Option<Box<dyn DurableFom>>,
+    /// The errors of its failed attempts.
+    pub(super) causes: Vec<String>,
     pub(super) kept_deadline: Option<(u64, usize)>,
     pub(super) came_back: bool,
     /// Its operation id.
-    pub(super) once: Option<Key>,
+    pub(super) operation_id: Option<Key>,
     /// Dropped when the fom has ended.
     pub(super) ticket: Option<Ticket>,
     pub(super) order: Order,
@@ -52,51 +53,36 @@ pub(super) struct SpawnRequest<'a> {
     pub(super) chained: Option<KeyOf>,
 }
 
-/// Makes a fom of what the journal keeps. It is in no queue yet.
-pub(crate) fn restore<O: Operation>(
-    shared: &Arc<Shared>,
-    id: FomId,
+/// Makes a fom of what was kept of it. It is in no queue yet.
+pub(super) fn restore<O: Operation>(
+    revival: Revival<'_>,
     operation: O,
     phase: O::Phase,
-    mut saved: durable::Meta,
 ) -> Result<Resident, RestoreError> {
-    let (key, once) = (saved.key.take(), saved.once.take());
-    let number = saved.number;
-    let (is_chained, queues) = saved
-        .cold_rare
-        .as_deref()
-        .map_or((false, false), |cold_rare| {
-            (cold_rare.is_chained, cold_rare.queues)
-        });
+    let Revival {
+        shared, id, number, ..
+    } = revival;
+    let (is_chained, queues) = (revival.shares_key, revival.queues);
+    let key = revival.key;
     let at_phase = O::index(O::kind(&phase));
-    let (meta, kept_deadline, home, settled, priority) = {
-        let left = |at: u64| shared.committer().map_or(0, |to| to.left_until(at));
-        let meta = Meta {
-            id: id.get(),
-            attempt: saved.attempt,
-            left: saved.due.map(left),
-            resumed: true,
-        };
-        let now = shared.env.clock.nanos();
-        let kept_deadline = saved.kept.as_deref().map(|(at, owner)| {
-            // If that phase no longer exists, this is the deadline of the phase that the fom is in.
-            let owner = O::GRAPH.place_ever(owner);
-            let owner = owner.unwrap_or(at_phase);
-            (now.saturating_add(left(*at)), owner)
-        });
-        let home = match &key {
-            // In the home of foms that will be submitted with this key.
-            Some(key) if !saved.settled => shared.key_index.hash(key) as usize,
-            _ => usize::from(saved.home),
-        };
-        let priority = match saved.priority {
-            0 => Priority::High,
-            1 => Priority::Normal,
-            _ => Priority::Low,
-        };
-        let home = home % shared.localities.len();
-        (meta, kept_deadline, home, saved.settled, priority)
+    let meta = Meta {
+        id: id.get(),
+        attempt: revival.attempt,
+        left: revival.left,
+        resumed: true,
     };
+    let now = shared.env.clock.nanos();
+    let kept_deadline = revival.kept_left.map(|(left, owner)| {
+        // If that phase no longer exists, this is the deadline of the phase that the fom is in.
+        let owner = O::GRAPH.place_ever(&owner);
+        (now.saturating_add(left), owner.unwrap_or(at_phase))
+    });
+    let home = match &key {
+        // In the home of foms that will be submitted with this key.
+        Some(key) if !revival.placed => shared.key_index.hash(key) as usize,
+        _ => revival.home,
+    };
+    let home = home % shared.localities.len();
     shared.localities[home].counts.one_sent();
     shared.take_room_again();
     let maker = SpawnRequest {
@@ -105,15 +91,16 @@ pub(crate) fn restore<O: Operation>(
         here: false,
         phase: at_phase,
         wanted: false,
-        settled: settled || key.is_some(),
-        placed: settled,
+        settled: revival.placed || key.is_some(),
+        placed: revival.placed,
         meta,
-        priority,
+        priority: revival.priority,
         id: Some(id),
-        kept: Some(DurableState::new(saved, true)),
+        state: Some(revival.state),
+        causes: revival.causes,
         kept_deadline,
         came_back: true,
-        once: once.clone(),
+        operation_id: None,
         ticket: None,
         order: Order::Refuse,
         after: None,
@@ -136,11 +123,8 @@ pub(crate) fn restore<O: Operation>(
                     true
                 }
                 Some(number) => {
-                    if shared.passive.left() > 0 {
-                        // A fom that rests and has begun has its key. It must get the key first.
-                        let of = (TypeId::of::<O>(), key.clone());
-                        shared.passive.revive_key(shared, &of);
-                    }
+                    // A fom that rests and has begun has its key. It must get the key first.
+                    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
                     key_index.claim_first::<O>(&key, number, is_chained, make)
                 }
                 None => key_index.claim_again::<O>(&key, id, is_chained, make),
@@ -155,16 +139,38 @@ pub(crate) fn restore<O: Operation>(
             }
         }
     };
-    if shared.passive.is_limited() {
-        shared.passive.one_made();
-    }
-    if let Some(once) = once {
-        // SAFETY: just made and not enqueued yet, so it is alive.
-        let fom = AnyRef::of(unsafe { made.as_ref() });
-        shared.memory.back((TypeId::of::<O>(), once), fom);
-    }
     // SAFETY: just made, so this is the one resident reference.
     Ok(unsafe { Resident::new(made) })
+}
+
+/// Returns what durability keeps beside a new fom of this type, if it keeps anything.
+#[inline]
+fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<Box<dyn DurableFom>> {
+    new.is_kept = shared.env.journaled && const { kept_codec::<O>().is_some() };
+    if new.is_kept || new.operation_id.is_some() {
+        let recorder = shared.env.recorder()?;
+        Some(recorder.begin(new))
+    } else {
+        None
+    }
+}
+
+/// Returns the extra data of a fom that a part runs at once, in a runtime that keeps more of each fom.
+#[cold]
+pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
+    let shared = home.shared();
+    shared.take_room_again();
+    let new = NewRecord {
+        is_kept: false,
+        home: home.index,
+        placed: true,
+        priority: Priority::Normal,
+        order: Order::Refuse,
+        operation_id: None,
+    };
+    let state = record::<O>(shared, new);
+    (state.is_some() || shared.env.history > 0)
+        .then(|| Cold::new(None, shared.env.history, &Meta::default(), state))
 }
 
 impl SpawnRequest<'_> {
@@ -176,44 +182,39 @@ impl SpawnRequest<'_> {
         key: Option<Key>,
     ) -> (NonNull<Header>, FomId) {
         let shared = self.shared;
-        let kept = self.kept.or_else(|| {
-            let kept = shared.journaled && durable::codec::<O>().is_some();
-            kept.then(|| {
-                let meta = durable::Meta {
-                    home: self.index as u16,
-                    settled: self.placed,
-                    priority: self.priority as u8,
-                    cold_rare: stored(self.order, false),
-                    ..durable::Meta::default()
-                };
-                DurableState::new(meta, false)
-            })
+        let state = self.state.or_else(|| {
+            record::<O>(
+                shared,
+                NewRecord {
+                    is_kept: false,
+                    home: self.index,
+                    placed: self.placed,
+                    priority: self.priority,
+                    order: self.order,
+                    operation_id: self.operation_id,
+                },
+            )
         });
         let cold = if key.is_some()
             || shared.env.history > 0
             || self.meta.resumed
-            || kept.is_some()
-            || self.once.is_some()
+            || state.is_some()
             || self.ticket.is_some()
             || self.after.is_some()
             || self.chained.is_some()
         {
-            let mut cold = Cold::new(key, shared.env.history, &self.meta, kept);
+            let mut cold = Cold::new(key, shared.env.history, &self.meta, state);
             if self.kept_deadline.is_some() {
                 cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
             }
-            let kept = cold.kept.as_deref();
-            let causes = kept.and_then(|kept| Some(take(&mut kept.inner().more_mut()?.causes)));
-            if let Some(causes) = causes.filter(|causes| !causes.is_empty()) {
-                cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(causes)));
+            if !self.causes.is_empty() {
+                cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(self.causes)));
             }
             cold.came_back = self.came_back;
             if const { O::GRAPH.has_gates() } && self.came_back {
-                let kept = cold.kept.as_deref();
-                let held = kept.is_some_and(|kept| kept.inner().held_gate());
-                *cold.held_gate.get_mut() = held;
+                let kept = cold.durable.as_deref().and_then(|state| state.kept());
+                *cold.held_gate.get_mut() = kept.is_some_and(|kept| kept.held_gate());
             }
-            cold.once = self.once.map(OperationId::new);
             cold.ticket = Mutex::new(self.ticket);
             cold.chained = self.chained.map(Box::new);
             if let Some(after) = self.after {

@@ -11,14 +11,13 @@ use std::{
 };
 
 use crate::{
-    durable::{DurableState, Open},
     fom::{
-        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Priority, RefusedReason,
-        Resident, Seed, Ticket,
+        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Outcome, Priority,
+        RefusedReason, Resident, Seed, Ticket, durability::DurableFom,
     },
     id::{FomId, Key},
     locality::Locality,
-    operation::{Operation, Persistent},
+    operation::Operation,
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, HeldRoom, Place},
@@ -51,25 +50,25 @@ pub enum Placement {
 /// An operation on its way into the runtime. It starts when it is awaited, or by [`start`](Self::start).
 #[must_use = "a submission does nothing until it is started or awaited"]
 pub struct Submission<'a, O: Operation> {
-    pub(super) shared: &'a Arc<Shared>,
-    pub(super) operation: O,
-    pub(super) phase: O::Phase,
-    pub(super) key: Option<Key>,
-    pub(super) placement: Option<Placement>,
-    pub(super) priority: Priority,
-    pub(super) order: Order,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) operation: O,
+    pub(crate) phase: O::Phase,
+    pub(crate) key: Option<Key>,
+    pub(crate) placement: Option<Placement>,
+    pub(crate) priority: Priority,
+    pub(crate) order: Order,
     /// What few submissions have. A box, because each byte here is copied for every submission.
-    pub(super) special: Option<Box<Special<O>>>,
+    pub(crate) special: Option<Box<Special<O>>>,
 }
 
 /// What few submissions have.
-pub(super) struct Special<O: Operation> {
+pub(crate) struct Special<O: Operation> {
     /// What a snapshot says of a resumed fom.
     pub(super) meta: Meta,
     /// Set if the operation was in an outbox.
-    pub(super) recorded: Option<Recorded>,
+    pub(crate) recorded: Option<Recorded>,
     /// The operation id, and the function that reads a remembered outcome.
-    pub(super) once: Option<(Key, Open<O>)>,
+    pub(crate) once: Option<Once<O>>,
     /// Dropped when the fom has ended.
     pub(super) ticket: Option<Ticket>,
     /// The delay before the fom begins.
@@ -78,9 +77,24 @@ pub(super) struct Special<O: Operation> {
     pub(super) room: Option<HeldRoom>,
 }
 
-/// What is known of an operation that was in an outbox: its id, its home, and its journal record if the journal has it
-/// already.
-pub(super) type Recorded = (FomId, usize, Option<Box<DurableState>>);
+/// A submission that an outbox has sent.
+pub(crate) struct Recorded {
+    pub(crate) id: FomId,
+    pub(crate) home: usize,
+    /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
+    pub(crate) number: Option<u64>,
+    /// The state of a fom that has a record.
+    pub(crate) state: Option<Box<dyn DurableFom>>,
+}
+
+/// A submission that runs once.
+pub(crate) struct Once<O: Operation> {
+    pub(crate) id: Key,
+    /// Starts the operation, unless one with its id was started before.
+    pub(crate) start: StartOnce<O>,
+}
+
+pub(crate) type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {
@@ -135,7 +149,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         submission
     }
 
-    pub(super) fn special(&mut self) -> &mut Special<O> {
+    pub(crate) fn special(&mut self) -> &mut Special<O> {
         self.special.get_or_insert_default()
     }
 
@@ -144,9 +158,10 @@ impl<'a, O: Operation> Submission<'a, O> {
         special.is_some_and(|special| special.ticket.is_some())
     }
 
-    fn is_once(&self) -> bool {
-        let special = self.special.as_ref();
-        special.is_some_and(|special| special.once.is_some())
+    /// Returns how a submission that runs once is started.
+    fn starts_once(&self) -> Option<StartOnce<O>> {
+        let once = self.special.as_ref()?.once.as_ref();
+        once.map(|once| once.start)
     }
 
     /// Gives the operation a key, which at most one live fom of its type has.
@@ -172,7 +187,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains takes
     /// such a submission: its operation was let in before the drain began.
     pub fn guard(mut self, guard: impl Send + 'static) -> Self {
-        self.special().ticket = Some(Box::new(guard));
+        self.special().ticket = Some(Ticket::Guard(Box::new(guard)));
         self
     }
 
@@ -187,57 +202,6 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Sets the priority in the run queue of the home.
     pub fn priority(mut self, priority: Priority) -> Self {
         self.priority = priority;
-        self
-    }
-
-    /// Gives the operation an id. Of all submissions of this type with the same id, one runs, and all get its answer.
-    ///
-    /// A submission with an id that was seen before waits for the fom in flight. If that fom has ended, the submission
-    /// gets the [remembered](crate::Builder::remember) outcome at once, also after a restart. That outcome is the end
-    /// phase and the operation, or a failure with [`Cause::Remembered`] and no operation.
-    ///
-    /// A failure counts as the answer; to try again, use a new id. The exception is [`Cause::Unread`]: the operation
-    /// ended, but this release cannot read how.
-    ///
-    /// The [address](Handle::fom) of such a handle is that of the fom that runs or ran. The repeated operation is
-    /// dropped. Only the first handle gets the events that no phase took.
-    ///
-    /// With a journal, an operation ends and is remembered in one step. An operation that ends with the runtime
-    /// ([`Cause::Shutdown`]), or because the journal fails ([`Cause::Journal`]), has not ended for the journal. It is
-    /// not remembered.
-    ///
-    /// ```
-    /// # use fom_runtime::prelude::*;
-    /// # use serde::{Serialize, Deserialize};
-    /// #[derive(Serialize, Deserialize)]
-    /// struct Pay { cents: u64 }
-    ///
-    /// #[fom(operation(Pay))]
-    /// enum Payment {
-    ///     #[phase(start, sync, to(Paid))]
-    ///     Book,
-    ///     #[phase(end)]
-    ///     Paid { receipt: u64 },
-    /// }
-    /// # impl PaymentTransitions for Pay {
-    /// #     fn book(&mut self, cx: &mut Cx<'_>) -> Result<PaymentAfterBook, fom_runtime::BoxError> {
-    /// #         Ok(PaymentAfterBook::Paid { receipt: cx.id().get() })
-    /// #     }
-    /// # }
-    /// let runtime = Runtime::builder().localities(1).build()?;
-    /// let first = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
-    /// let again = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
-    /// let (Payment::Paid { receipt: one }, Payment::Paid { receipt: other }) = (first.phase, again.phase) else {
-    ///     unreachable!("it has one end")
-    /// };
-    /// assert_eq!(one, other);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn once(mut self, id: impl Into<Key>) -> Self
-    where
-        O: Persistent,
-    {
-        self.special().once = Some((id.into(), O::restore));
         self
     }
 
@@ -259,8 +223,8 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// A refused submission leaves nothing behind.
     #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
-        if self.is_once() {
-            return self.start_once();
+        if let Some(start) = self.starts_once() {
+            return start(self);
         }
         // SAFETY: a wanted fom is born with a reference for its handle.
         self.launch(true)
@@ -275,8 +239,8 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// [`Refused`], as for [`start`](Self::start).
     #[inline]
     pub fn detach(self) -> Result<FomId, Refused<O>> {
-        if self.is_once() {
-            return self.start_once().map(|handle| handle.id());
+        if let Some(start) = self.starts_once() {
+            return start(self).map(|handle| handle.id());
         }
         self.launch(false).map(|fom| fom.1)
     }
@@ -350,7 +314,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let shared = self.shared;
         // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
         // borrowed.
-        let number = O::index(O::kind(&self.phase));
+        let phase_index = O::index(O::kind(&self.phase));
         let turned = |sent, reason, operation, live| Turned {
             shared,
             sent,
@@ -381,7 +345,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             after,
             room,
         } = self.special.map(|special| *special).unwrap_or_default();
-        let is_recorded = matches!(recorded, Some((.., Some(_))));
+        let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
             Order::Chain => crate::locality::running(shared, Header::turn).flatten(),
             _ => None,
@@ -417,25 +381,26 @@ impl<'a, O: Operation> Submission<'a, O> {
                 self.placement,
                 Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
             );
-        let (id, kept) = match recorded {
-            Some((id, _, kept)) => (Some(id), kept),
-            None => (None, None),
+        let (id, number, state) = match recorded {
+            Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
+            None => (None, None, None),
         };
         let maker = SpawnRequest {
             shared,
             index,
             here,
-            phase: number,
+            phase: phase_index,
             wanted,
             settled,
             placed: self.key.is_none() && settled || self.key.is_some() && self.placement.is_some(),
             meta,
             priority: self.priority,
             id,
-            kept,
+            state,
+            causes: Vec::new(),
             kept_deadline: None,
             came_back: false,
-            once: once.map(|once| once.0),
+            operation_id: once.map(|once| once.id),
             ticket,
             order: self.order,
             after,
@@ -455,16 +420,10 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
             Some(key) if asks_later => maker.make(self.operation, self.phase, Some(key)),
             Some(key) => {
-                if shared.passive.left() > 0 {
-                    // A resting fom has its key, too.
-                    shared
-                        .passive
-                        .revive_key(shared, &(TypeId::of::<O>(), key.clone()));
-                }
+                // A resting fom has its key, too.
+                shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
                 let (mut operation, phase) = (Some(self.operation), self.phase);
                 let mut made = None;
-                let kept = maker.kept.as_ref();
-                let number = kept.and_then(|kept| kept.inner().number());
                 let entered = shared.key_index.enter::<O>(&key, self.order, number, || {
                     let operation = operation.take().expect("called once");
                     let (fom, id) = maker.make(operation, phase, Some(key.clone()));
@@ -496,12 +455,91 @@ impl<'a, O: Operation> Submission<'a, O> {
         Ok((fom, id))
     }
 
+    /// Starts the operation, whether or not it has an id. Calls `began` with the fom before the handle is made.
+    pub(crate) fn start_now(self, began: impl FnOnce(AnyRef)) -> Result<Handle<O>, Refused<O>> {
+        match self.launch_anywhere(true) {
+            Ok((fom, _)) => {
+                // SAFETY: a wanted fom is born with a reference for its handle, which is made below.
+                began(AnyRef::of(unsafe { fom.as_ref() }));
+                // SAFETY: as above.
+                Ok(Handle::new(unsafe { FomRef::from_raw(fom) }))
+            }
+            Err(turned) => {
+                drop(began);
+                Err(turned.refuse())
+            }
+        }
+    }
+
+    /// Starts an operation that came through an outbox, without a handle.
+    pub(crate) fn launch_sent(self) -> Result<(), Refused<O>> {
+        let launched = self.launch_anywhere(false);
+        launched.map(drop).map_err(Turned::refuse)
+    }
+
+    /// Gives the operation back.
+    pub(crate) fn refused(self, reason: RefusedReason) -> Refused<O> {
+        Turned {
+            shared: self.shared,
+            sent: None,
+            reason,
+            operation: self.operation,
+            live: None,
+        }
+        .refuse()
+    }
+
+    /// Makes a fom with this id that has ended with this outcome. The caller gets a handle to it.
+    pub(crate) fn settled(
+        self,
+        id: FomId,
+        outcome: impl FnOnce() -> Outcome<O>,
+    ) -> Result<Handle<O>, Refused<O>> {
+        let shared = self.shared;
+        let home = &shared.localities[0];
+        // Counted before the mode is read, as in `launch_anywhere`.
+        home.counts.one_sent();
+        if self.shared.is_late() {
+            home.take_back();
+            return Err(self.refused(RefusedReason::ShuttingDown));
+        }
+        shared.take_room_again();
+        let outcome = outcome();
+        let birth = NewFom {
+            id,
+            home: home.index,
+            priority: Priority::Normal,
+            now: shared.env.clock.nanos(),
+            phase: outcome
+                .as_ref()
+                .map_or(0, |ended| O::index(O::kind(&ended.phase))),
+            settled: true,
+            resumed: false,
+            cold: None,
+            wanted: true,
+            ready: false,
+        };
+        let launched = O::Form::launch(Seed {
+            stocks: &mut home.outer.lock(),
+            shared,
+            birth,
+            operation: self.operation,
+            phase: O::start(),
+        });
+        // SAFETY: just made, so this is the one resident reference.
+        let fom = unsafe { Resident::new(launched.0) };
+        fom.settle(outcome);
+        shared.tell_idle();
+        // SAFETY: a wanted fom is born with a reference for its handle.
+        Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
+    }
+
     /// Returns the index of the home, or `None` if the placement names a locality that does not exist.
     #[inline]
-    pub(super) fn home(&self) -> Option<usize> {
+    pub(crate) fn home(&self) -> Option<usize> {
         let recorded = self.special.as_ref();
-        if let Some((_, home, _)) = recorded.and_then(|special| special.recorded.as_ref()) {
-            return Some(*home);
+        if let Some(recorded) = recorded.and_then(|special| special.recorded.as_ref()) {
+            return Some(recorded.home);
         }
         let shared = self.shared;
         let count = shared.localities.len();

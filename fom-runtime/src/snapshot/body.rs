@@ -105,11 +105,31 @@ pub(crate) fn save<O: Persistent>(
 /// # Errors
 ///
 /// Fails if the body does not fit this release. Nothing is guessed.
-pub(crate) fn load<O: Persistent>(
+pub(super) fn load<O: Persistent>(
     schema: &Schema,
     body: &[u8],
 ) -> Result<(O, O::Phase), RestoreError> {
     open(Parts::of(schema, body)?)
+}
+
+/// The operation and phase of a fom as bytes, and how they are read.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub struct Encoded<'a> {
+    pub(crate) schema: &'a Schema,
+    pub(crate) bytes: &'a [u8],
+}
+
+impl std::fmt::Debug for Encoded<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Encoded({} bytes)", self.bytes.len())
+    }
+}
+
+impl Encoded<'_> {
+    pub(crate) fn load<O: Persistent>(self) -> Result<(O, O::Phase), RestoreError> {
+        load::<O>(self.schema, self.bytes)
+    }
 }
 
 /// The parts of a saved fom.

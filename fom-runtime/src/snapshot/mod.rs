@@ -9,6 +9,7 @@ mod encoding;
 mod error;
 mod saved;
 mod schema;
+mod set_aside;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -21,12 +22,14 @@ use crate::{
     operation::Persistent,
     snapshot::{body::Parts, encoding::append},
 };
-pub use body::{Fields, Values};
-pub(crate) use body::{load, save};
+pub(crate) use body::save;
+pub use body::{Encoded, Fields, Values};
 pub(crate) use encoding::{decode, encode, field, leading};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint, phase_of};
+pub(crate) use set_aside::SavedBody;
+pub use set_aside::SetAside;
 
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;

@@ -93,9 +93,9 @@ fn long_fields_go_there_and_back() {
         let mut body = Vec::new();
         let phase = packing(&"x".repeat(length));
         (codec().save_body)(&order(), &phase, &mut body).unwrap();
-        let read = super::load::<Order>(&schema, &body).unwrap();
+        let read = super::body::load::<Order>(&schema, &body).unwrap();
         assert_eq!(read, (order(), phase), "{length}");
-        assert!(super::load::<Order>(&schema, &body[..body.len() - 1]).is_err());
+        assert!(super::body::load::<Order>(&schema, &body[..body.len() - 1]).is_err());
     }
 }
 
@@ -125,14 +125,14 @@ fn a_body_is_not_read_through_another_schema() {
     let again = Schema::from_bytes(&schema.to_bytes()).unwrap();
     assert_eq!(again, schema);
     assert_eq!(
-        super::load::<Order>(&again, &body).unwrap().1,
+        super::body::load::<Order>(&again, &body).unwrap().1,
         Shop::Received
     );
 
     let mut other = schema.clone();
     other.version = 2;
     let other = Schema::from_bytes(&other.to_bytes()).unwrap();
-    let error = super::load::<Order>(&other, &body).unwrap_err();
+    let error = super::body::load::<Order>(&other, &body).unwrap_err();
     assert_eq!(error, RestoreError::Damaged);
 }
 

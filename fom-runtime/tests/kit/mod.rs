@@ -7,6 +7,8 @@
 )]
 
 pub(crate) mod alone;
+#[cfg(target_os = "linux")]
+pub(crate) mod bursts;
 pub(crate) mod foms;
 pub(crate) mod gate;
 pub(crate) mod held;

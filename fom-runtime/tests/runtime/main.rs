@@ -8,5 +8,6 @@ mod extension;
 mod listing;
 mod memory;
 mod outside;
+mod parts;
 mod shutdown;
 mod watching;

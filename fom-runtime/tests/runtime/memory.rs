@@ -5,28 +5,16 @@
 #![cfg(target_os = "linux")]
 
 use std::{
-    env,
-    fmt::Debug,
     fs,
-    process::Stdio,
-    str::FromStr,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
 
-use fom_runtime::{LaneOptions, Runtime, TestClock, prelude::*};
+use fom_runtime::{Builder, Runtime, TestClock, prelude::*};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::alone::{again, assert_passed};
-
-/// The variables that a test sets for the process of a burst: the number of foms, and the limit in KiB.
-const FOMS: &str = "FOM_BURST_FOMS";
-const LIMIT: &str = "FOM_BURST_LIMIT";
-
-const SMALL: usize = 1_000;
-const LARGE: usize = 150_000;
-/// The time until the memory must be low again.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::kit::bursts::{self, PATIENCE, idle};
 
 enum Told {
     Go,
@@ -146,19 +134,6 @@ impl ParentingTransitions for Parent {
     }
 }
 
-fn resident() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS"));
-    let kb = line.and_then(|line| line.split_whitespace().nth(1));
-    kb.and_then(|kb| kb.parse().ok()).unwrap_or(0)
-}
-
-fn idle(runtime: &Runtime) {
-    while runtime.in_flight() > 0 {
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Returns how often the threads of the runtime yielded the processor so far.
 fn sleeps() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
@@ -275,14 +250,6 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
             }
             idle(runtime);
         }
-        "lanes" => {
-            let lanes = runtime.lanes::<Step, u64>(LaneOptions::default().bound(foms));
-            let mut feed = lanes.feed();
-            for key in 0..foms as u64 {
-                feed.push_blocking(key, Step).unwrap();
-            }
-            feed.flush().unwrap();
-        }
         "jobs" => {
             for _ in 0..foms {
                 runtime.post(0, |_| {}).unwrap();
@@ -293,88 +260,14 @@ fn burst(kind: &str, foms: usize, runtime: &Runtime) {
     idle(runtime);
 }
 
-/// A variable of the process of a burst; `None` in the process that starts it.
-fn given<T: FromStr<Err: Debug>>(name: &str) -> Option<T> {
-    Some(env::var(name).ok()?.parse().unwrap())
-}
-
-/// The process of one burst. It prints the resident memory at the end, and the time until then.
-fn one_burst(kind: &str, foms: usize, limit: u64) {
-    let place = env::temp_dir().join(format!("fom-memory-{}", std::process::id()));
-    let runtime = Runtime::builder().localities(2).pin(false);
-    let runtime = match kind {
-        "journal" => runtime.journal(&place),
-        _ => runtime,
-    };
-    let runtime = runtime.build().unwrap();
-    burst(kind, foms, &runtime);
-    let peak = resident();
-    let began = Instant::now();
-    // The small burst measures what is left when the runtime rests.
-    if limit == u64::MAX {
-        thread::sleep(Duration::from_secs(1));
-    }
-    while resident() > limit && began.elapsed() < PATIENCE {
-        thread::sleep(Duration::from_millis(5));
-    }
-    println!(
-        "resident {} peak {peak} after {}",
-        resident(),
-        began.elapsed().as_millis()
-    );
-    drop(runtime);
-    let _ = fs::remove_dir_all(place);
-}
-
-struct Burst {
-    resident: u64,
-    peak: u64,
-    millis: u64,
-}
-
-/// Runs `test` again in its own process, which runs one burst.
-fn run(test: &str, foms: usize, limit: u64) -> Burst {
-    let ran = again(&format!("memory::{test}"))
-        .env(FOMS, foms.to_string())
-        .env(LIMIT, limit.to_string())
-        // One heap: glibc keeps the end of each other heap, and the test measures what the runtime keeps.
-        .env("MALLOC_ARENA_MAX", "1")
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert_passed(&ran);
-    let text = String::from_utf8(ran.stdout).unwrap();
-    let line = text.lines().find_map(|line| line.split_once("resident "));
-    let numbers: Vec<u64> = line
-        .unwrap()
-        .1
-        .split_whitespace()
-        .filter_map(|word| word.parse().ok())
-        .collect();
-    Burst {
-        resident: numbers[0],
-        peak: numbers[1],
-        millis: numbers[2],
-    }
-}
-
-/// Starts both bursts, and compares the resident memory after them. In a process that `test` started it runs one burst.
+/// Compares the memory after a small and a large burst of this kind.
 fn returns(test: &str, kind: &str) {
-    if let Some(foms) = given(FOMS) {
-        return one_burst(kind, foms, given(LIMIT).unwrap());
-    }
-    let small = run(test, SMALL, u64::MAX).resident;
-    let limit = small + small * 3 / 10;
-    let large = run(test, LARGE, limit);
-    println!(
-        "{kind}: {small} KiB without, {} KiB at the end of the burst, {} KiB {} ms later",
-        large.peak, large.resident, large.millis
-    );
-    assert!(
-        large.resident <= limit,
-        "{kind}: {} KiB are left, {small} KiB without the burst",
-        large.resident
-    );
+    let build = |builder: Builder, place: &Path| match kind {
+        "journal" => builder.journal(place),
+        _ => builder,
+    };
+    let burst = |runtime: &Runtime, foms| burst(kind, foms, runtime);
+    bursts::returns(&format!("memory::{test}"), build, burst);
 }
 
 #[test]
@@ -420,10 +313,6 @@ fn of_foms_submitted_inside() {
 #[test]
 fn of_foms_in_a_journal() {
     returns("of_foms_in_a_journal", "journal");
-}
-#[test]
-fn of_requests_in_lanes() {
-    returns("of_requests_in_lanes", "lanes");
 }
 #[test]
 fn of_jobs() {

@@ -82,7 +82,7 @@ fn looked_for_while_there_is_room() {
         assert_eq!(finds.join().unwrap(), ids[1]);
         assert_eq!(submits.join().unwrap(), ids[2]);
         block_on(bench.runtime.quiet());
-        assert_eq!(bench.runtime.operations().dormant, 0);
+        assert_eq!(bench.runtime.operations().passive, 0);
         for id in &ids[1..] {
             assert!(bench.runtime.cancel(*id));
         }

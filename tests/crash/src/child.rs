@@ -160,8 +160,8 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// Returns whether a failed commit set the fom aside. The journal fails at times on purpose, and such a fom goes on by
-/// itself.
+/// Returns whether a failed commit set the fom aside. The journal fails at times on purpose, and such a fom continues
+/// by itself.
 pub(crate) fn stalled(aside: &SetAside) -> bool {
     matches!(aside.reason, RestoreError::NotCommitted(_))
 }
@@ -178,7 +178,7 @@ fn upgrade(runtime: &Runtime) {
     read_newer(true);
     for aside in runtime.set_aside() {
         if is_newer(&aside) && !stalled(&aside) {
-            // A fom that does not go on now does so at the next start. The end of the run checks that.
+            // A fom that does not continue now does so at the next start. The end of the run checks that.
             let _ = runtime.retry_set_aside(aside.id);
         }
     }

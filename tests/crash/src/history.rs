@@ -2,7 +2,7 @@
 //! process killed after the write leaves the line whole. A process killed during it leaves a line without its end,
 //! which is not counted.
 //!
-//! Each line begins with the time in microseconds since the machine started; that clock goes on across kills. Where
+//! Each line begins with the time in microseconds since the machine started; that clock continues across kills. Where
 //! there is an operation type, the line has its letter.
 //!
 //! | line | what |
@@ -58,7 +58,7 @@ impl History {
         Ok(Self(Arc::new(file)))
     }
 
-    /// Writes a line. A process that cannot write has nothing to tell a checker, and must not go on.
+    /// Writes a line. A process that cannot write has nothing to tell a checker, and must not continue.
     pub(crate) fn line(&self, line: fmt::Arguments<'_>) {
         let line = format!("{} {line}{END}\n", now().as_micros());
         if let Err(error) = (&*self.0).write_all(line.as_bytes()) {

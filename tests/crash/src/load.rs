@@ -127,7 +127,7 @@ impl User {
             };
             match submission.start() {
                 Ok(handle) => return self.say_outcome(n, handle.await),
-                // The journal fails at times, on purpose. A fom that could not commit goes on by itself soon.
+                // The journal fails at times, on purpose. A fom that could not commit continues by itself soon.
                 Err(refused) if refused.reason() == RefusedReason::SetAside && self.all_go_on() => {
                     operation = refused.into_operation();
                     tokio::time::sleep(PAUSE).await;

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 /// How a life of the child ends, and the faults of its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// A kill. The system goes on, and the disk sometimes has a fault.
+    /// A kill. The system continues, and the disk sometimes has a fault.
     Kill,
     /// A power cut. The bytes that are not synced reach the disk in part, or not at all.
     PowerCut,

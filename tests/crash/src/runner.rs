@@ -108,13 +108,13 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{} transitions of {} operations were heard of; {} foms came back, {} of them one transition further than \
-             anybody had heard of; {} ended unheard",
+            "{} transitions of {} operations were reported; {} foms came back, {} of them one transition further than \
+             was reported; {} ended unreported",
             counts.transitions,
             counts.operations,
             counts.resumed,
-            counts.unheard,
-            counts.ended_unheard
+            counts.unreported,
+            counts.ended_unreported
         )?;
         writeln!(
             f,
@@ -267,7 +267,7 @@ impl<'a> Parent<'a> {
             luck: self.random.any(),
             drain,
             localities,
-            // Some foms wait for others that may rest. In the last life none rests, so none waits for ever.
+            // Some foms wait for others that may rest. In the last life none rests, so none waits forever.
             resident: if drain { usize::MAX } else { resident },
             faults: if drain { 0 } else { faults },
             old_for: old_for.filter(|_| !drain),

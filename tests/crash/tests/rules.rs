@@ -392,7 +392,7 @@ fn lazy_transitions_are_lost_only_at_the_end() {
     assert_eq!(wrong(failed), ["lazy loses the last only"]);
 }
 
-/// Once a transition that may be lost has waited for too long, no lazy fom goes on.
+/// Once a transition that may be lost has waited for too long, no lazy fom continues.
 #[test]
 fn lazy_waits_when_the_disk_does_not_come_after() {
     let text = "\

@@ -64,7 +64,8 @@ pub(crate) struct Line {
     charged: usize,
 }
 
-/// Counts the bytes of requests under way: those behind a mark. All requests before the mark are answered. Two marks take turns.
+/// Counts the bytes of requests under way: those behind a mark. All requests before the mark are answered. Two marks
+/// take turns.
 #[derive(Debug, Default)]
 struct UnderWay {
     since: usize,

@@ -1,7 +1,8 @@
 //! The memory that all clients together may take: requests and unread replies, without the data.
 //!
-//! As with Redis's `maxmemory-clients`, the server evicts the largest client when all together are above the limit. A client
-//! that needs much more room waits until the evicted clients are gone. So the limit holds, and the wait has an end.
+//! As with Redis's `maxmemory-clients`, the server evicts the largest client when all together are above the limit. A
+//! client that needs much more room waits until the evicted clients are gone. So the limit holds, and the wait has an
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -108,8 +109,8 @@ impl Memory {
         }
     }
 
-    /// Ready when `more` bytes are within the limit. The client then has them. Otherwise it evicts the largest clients, this one
-    /// included, and wakes the task when one of them is gone.
+    /// Ready when `more` bytes are within the limit. The client then has them. Otherwise it evicts the largest clients,
+    /// this one included, and wakes the task when one of them is gone.
     pub(super) fn poll_room(
         &self,
         seat: &Replies,
@@ -128,7 +129,8 @@ impl Memory {
         Poll::Pending
     }
 
-    /// Evicts the largest clients until `more` bytes of the client `of` are within the limit. The client counts as if it had them.
+    /// Evicts the largest clients until `more` bytes of the client `of` are within the limit. The client counts as if
+    /// it had them.
     fn evict(&self, seats: &Seats, of: Option<u64>, more: usize) {
         while self.used().saturating_add(more) > self.limit() {
             let size = |seat: &Replies| {

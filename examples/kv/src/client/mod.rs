@@ -177,7 +177,7 @@ impl Connection {
         .await
     }
 
-    /// Waits for `work`, and serves the line meanwhile. Returns an error if the client leaves; `work` then goes on.
+    /// Waits for `work`, and serves the line meanwhile. Returns an error if the client leaves; `work` then continues.
     async fn beside<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Why> {
         let mut work = pin!(work);
         poll_fn(|task| {

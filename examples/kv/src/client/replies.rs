@@ -126,8 +126,8 @@ impl Replies {
         self.memory.poll_room(self, more, task)
     }
 
-    /// Evicts the client, drops its replies, and wakes its fom. Returns how many bytes it held, and how many of them its line
-    /// holds until the fom ends. Returns `None` if the client leaves already.
+    /// Evicts the client, drops its replies, and wakes its fom. Returns how many bytes it held, and how many of them
+    /// its line holds until the fom ends. Returns `None` if the client leaves already.
     pub(super) fn evict(&self) -> Option<(usize, usize)> {
         let mut state = self.state();
         if std::mem::replace(&mut state.ended, true) {

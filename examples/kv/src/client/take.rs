@@ -258,7 +258,7 @@ fn is_control(spec: &Spec) -> bool {
     )
 }
 
-/// Reads the time to wait, in seconds; 0 is for ever.
+/// Reads the time to wait, in seconds; 0 is forever.
 fn patience(word: &[u8]) -> Result<Option<Duration>, Reply> {
     let seconds: f64 = std::str::from_utf8(word)
         .ok()

@@ -12,7 +12,7 @@ use super::{Log, Store};
 /// The time to gather changes while no reply waits for them.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// The number of attempts at the end, which must not take for ever.
+/// The number of attempts at the end, which must not take forever.
 const TRIES: u32 = 3;
 
 /// Writes until the log is closed.

@@ -17,7 +17,7 @@ impl Shard {
         }
     }
 
-    /// Removes one that wants the key. Elements that came to the key meanwhile go to the waiting pops.
+    /// Removes one that wants the key. Elements that were pushed meanwhile go to the waiting pops.
     pub(crate) fn unwant(&mut self, key: &[u8]) {
         let Some(wanted) = self.locked.get_mut(key) else {
             return;

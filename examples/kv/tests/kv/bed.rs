@@ -1,4 +1,4 @@
-//! A server for tests, on a clock that stands still unless a test moves it, and clients.
+//! A server for tests, on a clock that moves only when a test moves it, and clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -12,7 +12,7 @@ fn waiting(bed: &Bed, count: usize, words: &[&str]) -> Caller {
 }
 
 #[test]
-fn elements_go_to_those_who_wait_first_come_first_served() {
+fn elements_go_to_waiting_clients_in_order_of_arrival() {
     let bed = Bed::new();
     let mut waiters: Vec<Caller> = (1..=4)
         .map(|count| waiting(&bed, count, &["BLPOP", "q", "0"]))
@@ -32,7 +32,7 @@ fn elements_go_to_those_who_wait_first_come_first_served() {
 }
 
 #[test]
-fn who_waits_at_several_lists_gets_one_element() {
+fn a_wait_at_several_lists_gets_one_element() {
     let bed = Bed::new();
     let mut client = bed.client();
     client.call(&["RPUSH", "second", "x"]);
@@ -90,7 +90,7 @@ fn patience_ends_on_the_clock() {
 }
 
 #[test]
-fn who_leaves_takes_no_element() {
+fn a_client_that_leaves_takes_no_element() {
     let bed = Bed::new();
     let mut pusher = bed.client();
     for round in 0..50 {
@@ -105,7 +105,7 @@ fn who_leaves_takes_no_element() {
 
 /// The client leaves just when an element is handed to it: the element is back in the list, or was sent.
 #[test]
-fn an_element_that_is_handed_to_who_leaves_goes_back_or_was_sent() {
+fn an_element_for_a_client_that_leaves_goes_back_or_was_sent() {
     let bed = Bed::new();
     let mut pusher = bed.client();
     let mut back = 0;
@@ -139,7 +139,7 @@ fn an_element_that_is_handed_to_who_leaves_goes_back_or_was_sent() {
 }
 
 #[test]
-fn a_server_that_ends_lets_those_who_wait_go() {
+fn a_server_that_ends_releases_waiting_clients() {
     let bed = Bed::new();
     let mut waiter = waiting(&bed, 1, &["BLPOP", "q", "0"]);
     bed.stop();

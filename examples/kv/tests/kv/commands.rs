@@ -163,7 +163,7 @@ fn keys_expire_when_they_are_wanted_and_when_they_are_not() {
 }
 
 #[test]
-fn the_live_view_shows_who_waits_for_what() {
+fn the_live_view_shows_each_wait() {
     let bed = Bed::new();
     let mut waiting = bed.client();
     waiting.send(&["BLPOP", "q", "0"]);

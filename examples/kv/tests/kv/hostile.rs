@@ -27,7 +27,7 @@ fn a_client_that_does_not_read_is_sent_away() {
     bed.stop();
 }
 
-/// A connection that is cut anywhere in a command changes nothing, and the server goes on.
+/// A connection that is cut anywhere in a command changes nothing, and the server continues.
 #[test]
 fn a_command_that_is_cut_is_not_done() {
     let bed = Bed::new();
@@ -112,7 +112,7 @@ fn a_silent_client_is_sent_away() {
     bed.stop();
 }
 
-/// Rubbish of all kinds: the server goes on.
+/// Rubbish of all kinds: the server continues.
 #[test]
 fn rubbish_does_no_harm() {
     let bed = Bed::new();

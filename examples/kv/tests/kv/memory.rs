@@ -1,4 +1,4 @@
-//! The memory of all clients together has a limit, and the server goes on serving small clients.
+//! The memory of all clients together has a limit, and the server still serves small clients.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
@@ -127,7 +127,7 @@ fn a_client_that_waits_for_room_is_served_or_sent_away() {
 
 /// One client after the other takes nearly all memory and gives it back.
 #[test]
-fn a_client_whose_request_is_done_holds_nothing_of_it() {
+fn a_client_keeps_nothing_of_a_finished_request() {
     let bed = bed(32 * MIB);
     let mut watching = bed.client();
     let value = "x".repeat(10 * MIB);
@@ -279,7 +279,7 @@ fn a_transaction_holds_no_more_than_is_counted() {
 }
 
 #[test]
-fn a_transaction_whose_replies_are_too_large_is_done_and_says_so() {
+fn a_transaction_with_too_large_replies_is_done_and_says_so() {
     let bed = Bed::with(|settings| settings.unread = 4 * MIB);
     let mut client = bed.client();
     client.call(&["RPUSH", "list", &"x".repeat(MIB)]);

@@ -55,7 +55,7 @@ fn everything_is_there_again_after_a_clean_end() {
     client.call(&["EXPIRE", "leased list", "1000"]);
     client.call(&["MSET", "m1", "1", "m2", "2", "m3", "3"]);
     first.stop();
-    std::thread::sleep(Duration::from_millis(11)); // the time of day goes on
+    std::thread::sleep(Duration::from_millis(11)); // the time of day continues
 
     let second = bed(&directory, Save::Always);
     let mut client = second.client();

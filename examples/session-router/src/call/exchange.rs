@@ -134,7 +134,7 @@ impl Exchange {
         (bytes, self.done(now))
     }
 
-    /// Starts the waits anew on another clock, after a restart.
+    /// Starts the waits again on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         self.sent.restart(now, timers);
         self.done = self.done.map(|_| now);

@@ -145,7 +145,7 @@ impl Forks {
         }
     }
 
-    /// Starts the waits anew on another clock, after a restart.
+    /// Starts the waits again on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         for leg in &mut self.legs {
             leg.sent.restart(now, timers);
@@ -198,7 +198,7 @@ impl Leg {
                 if response.status == 100 {
                     return News::Nothing;
                 }
-                self.sent.proceeding(now + timers.c); // 16.7 step 2: timer C starts anew
+                self.sent.proceeding(now + timers.c); // 16.7 step 2: timer C starts again
                 News::Progress
             }
             200..300 => {

@@ -10,8 +10,8 @@
 //!   and the next phase pays it first (`owe` and `pay`). The call sends everything else at once.
 //! - After a restart the call repeats what it sent before, down to the branch. A receiver that had it already takes it
 //!   for a retransmission. *Transitions exactly once, effects at least once.*
-//! - `resume` makes anew what a journal cannot save (the socket) or what means nothing in another process (times on its
-//!   clock).
+//! - `resume` makes again what a journal cannot save (the socket) or what means nothing in another process (times on
+//!   its clock).
 //!
 //! [`Stage`] lists the phases and shows a drawing of them. `phases` has the code of each phase, and `packets` what a
 //! packet means in any of them. The rest are the parts of a proxy. `fork` and `exchange` are transactions of both
@@ -262,7 +262,7 @@ impl Call {
 
     /// Frees the memory that a talking or ended call no longer needs, since there may be many such calls. The router
     /// never answers the INVITE of an answered call again.
-    pub(crate) fn forget_what_nobody_needs(&mut self) {
+    pub(crate) fn free_unneeded_memory(&mut self) {
         self.invite.sip.body = Vec::new();
         if self.answered {
             self.invite.sip.headers = sip::Headers::default();
@@ -285,8 +285,8 @@ impl Call {
         }
     }
 
-    /// Makes anew what a journal does not keep. Waits for answers begin anew: the router does not know how long it was
-    /// away, and a side that answered meanwhile answers again.
+    /// Makes again what a journal does not keep. Waits for answers begin again: the router does not know how long it
+    /// was away, and a side that answered meanwhile answers again.
     pub(crate) fn restart(&mut self, net: Net, timers: Timers, now: Duration) {
         net.counters().resumed.add();
         self.place = net.call_places().keep(self.invite.source.ip().into());

@@ -210,7 +210,7 @@ impl Call {
                 let forward = ack.forward(target, &self.branch_for(ack), self.net.local(), false);
                 let (bytes, to) = (forward.to_bytes(), side.address);
                 // The caller's first ACK stops the repeats of the 200, so the journal must have the call before the ACK
-                // goes on.
+                // is forwarded.
                 if self.answered && !self.confirmed && ack.from_tag == self.invite.from_tag {
                     self.confirmed = true;
                     self.owe(bytes, to);

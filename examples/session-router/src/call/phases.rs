@@ -91,10 +91,10 @@ impl StageTransitions for Call {
     async fn talk(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<StageAfterTalk, BoxError> {
         self.set_up(cx.now());
         self.pay();
-        self.forget_what_nobody_needs(); // the call may last for hours
+        self.free_unneeded_memory(); // the call may last for hours
         // The deadline continues over a restart, unlike a clock.
         let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
-        // This wait begins anew after a restart, since the caller may repeat its ACK.
+        // This wait begins again after a restart, since the caller may repeat its ACK.
         let confirm = self.unconfirmed_for().map(|time| cx.now() + time);
         let mut hung_up = false;
         while !hung_up {
@@ -163,7 +163,7 @@ impl StageTransitions for Call {
         cx: &mut Cx<'_, CallEvent>,
         outcome: &mut Outcome,
     ) -> Result<StageAfterLinger, BoxError> {
-        self.forget_what_nobody_needs(); // this may take half a minute
+        self.free_unneeded_memory(); // this may take half a minute
         let mut draining = self.net.draining();
         self.pay();
         let mut until = cx.now() + self.timers.give_up();

@@ -69,7 +69,7 @@ impl Repeat {
         }
     }
 
-    /// Starts anew on another clock, after a restart.
+    /// Starts again on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         self.wait = timers.t1;
         self.at = now + timers.t1;

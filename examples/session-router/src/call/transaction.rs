@@ -64,7 +64,7 @@ impl Sent {
         }
     }
 
-    /// Starts the waits anew on another clock, after a restart.
+    /// Starts the waits again on another clock, after a restart.
     pub(crate) fn restart(&mut self, now: Duration, timers: &Timers) {
         if self.open() {
             self.until = Some(now + timers.give_up());

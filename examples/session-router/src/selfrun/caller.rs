@@ -242,7 +242,7 @@ impl Calling {
         }
     }
 
-    /// Handles a 503 of the router. Returns true if the answer has a Retry-After: then the call begins anew after that
+    /// Handles a 503 of the router. Returns true if the answer has a Retry-After: then the call begins again after that
     /// time. That happens no more often than there are calls.
     fn put_off(&mut self, live: &Live, response: &Response) -> bool {
         let after = response.sip.headers.iter().find_map(|header| match header {

@@ -86,8 +86,8 @@ pub async fn run(
     Ok(summary.failed == 0 && remained == 0)
 }
 
-/// Runs the endpoints and the caller only, and prints what they saw. The caller begins at most `rate` calls a second, and has
-/// at most `in_flight` at a time. Returns false if a call went wrong.
+/// Runs the endpoints and the caller only, and prints what they saw. The caller begins at most `rate` calls a second,
+/// and has at most `in_flight` at a time. Returns false if a call went wrong.
 ///
 /// # Errors
 ///
@@ -163,7 +163,7 @@ fn print_summary(summary: &Summary) {
     );
     println!(
         "  {:<34} {}",
-        "nobody there, from INVITE to 404",
+        "unknown user, from INVITE to 404",
         report::figures(&summary.refusal)
     );
     println!("  {:<34} {:>10}", "not as planned", count(summary.failed));

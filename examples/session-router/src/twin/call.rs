@@ -191,7 +191,7 @@ impl Task<'_> {
     /// Waits for stragglers. Returns the INVITE if the caller asks again.
     async fn linger(&mut self) -> Option<Box<Request>> {
         let (shared, timers) = (self.shared, self.shared.settings.timers);
-        self.call.forget_what_nobody_needs();
+        self.call.free_unneeded_memory();
         let mut draining = shared.net.draining();
         let mut until = shared.now() + timers.give_up();
         loop {

@@ -8,7 +8,7 @@
 //! | a call | a fom: phases, and the ways between them | a task: a function with loops |
 //! | found by its Call-ID | `runtime.find` | a map of channels behind a mutex |
 //! | its packets | events, kept until a phase takes them | a channel |
-//! | its timers | `cx.event_within`, `within` | one [`Sleep`](tokio::time::Sleep), set anew |
+//! | its timers | `cx.event_within`, `within` | one [`Sleep`](tokio::time::Sleep), set again |
 //! | where users are | a thread of its own, that foms ask | a table behind a mutex: the faster of the two |
 //! | its record | a phase that may block | a thread of its own with a channel |
 //!

@@ -106,7 +106,7 @@ pub fn parse(datagram: &[u8], source: SocketAddr) -> Result<Message, Fault> {
 const GLANCE: usize = 4096;
 
 /// The Call-ID of a datagram, without reading the rest. It is enough to find the call of a packet. Only [`parse`] knows
-/// whether the datagram is a message, and it joins a Call-ID that goes on in the next line.
+/// whether the datagram is a message, and it joins a Call-ID that continues in the next line.
 pub fn call_id(datagram: &[u8]) -> Option<&str> {
     let head = &datagram[..datagram.len().min(GLANCE)];
     head.split(|byte| *byte == b'\n').find_map(|line| {

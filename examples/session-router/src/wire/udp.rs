@@ -50,7 +50,8 @@ impl Default for Net {
 }
 
 impl Net {
-    /// Binds the socket. The kernel may keep fewer bytes than the settings ask for: [`buffer`](Net::buffer) returns how many.
+    /// Binds the socket. The kernel may keep fewer bytes than the settings ask for: [`buffer`](Net::buffer) returns how
+    /// many.
     ///
     /// # Errors
     ///

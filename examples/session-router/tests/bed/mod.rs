@@ -1,4 +1,4 @@
-//! A router for tests, on a clock that stands still unless a test moves it, and a call through it.
+//! A router for tests, on a clock that moves only when a test moves it, and a call through it.
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 use std::net::SocketAddr;

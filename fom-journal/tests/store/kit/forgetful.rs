@@ -99,7 +99,7 @@ impl Forgetful {
         self.state().failing_syncs = 0;
     }
 
-    /// Returns the disk after a kill at this moment. The system goes on, so all data is there.
+    /// Returns the disk after a kill at this moment. The system continues, so all data is there.
     pub(crate) fn killed(&self) -> Self {
         let state = State {
             locked: false,

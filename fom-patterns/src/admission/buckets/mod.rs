@@ -21,8 +21,8 @@ pub use self::{
 };
 use crate::admission::{Line, Next, Nudge, Policy, Request, Tags};
 
-/// The most idle buckets that are kept. An idle bucket is kept until it is full again. If there are more, those that
-/// fill soonest are forgotten.
+/// The most idle buckets that are kept. An idle bucket is kept until it is full again. If there are more, the ones
+/// that fill soonest are forgotten.
 const MOST_IDLE: usize = 16_384;
 
 /// An invalid setting of a policy.
@@ -30,22 +30,24 @@ const MOST_IDLE: usize = 16_384;
 #[non_exhaustive]
 pub enum ConfigError {
     /// The setting must not be zero.
-    #[error("the {0} is zero: nothing would ever start; it must be at least one")]
+    #[error("the {0} is zero, so no request would ever start; it must be at least one")]
     Zero(&'static str),
     /// The setting is out of range: its times cannot be counted.
-    #[error("the {0} is out of range: no bucket may take more than ten years to fill")]
+    #[error("the {0} is out of range; each bucket must fill within ten years")]
     OutOfRange(&'static str),
     /// No rule can have this name.
-    #[error("`{0}` is no name for a rule: use letters, digits, `_` and `-`, at most 64 of them")]
+    #[error(
+        "`{0}` cannot be the name of a rule; use letters, digits, `_` and `-`, at most 64 of them"
+    )]
     RuleName(String),
     /// A rule has this name already.
-    #[error("there is a rule `{0}` already; stop it first, or set its rate")]
+    #[error("rule `{0}` exists already; stop it first, or set its rate")]
     RuleExists(String),
     /// No rule has this name.
     #[error("there is no rule `{0}`; see `Rules::list`")]
     NoSuchRule(String),
     /// The last rule matches all requests, and stays the last.
-    #[error("the rule `default` stays, and stays the last; set its rate instead")]
+    #[error("the rule `default` is always the last one; set its rate instead")]
     DefaultRule,
 }
 

@@ -20,7 +20,7 @@ const DEFAULT: &str = "default";
 /// The longest name of a rule, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// Which of the requests that a rule matches share a bucket.
+/// The requests of a rule that share a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {
     /// Each client has its own bucket.

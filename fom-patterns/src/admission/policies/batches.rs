@@ -11,7 +11,7 @@ use crate::admission::{ConfigError, Next, Policy, Request, Tags};
 /// keys go in the order of arrival.
 ///
 /// Works like Lustre's object-based round-robin (ORR), for work that a disk or a remote store does best in order. A new
-/// request with a lower key than the batch has reached waits until there is no higher key, or for the next batch.
+/// request with a lower key than the batch has reached waits until the batch has no higher key, or for the next batch.
 /// Requests without an object are declined. Sheds the newest request of the object with the most requests.
 #[derive(Debug)]
 pub struct SortedBatches {

@@ -11,10 +11,10 @@ const PRIORITIES: usize = Priority::Low as usize + 1;
 
 /// Serves higher priorities first, and each priority in the order of arrival. Preference is bounded: after a number of
 /// requests in a row while lower priorities wait, the next lower priority with requests gets one. There is no other
-/// ageing.
+/// aging.
 ///
-/// A request can be [promoted](super::super::Queued::promote) to the highest priority, once. There it stands where it
-/// would stand if it had arrived with that priority. Sheds the newest request of the lowest priority.
+/// A request can be [promoted](super::super::Queued::promote) to the highest priority, once. Its place there is the
+/// same as if it had arrived with that priority. Sheds the newest request of the lowest priority.
 #[derive(Debug)]
 pub struct Priorities {
     most: usize,

@@ -16,7 +16,7 @@ pub(super) trait Batch: Default {
     fn put(&mut self, request: Request);
     fn take(&mut self) -> Option<Request>;
     fn is_empty(&self) -> bool;
-    /// Notes that the member's turn is over: the next turn begins anew.
+    /// Notes that the member's turn is over: the next turn begins from zero.
     fn turned(&mut self) {}
 }
 

@@ -16,7 +16,7 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Makes `n` bells that live for ever.
+    /// Makes `n` bells that live forever.
     pub fn some(n: usize) -> &'static [Self] {
         Box::leak((0..n).map(|_| Self::default()).collect())
     }
@@ -42,7 +42,7 @@ impl Bell {
 
 /// A wait for a [`Bell`].
 #[derive(Debug)]
-#[must_use = "nobody waits before it is awaited"]
+#[must_use = "the wait begins when it is awaited"]
 pub struct Heard(&'static Bell);
 
 impl Future for Heard {

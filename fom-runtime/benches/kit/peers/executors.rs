@@ -1,4 +1,4 @@
-//! Executors with `workers` threads. All run in threads of their own and for ever: the process exits after the
+//! Executors with `workers` threads. All run in threads of their own and forever: the process exits after the
 //! measurement. `work` makes the future or function that runs in each worker.
 
 use std::{
@@ -62,7 +62,7 @@ pub fn tokio_ct<F: Future<Output = ()>>(
     threads(workers, move |n| current_thread().block_on(work(n)));
 }
 
-/// The same with a `LocalSet`, whose tasks need not be `Send`.
+/// The same with a `LocalSet`. Its tasks need not be `Send`.
 pub fn tokio_local<F: Future<Output = ()>>(
     workers: usize,
     work: impl Fn(usize) -> F + Send + Sync + 'static,

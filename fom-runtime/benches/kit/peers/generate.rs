@@ -1,4 +1,4 @@
-//! Generators: they keep a constant number of operations in flight, for ever.
+//! Generators: they keep a constant number of operations in flight, forever.
 
 use std::{convert::Infallible, marker::PhantomData};
 
@@ -45,7 +45,7 @@ impl Load {
     }
 }
 
-/// Spawns operations whose tasks stay on this thread.
+/// Spawns operations with tasks that stay on this thread.
 pub async fn generate(load: Load, n: usize, window: &LocalWindow, mut spawn: impl FnMut(u64)) {
     let mut started = 0;
     loop {
@@ -118,7 +118,7 @@ impl<O: Small> GeneratingTransitions for Generator<O> {
     }
 }
 
-/// Starts a generator of foms in each locality. The runtime stays for ever.
+/// Starts a generator of foms in each locality. The runtime stays forever.
 pub fn generate_foms<O: Small>(runtime: Runtime, load: Load) {
     for n in 0..load.workers {
         let generator = Generator {

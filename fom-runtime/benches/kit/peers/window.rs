@@ -18,7 +18,7 @@ pub struct LocalWindow {
 }
 
 impl LocalWindow {
-    /// Makes a window that lives for ever.
+    /// Makes a window that lives forever.
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }
@@ -63,7 +63,7 @@ pub struct SharedWindow {
 }
 
 impl SharedWindow {
-    /// Makes a window that lives for ever.
+    /// Makes a window that lives forever.
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }

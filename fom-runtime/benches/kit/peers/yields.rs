@@ -30,7 +30,7 @@ pub struct DeferredYield {
 }
 
 impl DeferredYield {
-    /// Makes one that lives for ever. The caller must also spawn [`help`](Self::help).
+    /// Makes one that lives forever. The caller must also spawn [`help`](Self::help).
     pub fn new() -> &'static Self {
         Box::leak(Box::default())
     }

@@ -1,5 +1,5 @@
 //! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable::DurableState).
+//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable::Kept).
 
 use std::{
     collections::VecDeque,
@@ -9,8 +9,7 @@ use std::{
 
 use super::{Header, NOTED, Seen, WaitingFor};
 use crate::{
-    durable::Item,
-    fom::{Cold, Gathering},
+    fom::{Cold, Gathering, Recorder, durability::Effects},
     id::FomId,
     step_key::{EventId, StepKey},
 };
@@ -24,9 +23,12 @@ impl Header {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.shared().run;
-        let (origin, (visit, event)) = match (self.shared().committer(), self.kept()) {
-            (Some(committer), Some(kept)) => (committer.journal, kept.visit()),
+        let run = self.shared().env.run;
+        let (origin, (visit, event)) = match (
+            self.shared().env.recorder().and_then(Recorder::journal),
+            self.kept(),
+        ) {
+            (Some(journal), Some(kept)) => (journal, kept.visit()),
             _ => {
                 self.set_own(NOTED, true);
                 let visits = self.cold_made().visits.load(Ordering::Relaxed);
@@ -66,17 +68,23 @@ impl Header {
     pub(in crate::fom) fn leave_event(&self) {
         let Some(cold) = self.cold() else { return };
         cold.next_effect();
-        if let Some(kept) = &cold.kept {
+        if let Some(kept) = cold.kept() {
             kept.leave_event();
         } else if let Some(cold_rare) = cold.cold_rare.get() {
             *cold_rare.event.lock() = None;
         }
     }
 
-    /// Puts an item into the outbox. Only the thread that runs the fom calls this.
-    pub(crate) fn post(&self, item: Item) {
+    /// Calls `f` with the outbox of this visit, which is made by `make` if there is none. Only the thread that runs the
+    /// fom calls this.
+    pub(crate) fn with_outbox_made(
+        &self,
+        make: impl FnOnce() -> Box<dyn Effects>,
+        f: impl FnOnce(&mut dyn Effects),
+    ) {
         self.set_own(NOTED, true);
-        self.cold_rare_made().outbox.lock().post(item);
+        let mut outbox = self.cold_rare_made().outbox.lock();
+        f(&mut **outbox.get_or_insert_with(make));
     }
 
     /// Returns whether the fom must run its resume function again. Only the thread that runs the fom calls this.
@@ -139,26 +147,21 @@ impl Header {
     /// Sends the outbox. The transition is made, and committed if the fom is kept in a journal.
     #[inline]
     pub(in crate::fom) fn send_outbox(&self) {
-        if let Some(cold_rare) = self.cold_rare() {
-            let items = cold_rare.outbox.lock().take();
-            for item in items {
-                // An entry that cannot start is dropped, and its drop is the user's code.
-                self.fenced("while its outbox was sent", || {
-                    (item.send)(self.shared(), item.entry);
-                });
-            }
+        if let Some(outbox) = self.take_outbox() {
+            outbox.send(self);
         }
     }
 
     /// Drops the outbox, because the phase function failed.
-    pub(in crate::fom) fn drop_outbox(&self) {
-        if let Some(cold_rare) = self.cold_rare() {
-            // The drop of operations is the user's code, so it runs without the lock.
-            let items = cold_rare.outbox.lock().take();
-            for item in items {
-                self.fenced("while its outbox was dropped", || drop(item));
-            }
+    pub(crate) fn drop_outbox(&self) {
+        if let Some(outbox) = self.take_outbox() {
+            outbox.discard(self);
         }
+    }
+
+    #[inline]
+    fn take_outbox(&self) -> Option<Box<dyn Effects>> {
+        self.cold_rare()?.outbox.lock().take()
     }
 
     /// Records the helpers that the fom will wait for. Only the thread that runs the fom calls this.

@@ -6,10 +6,11 @@
 //! | --- | --- |
 //! | keep one value for each runtime | [`Runtime::attachment`] |
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
-//! | count work that is not a fom yet | [`PendingWork`] |
 //! | check a condition before a phase runs | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
 //! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
+//! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
+//! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
 //! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
 //! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
@@ -17,6 +18,7 @@
 mod alarm;
 mod attachment;
 mod daemons;
+mod part;
 mod pending;
 
 use std::{sync::Arc, time::Duration};
@@ -26,7 +28,8 @@ pub use attachment::{Attachment, UnfinishedStop};
 pub(super) use attachment::{Attachments, fenced};
 pub use daemons::Daemon;
 pub(super) use daemons::Daemons;
-pub use pending::PendingWork;
+pub use part::{Part, Turn};
+pub use pending::{LocalWork, PendingWork, Pieces};
 
 use crate::{
     fom::Header,
@@ -37,6 +40,7 @@ use crate::{
 pub use crate::{
     fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, Wait, WaitKind},
     gate::{Gate, GateError},
+    locality::{PartId, Pause, Ran},
     runtime::{handle::block_on, shared::RuntimeState},
 };
 
@@ -56,6 +60,12 @@ pub fn holds_locality() -> bool {
 /// ```
 pub fn runs_foms() -> bool {
     crate::locality::runs_foms()
+}
+
+/// Runs code that holds the locality of this thread without being a fom, such as the drop of a user's value in a
+/// [`Turn`]. A call that would block the locality for ever panics or fails meanwhile; see [`holds_locality`].
+pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
+    crate::locality::holding(f)
 }
 
 /// The hooks for packages on top of the runtime; see [`extension`](crate::extension).

@@ -1,8 +1,12 @@
 //! Work in front of the localities, which is not a fom yet.
 
+use std::{fmt, sync::Arc};
+
 use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::runtime::Runtime;
+#[cfg(doc)]
+use crate::runtime::Local;
+use crate::{locality::Home, runtime::Runtime};
 
 /// Counts work that is in flight and is not a fom yet, such as a queue in front of the localities. A drain waits for
 /// this work. The drop removes what is left.
@@ -48,5 +52,78 @@ impl Drop for PendingWork {
         if left > 0 {
             self.leave(left);
         }
+    }
+}
+
+/// Counts work for one locality that is not a fom yet. A drain waits for this work.
+pub struct LocalWork {
+    home: Home,
+}
+
+impl fmt::Debug for LocalWork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalWork({})", self.home.index)
+    }
+}
+
+/// Pieces of work that a [`LocalWork`] counts. A value that is dropped stays counted: give it to [`LocalWork::leave`],
+/// [`Local::leave`] or [`Turn::run_here`](crate::extension::Turn::run_here) of the same locality.
+#[derive(Debug, Default)]
+#[must_use = "pieces that are dropped stay counted"]
+pub struct Pieces(usize);
+
+impl Pieces {
+    /// Returns the number of pieces.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.0
+    }
+
+    /// Adds the other pieces to these.
+    #[inline]
+    pub fn append(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+
+    /// Takes out this many pieces, at most as many as there are.
+    #[inline]
+    pub fn split(&mut self, pieces: usize) -> Self {
+        let pieces = pieces.min(self.0);
+        self.0 -= pieces;
+        Self(pieces)
+    }
+}
+
+impl Runtime {
+    /// Returns a count of work for the locality with this index.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such locality.
+    pub fn local_work(&self, locality: usize) -> LocalWork {
+        LocalWork {
+            home: Home::new(Arc::clone(&self.shared), locality),
+        }
+    }
+}
+
+impl LocalWork {
+    /// Adds pieces of work. Returns `None`, and adds nothing, if the runtime takes no submission of this thread; see
+    /// [`Runtime::is_accepting`]. A shutdown that begins meanwhile waits for these pieces, or this call returns `None`.
+    #[inline]
+    pub fn enter(&self, pieces: usize) -> Option<Pieces> {
+        let late = || self.home.shared().is_late();
+        if self.home.counts.sent(pieces as u64, late) {
+            self.leave(Pieces(pieces));
+            return None;
+        }
+        Some(Pieces(pieces))
+    }
+
+    /// Removes pieces of work that were given up, on any thread.
+    #[cold]
+    pub fn leave(&self, pieces: Pieces) {
+        self.home.take_back_all(pieces.0 as u64);
+        self.home.shared().tell_idle();
     }
 }

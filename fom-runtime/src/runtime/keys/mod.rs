@@ -8,7 +8,6 @@ mod suspend;
 
 pub(super) use entry::{Absent, Entry, Place, Turned};
 pub use policy::Joined;
-pub(super) use policy::stored;
 pub use room::WhenRoom;
 pub(super) use room::{HeldRoom, Rooms};
 pub use suspend::SuspendedKey;

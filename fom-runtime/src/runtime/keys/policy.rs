@@ -3,23 +3,9 @@
 use std::fmt;
 
 use crate::{
-    durable::ColdRare,
-    fom::Order,
     operation::Operation,
     runtime::{FomRef, Handle},
 };
-
-/// Returns the order as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
-pub(in crate::runtime) fn stored(order: Order, sent: bool) -> Option<Box<ColdRare>> {
-    match order {
-        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(ColdRare {
-            is_chained,
-            queues: sent,
-            ..ColdRare::default()
-        })),
-        _ => None,
-    }
-}
 
 /// The result of a submission that [joins](crate::Submission::join).
 pub enum Joined<O: Operation> {

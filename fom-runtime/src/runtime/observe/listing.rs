@@ -3,11 +3,11 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    durable::SetAside,
     fom::{AnyRef, Attached, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
     runtime::{Shared, totals},
+    snapshot::SetAside,
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
@@ -133,7 +133,7 @@ pub struct KeyInfo {
     /// The key.
     pub key: Key,
     /// The foms that have the key: several if they share it, or are chained to each other. A
-    /// [set-aside](crate::Runtime::set_aside) fom still has the key for the foms that queue behind it.
+    /// [set-aside](crate::DurableExt::set_aside) fom still has the key for the foms that queue behind it.
     pub holders: Vec<FomId>,
     /// The foms that wait for the key, in their order.
     pub waiting: Vec<FomId>,
@@ -156,7 +156,7 @@ pub struct Operations {
     /// The number of pieces of [pending work](crate::extension::PendingWork) in front of the localities, such as
     /// operations in a queue. They are not foms yet.
     pub queued: usize,
-    /// The number of foms that came back and [rest](crate::Builder::resident). They are in none of these lists.
+    /// The number of foms that came back and [rest](crate::DurableBuilderExt::resident). They are in none of these lists.
     pub passive: usize,
     /// What is in the journal and cannot run, by id.
     pub set_aside: Vec<SetAside>,
@@ -282,8 +282,11 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
         localities,
         keys: shared.key_index.waited_for(),
         queued: shared.queued.in_flight(),
-        passive: shared.passive.left(),
-        set_aside: shared.set_aside.list(),
+        passive: shared.env.resting(),
+        set_aside: shared
+            .env
+            .recorder()
+            .map_or_else(Vec::new, |it| it.set_aside()),
         incidents: shared.env.incidents(),
     }
 }

@@ -15,6 +15,7 @@ use std::{
 use fom_journal::MemoryJournal;
 
 use crate::{
+    durable::{DurableBuilderExt as _, DurableExt as _},
     operation::Persistent,
     runtime::{Runtime, Shutdown, observe::FomInfo},
     snapshot::RestoreError,

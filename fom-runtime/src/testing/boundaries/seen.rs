@@ -12,7 +12,8 @@ use crate::{
     fom::{Interpose, Transition, TransitionCause, TransitionOf},
     graph::Graph,
     id::{FomId, Key, entry_of},
-    operation::{Durability, Operation, Registered, Restorer, registered},
+    operation::{Durability, Operation},
+    runtime::{Registered, Restorer, registered},
     testing::boundaries::{Compare, End},
 };
 use fom_protocol::{panic_message, sync::Mutex};

@@ -4,7 +4,7 @@
 //! A locality hands over its gathered transitions after each run, if they are older than a few milliseconds. So a lazy
 //! transition is handed over once listeners in its locality heard of two other foms, each at least [`GATHERED`] later.
 //! The second commit that begins after that contains the transition. Once a transition has waited for 50 ms and no
-//! commit under way contains it, no lazy fom goes on.
+//! commit under way contains it, no lazy fom continues.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -113,7 +113,7 @@ impl Checker {
                 }
             }
         }
-        // A resumed fom is on disk already, and is committed once more.
+        // A resumed fom is on disk already, and is committed again.
         if !lazy || cause == "resumed" {
             return;
         }

@@ -4,28 +4,27 @@
 //! the function of the target phase did something. Each fom numbers its own transitions (`hops`, saved with the fom).
 //! The rules:
 //!
-//! - none is lost: a restored fom is in the last known phase, or one transition further (that one was committed, and
-//!   the crash came before any listener heard of it); every fom comes back unless it ended;
-//! - none is twice: each number is heard of once, in order, and each transition starts in the phase to which the one
-//!   before led;
-//! - each operation has one fom, and each fom one operation;
-//! - each transition is an edge of the graph; the graph of a layer is joined with the graph of the inner operation;
-//! - of operations with one key, the next begins when the last has ended, in the order in which they were submitted or
-//!   posted; operations that share the key do not wait for each other; operations from several localities at once begin
-//!   in any order, one after the other ([`keys`]);
-//! - a visit of a phase has one step key, in all its attempts, and no other visit has it; attempt numbers never go
-//!   down, and none is skipped;
-//! - an event has one step key, in any life and visit that takes it, and no other event and no visit has it
-//!   ([`bills`]);
-//! - the outcome of an operation follows from its number: no step was made twice, or left out;
-//! - an operation that was submitted with an id has one outcome, for every caller and at any time;
-//! - operations sent by an outbox begin, and events sent by one arrive once and in order;
-//! - while a fom has a long lock to write, no other fom has the lock; no fom gets the lock before the transition that
-//!   gives it back is committed ([`locks`]);
-//! - a deadline passes in its time, and a deadline that passed while no process ran is late at once ([`late`]);
-//! - of lazy transitions only the last ones are lost ([`lazy`]);
-//! - a copy of the journal without one of its files reports that, or has all entries;
-//! - in the end all operations have ended, also those that were set aside for a while.
+//! - No transition is lost. A restored fom is in the last known phase, or one transition further. That transition was
+//!   committed, and the crash came before any listener heard of it. Every fom comes back unless it ended.
+//! - No transition happens twice. Each number is reported once, in order. Each transition starts in the phase to which
+//!   the previous one led.
+//! - Each operation has one fom, and each fom one operation.
+//! - Each transition is an edge of the graph. The graph of a layer is joined with the graph of the inner operation.
+//! - Of operations with one key, the next begins when the last has ended, in the order of their submissions and posts
+//!   ([`keys`]). Operations that share the key do not wait for each other. Operations from several localities at once
+//!   begin in any order, one after the other.
+//! - A visit of a phase has one step key, in all its attempts, and no other visit has it. Attempt numbers never go
+//!   down, and none is skipped.
+//! - An event has one step key, in every life and visit that takes it ([`bills`]). No other event and no visit has it.
+//! - The outcome of an operation follows from its number: no step was made twice, or left out.
+//! - An operation that was submitted with an id has one outcome, for every caller and at any time.
+//! - Operations sent by an outbox begin. Events sent by an outbox arrive once and in order.
+//! - While a fom has a long lock to write, no other fom has the lock ([`locks`]). No fom gets the lock before the
+//!   transition that gives it back is committed.
+//! - A deadline passes in its time. A deadline that passed while no process ran is late at once ([`late`]).
+//! - Of lazy transitions only the last ones are lost ([`lazy`]).
+//! - A copy of the journal without one of its files reports that, or has all entries.
+//! - In the end all operations have ended, also those that were quarantined for a while.
 
 mod bills;
 mod keys;
@@ -83,7 +82,7 @@ pub struct Counts {
     /// Foms that came back.
     pub resumed: u64,
     /// Of these: foms one transition further than the last one heard of.
-    pub unheard: u64,
+    pub unreported: u64,
     /// Effects.
     pub effects: u64,
     /// Of these: effects of a visit that already had one.
@@ -91,7 +90,7 @@ pub struct Counts {
     /// Operations heard of.
     pub operations: u64,
     /// Of these: operations that ended while no listener heard of the end.
-    pub ended_unheard: u64,
+    pub ended_unreported: u64,
     /// Outcomes that handles were told.
     pub outcomes: u64,
     /// Of these: outcomes of operations that were submitted again.
@@ -394,7 +393,7 @@ impl Checker {
             _ if goes_on || cause == "failed-error" && letter == FAILS => match at {
                 Some((last, _)) if cause == "failed-error" && hops == last => {}
                 Some((last, phase)) if hops == last + 1 && from == phase => {}
-                // It went on in the same process. Only its last commit had failed.
+                // It continued in the same process. Only its last commit had failed.
                 Some((last, _)) if stalled && hops == last + 1 => {}
                 Some((last, phase)) => self.wrong_with(
                     if hops <= last {
@@ -462,8 +461,8 @@ impl Checker {
                 operation.effect = None;
             }
             Some((last, phase)) if hops == last && to == phase => {}
-            Some((last, _)) if hops == last + 1 => self.counts.unheard += 1,
-            None if hops == 0 => self.counts.unheard += 1,
+            Some((last, _)) if hops == last + 1 => self.counts.unreported += 1,
+            None if hops == 0 => self.counts.unreported += 1,
             Some((last, phase)) => self.wrong_with(
                 if hops <= last {
                     "none lost"
@@ -483,8 +482,8 @@ impl Checker {
         }
     }
 
-    /// Returns whether the operation has ended, or may have ended unheard: the function of its last phase has already
-    /// written its effect.
+    /// Returns whether the operation has ended, or may have ended unreported: the function of its last phase has
+    /// already written its effect.
     fn may_have_ended(operation: &Operation) -> bool {
         let Some((hops, phase)) = &operation.at else {
             return false;
@@ -514,7 +513,7 @@ impl Checker {
             None => self.wrong_with(
                 "committed first",
                 n,
-                format!("{phase} did something, and nobody had heard of its start"),
+                format!("{phase} did something, and its start was not reported"),
             ),
         }
         let (visit, step) = (hash((n, hops)), hash(key));
@@ -598,11 +597,11 @@ impl Checker {
                 Some((hops, phase)) if !operation.ended => {
                     let never_was = operation.is_lazy() && operation.durable.is_none();
                     if Self::may_have_ended(operation) || never_was {
-                        self.counts.ended_unheard += 1;
+                        self.counts.ended_unreported += 1;
                     } else {
                         self.wrong(
                             "none lost",
-                            format!("operation {n}: transition {hops} led to {phase}, and nobody heard of its end"),
+                            format!("operation {n}: transition {hops} led to {phase}, and its end was not reported"),
                             show(),
                         );
                     }
@@ -625,7 +624,7 @@ impl Checker {
             for child in sent {
                 let begun = operations.get(&child);
                 if begun.is_none_or(|child| child.at.is_none()) {
-                    let what = format!("operation {n} started {child}, of which nobody heard");
+                    let what = format!("operation {n} started {child}, which was never reported");
                     self.wrong("what was sent begins", what, show());
                 }
             }

@@ -1,4 +1,4 @@
-//! An operation whose last transitions may be lost.
+//! An operation that may lose its last transitions.
 
 use std::time::Duration;
 

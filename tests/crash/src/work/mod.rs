@@ -87,7 +87,7 @@ impl Mark {
     }
 }
 
-/// An operation whose transitions are written down.
+/// An operation that records its transitions.
 pub(crate) trait Story: Persistent {
     /// Its letter in the history.
     const LETTER: char;

@@ -1,71 +1,65 @@
-//! Lanes: streams of requests, in order for each key. A request runs in the locality that its key belongs to.
+//! Streams of requests, in order for each key. A request runs in the locality that its key belongs to.
 //!
 //! | file | content |
 //! | --- | --- |
-//! | `options.rs` | the bounds of lanes, and how keys take turns |
+//! | `options.rs` | the bounds of a stream, and how keys take turns |
 //! | `error.rs` | why a request was not taken in |
 //! | `inlet.rs` | how requests enter a locality |
 //! | `keys.rs` | the state of the keys there |
-//! | `sets.rs` | all lanes of a locality, and how a turn reaches them |
-//! | `home.rs` | how requests become foms, and the lanes' part of the handler's round |
-//! | `feed.rs` | the batches of one submitter |
+//! | `home.rs` | how requests become foms, in the turns of the stream's part of a locality |
+//! | `producer.rs` | the batches of one submitter |
 
 mod error;
-mod feed;
 mod home;
 mod inlet;
 mod keys;
 mod options;
-mod sets;
+mod producer;
 
 use std::{
     collections::VecDeque,
     fmt,
     hash::{BuildHasher, Hash},
     ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
-use foldhash::fast::RandomState;
-
 pub use error::{PushError, PushReason};
-pub use feed::Feed;
-pub(crate) use home::run;
+use foldhash::fast::RandomState;
+use fom_protocol::panic_message;
+use fom_runtime::{Local, Operation, Runtime, extension::block_on};
+use home::StreamPart;
 use inlet::{Inlet, Item};
-pub use options::LaneOptions;
-pub(crate) use sets::{LanePlace, LaneSets};
+pub use options::StreamOptions;
+pub use producer::Producer;
 
-use crate::{
-    operation::Operation,
-    runtime::{Runtime, Shared},
-};
-
-/// A type that can be a key of lanes: every type that can be compared, hashed, cloned and sent. [`Key`](crate::Key) is
+/// A type that can be a key of a stream: every type that can be compared, hashed, cloned and sent. [`Key`](fom_runtime::Key) is
 /// one. A plain number or a custom type costs less.
-pub trait LaneKey: Hash + Eq + Clone + Send + Sync + 'static {}
+pub trait StreamKey: Hash + Eq + Clone + Send + Sync + 'static {}
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> LaneKey for K {}
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> StreamKey for K {}
 
-/// What all handles and localities of a set of lanes share.
-pub(crate) struct Common<O: Operation, K> {
-    shared: Arc<Shared>,
-    options: LaneOptions,
+/// What all handles and localities of a stream share.
+struct Common<O: Operation, K> {
+    runtime: Runtime,
+    options: StreamOptions,
     hasher: RandomState,
     inlets: Box<[Inlet<O, K>]>,
 }
 
-/// A handle that may push. After the last one is dropped, the lanes go as soon as they are empty.
-struct Handle<O: Operation, K: LaneKey>(Arc<Last<O, K>>);
+/// A handle that may push. After the last one is dropped, the stream goes as soon as it is empty.
+struct Handle<O: Operation, K: StreamKey>(Arc<Last<O, K>>);
 
-struct Last<O: Operation, K: LaneKey>(Arc<Common<O, K>>);
+struct Last<O: Operation, K: StreamKey>(Arc<Common<O, K>>);
 
-impl<O: Operation, K: LaneKey> Clone for Handle<O, K> {
+impl<O: Operation, K: StreamKey> Clone for Handle<O, K> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
+impl<O: Operation, K: StreamKey> Deref for Handle<O, K> {
     type Target = Arc<Common<O, K>>;
 
     #[inline]
@@ -74,42 +68,42 @@ impl<O: Operation, K: LaneKey> Deref for Handle<O, K> {
     }
 }
 
-impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
+impl<O: Operation, K: StreamKey> Drop for Last<O, K> {
     fn drop(&mut self) {
-        for locality in &self.0.shared.localities {
+        for index in 0..self.0.inlets.len() {
             let common = Arc::clone(&self.0);
-            locality.post_job(Box::new(move |core| core.lanes.retire(&common)));
+            // A locality that has ended has dropped its part.
+            let _ = (self.0.runtime).post(index, move |local| common.retire(local));
         }
     }
 }
 
-/// A way into a runtime for streams of requests, in order for each key. A clone is a second handle to the same lanes.
+/// A stream of requests into a runtime, in order for each key. A clone is a second handle to the same stream.
 ///
-/// Each key has a lane. The requests of a key run one after the other, in the order of the pushes, in the locality that
+/// The requests of a key run one after the other, in the order of the pushes, in the locality that
 /// the key belongs to. Requests of different keys run independently. A request that waits holds up its own key and no
 /// other. It may wait for an event, an answer, a timer, a retry, a blocking section, or anything else that its future
 /// awaits. Keys are compared as a whole, so two keys with equal hashes share nothing. A key with nothing in
 /// flight takes no memory.
 ///
 /// A request becomes a fom when its turn comes, with everything that a fom has. It is listed while it waits, a panic
-/// ends only that request, and its failure is counted ([`Operations`](crate::Operations)). It has no handle; if a
-/// caller waits for an answer, the operation itself sends it. Use [`Submission::key`](crate::Submission::key) if you
-/// need handles, priorities, or foms that can be found by key. The keys of lanes are separate, and find no fom.
+/// ends only that request, and its failure is counted ([`Operations`](fom_runtime::Operations)). It has no handle; if a
+/// caller waits for an answer, the operation itself sends it. Use [`Submission::key`](fom_runtime::Submission::key) if you
+/// need handles, priorities, or foms that can be found by key. The keys of a stream are separate, and find no fom.
 ///
-/// Keys take turns: a key that has used its [quantum](LaneOptions::quantum) queues while others are ready. The lanes
-/// take turns with the other foms of their locality.
+/// Keys take turns: a key that has used its [quantum](StreamOptions::quantum) queues while others are ready. The
+/// stream takes turns with the other foms of the locality.
 ///
 /// In a runtime with a journal, a request is committed when it becomes a fom. Requests that still queue at a crash are
 /// lost, as if they had not been pushed.
 ///
-/// A [`Shutdown::Drain`](crate::Shutdown::Drain) runs all requests that were taken in. After a
-/// [`Shutdown::Now`](crate::Shutdown::Now), or once the drain's time is over, queued requests never run;
+/// A [`Shutdown::Drain`](fom_runtime::Shutdown::Drain) runs all requests that were taken in. After a
+/// [`Shutdown::Now`](fom_runtime::Shutdown::Now), or once the drain's time is over, queued requests never run;
 /// [`take_refused`](Self::take_refused) returns them.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use fom_runtime::prelude::*;
-/// use fom_runtime::LaneOptions;
+/// use fom_patterns::{prelude::*, streams::{KeyedStream, StreamOptions}};
 ///
 /// static BALANCE: AtomicU64 = AtomicU64::new(0);
 ///
@@ -131,45 +125,45 @@ impl<O: Operation, K: LaneKey> Drop for Last<O, K> {
 /// }
 ///
 /// let runtime = Runtime::builder().localities(1).build()?;
-/// let deposits = runtime.lanes::<Deposit, u64>(LaneOptions::default());
-/// for account in 0..100 {
+/// let deposits = KeyedStream::new(&runtime, StreamOptions::default());
+/// for account in 0..100_u64 {
 ///     deposits.push(account, Deposit { cents: 5 })?;
 /// }
 /// runtime.shutdown_blocking(Shutdown::Drain, std::time::Duration::from_secs(5));
 /// assert_eq!(BALANCE.load(Ordering::Relaxed), 500);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Lanes<O: Operation, K: LaneKey>(Handle<O, K>);
+pub struct KeyedStream<O: Operation, K: StreamKey>(Handle<O, K>);
 
-impl<O: Operation, K: LaneKey> Clone for Lanes<O, K> {
+impl<O: Operation, K: StreamKey> Clone for KeyedStream<O, K> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<O: Operation, K: LaneKey> fmt::Debug for Lanes<O, K> {
+impl<O: Operation, K: StreamKey> fmt::Debug for KeyedStream<O, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lanes")
+        f.debug_struct("KeyedStream")
             .field("operation", &O::GRAPH.operation())
             .field("in_flight", &self.in_flight())
             .finish_non_exhaustive()
     }
 }
 
-impl Runtime {
-    /// Creates a set of lanes for streams of requests with keys; see [`Lanes`]. The set goes when its last handle is
-    /// dropped and all its requests have ended.
-    pub fn lanes<O: Operation, K: LaneKey>(&self, options: LaneOptions) -> Lanes<O, K> {
-        Lanes(Handle(Arc::new(Last(Arc::new(Common {
-            shared: Arc::clone(self.shared()),
+impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
+    /// Creates a stream of requests with keys. The stream goes when its last handle is dropped and all its requests have
+    /// ended.
+    pub fn new(runtime: &Runtime, options: StreamOptions) -> Self {
+        Self(Handle(Arc::new(Last(Arc::new(Common {
+            runtime: runtime.detached(),
             options,
             hasher: RandomState::default(),
-            inlets: (0..self.localities()).map(|_| Inlet::new()).collect(),
+            inlets: (0..runtime.localities())
+                .map(|index| Inlet::new(runtime, index))
+                .collect(),
         })))))
     }
-}
 
-impl<O: Operation, K: LaneKey> Lanes<O, K> {
     /// Takes in a request, which then runs without any further call.
     ///
     /// Any thread may push. Of two pushes with one key, the one that happens before the other runs first.
@@ -222,14 +216,14 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     ///
     /// # Panics
     ///
-    /// Panics like [`Handle::wait`](crate::Handle::wait).
+    /// Panics like [`Handle::wait`](fom_runtime::Handle::wait).
     pub fn push_blocking(&self, key: K, operation: O) -> Result<(), PushError<O, K>> {
-        crate::runtime::block_on(self.push_waiting(key, operation))
+        block_on(self.push_waiting(key, operation))
     }
 
-    /// Creates a feed for one submitter that pushes many requests.
-    pub fn feed(&self) -> Feed<O, K> {
-        Feed::new(self.0.clone())
+    /// Creates a producer for one submitter that pushes many requests.
+    pub fn producer(&self) -> Producer<O, K> {
+        Producer::new(self.0.clone())
     }
 
     /// Returns the number of requests that were taken in and have not ended.
@@ -248,7 +242,7 @@ impl<O: Operation, K: LaneKey> Lanes<O, K> {
     }
 }
 
-impl<O: Operation, K: LaneKey> Common<O, K> {
+impl<O: Operation, K: StreamKey> Common<O, K> {
     #[inline]
     fn hash(&self, key: &K) -> u64 {
         self.hasher.hash_one(key)
@@ -289,12 +283,12 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
         anyway: bool,
         put: impl FnOnce(&mut VecDeque<Item<O, K>>),
     ) -> Result<(), PushReason> {
-        let requests = requests as u64;
-        let (shared, inlet) = (&self.shared, &self.inlets[index]);
-        let locality = &shared.localities[index];
-        let open = locality.counts.sent(requests, || self.is_open());
+        let inlet = &self.inlets[index];
+        let Some(pieces) = inlet.work.enter(requests) else {
+            return Err(PushReason::ShuttingDown);
+        };
         let mut state = inlet.lock();
-        let reason = if !open || state.closed {
+        let reason = if state.closed {
             Some(PushReason::ShuttingDown)
         } else if !anyway && state.in_flight() >= self.options.bound {
             Some(PushReason::Full)
@@ -303,11 +297,11 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
         };
         if let Some(reason) = reason {
             drop(state);
-            locality.take_back_all(requests);
-            shared.tell_idle();
+            inlet.work.leave(pieces);
             return Err(reason);
         }
         put(&mut state.arrived);
+        state.pieces.append(pieces);
         let signal = state.must_signal();
         if signal {
             inlet.set_resting(false);
@@ -315,18 +309,45 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
         drop(state);
         if signal {
             let common = Arc::clone(self);
-            locality.post_job(Box::new(move |core| {
-                let index = core.home.index;
-                core.lanes.signal(common, index);
-            }));
+            // A locality with counted work has not ended.
+            let _ = self.runtime.post(index, move |local| common.signal(local));
         }
         Ok(())
     }
 
-    /// Returns whether requests of this thread are taken in. While the runtime drains, only foms in flight may push.
-    fn is_open(&self) -> bool {
-        let shared = &self.shared;
-        !shared.takes_nothing() || shared.is_draining() && crate::locality::runs_fom_of(shared)
+    /// Gives the part in this locality a turn, because the inlet is no longer empty.
+    fn signal(self: Arc<Self>, local: &mut Local<'_>) {
+        let index = local.index();
+        let part = match self.inlets[index].part.get() {
+            Some(part) => *part,
+            None => {
+                let part = local.add_part(StreamPart::new(Arc::clone(&self), index));
+                *self.inlets[index].part.get_or_init(|| part)
+            }
+        };
+        local.wake_part(part);
+    }
+
+    /// Tells the part in this locality that no handle pushes any more.
+    fn retire(&self, local: &mut Local<'_>) {
+        if let Some(id) = self.inlets[local.index()].part.get()
+            && let Some(part) = local.part(*id)
+        {
+            part.retired = true;
+            local.wake_part(*id);
+        }
+    }
+
+    /// Notifies the callers that wait for room. Their wakers are user code, and may panic.
+    fn tell_room(&self, index: usize) {
+        self.fenced("a waiter for room of a stream in", index, || {
+            self.inlets[index].room.notify_waiters();
+        });
+    }
+
+    #[inline]
+    fn fenced(&self, what: &str, index: usize, f: impl FnOnce()) {
+        fenced(&self.runtime, what, index, f);
     }
 
     /// Waits until this request may be taken in, or until the runtime shuts down.
@@ -343,10 +364,19 @@ impl<O: Operation, K: LaneKey> Common<O, K> {
                 full
             };
             // The locality notifies after it has changed what is checked here.
-            if !self.is_open() || !full && !self.is_full(index, item) {
+            if !self.runtime.is_accepting() || !full && !self.is_full(index, item) {
                 return;
             }
             told.await;
         }
+    }
+}
+
+/// Calls user code in a locality that belongs to no fom. A panic in that code is reported, and the stream goes on.
+#[inline]
+fn fenced(runtime: &Runtime, what: &str, index: usize, f: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+        let message = panic_message(panic);
+        runtime.report(format!("{what} locality {index} panicked: {message}"));
     }
 }

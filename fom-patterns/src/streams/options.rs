@@ -1,14 +1,14 @@
-//! The bounds of a set of lanes, and how its keys take turns.
+//! The bounds of a stream, and how its keys take turns.
 
 use std::time::Duration;
 
-/// How many requests a set of lanes takes in, and how its keys take turns.
+/// How many requests a stream takes in, and how its keys take turns.
 ///
 /// ```
 /// use std::time::Duration;
-/// use fom_runtime::LaneOptions;
+/// use fom_patterns::streams::StreamOptions;
 ///
-/// let options = LaneOptions::default()
+/// let options = StreamOptions::default()
 ///     .bound(16_384)
 ///     .per_key(1_024)
 ///     .quantum(8, Duration::from_micros(200));
@@ -16,14 +16,14 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "options do nothing by themselves"]
-pub struct LaneOptions {
+pub struct StreamOptions {
     pub(super) bound: usize,
     pub(super) per_key: usize,
     pub(super) requests: u32,
     pub(super) time: Duration,
 }
 
-impl Default for LaneOptions {
+impl Default for StreamOptions {
     /// 65,536 requests in each locality, no limit of its own for one key, and a quantum of 16 requests or 100 us.
     fn default() -> Self {
         Self {
@@ -35,9 +35,9 @@ impl Default for LaneOptions {
     }
 }
 
-impl LaneOptions {
+impl StreamOptions {
     /// Sets the maximum number of requests in each locality that were taken in and have not ended. A
-    /// [`Feed`](crate::Feed) hands over whole batches, so it may exceed the bound by one batch.
+    /// [`Producer`](crate::streams::Producer) hands over whole batches, so it may exceed the bound by one batch.
     pub fn bound(mut self, requests: usize) -> Self {
         self.bound = requests.max(1);
         self
@@ -45,7 +45,7 @@ impl LaneOptions {
 
     /// Sets the maximum number of requests of one key that wait behind the one that has its turn. So a key with a long
     /// wait leaves room for others. Requests on their way when the key becomes full are still taken in. They are at
-    /// most those that the locality takes in before its next round, and a batch of each [`Feed`](crate::Feed).
+    /// most those that the locality takes in before its next round, and a batch of each [`Producer`](crate::streams::Producer).
     pub fn per_key(mut self, requests: usize) -> Self {
         self.per_key = requests.max(1);
         self

@@ -1,5 +1,5 @@
-//! Lanes: the order of turns. Hot keys do not starve rare ones, and lanes do not starve the other foms of their
-//! locality. Nothing that a request does to its own lanes stops them.
+//! Streams: the order of turns. Hot keys do not starve rare ones, and streams do not starve the other foms of their
+//! locality. Nothing that a request does to its own stream stops it.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, Shutdown, TestClock, prelude::*};
+use fom_patterns::{
+    prelude::*,
+    streams::{KeyedStream, PushReason, StreamOptions},
+};
+use fom_runtime::{Shutdown, TestClock};
 
 use crate::kit::{self, Gate, hush_localities, limited, secs};
 
@@ -46,13 +50,13 @@ fn runtime() -> Runtime {
 }
 
 /// What ran, in order; all requests were there before the first of them ran.
-async fn run(options: LaneOptions, keys: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+async fn run(options: StreamOptions, keys: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
     run_in(&runtime(), options, keys).await
 }
 
 async fn run_on(
     clock: &TestClock,
-    options: LaneOptions,
+    options: StreamOptions,
     keys: impl Iterator<Item = u64>,
 ) -> Vec<(u64, u64)> {
     run_in(&kit::one(clock).build().unwrap(), options, keys).await
@@ -72,10 +76,10 @@ fn mixed() -> impl Fn(u64) -> u64 {
 
 async fn run_in(
     runtime: &Runtime,
-    options: LaneOptions,
+    options: StreamOptions,
     keys: impl Iterator<Item = u64>,
 ) -> Vec<(u64, u64)> {
-    let lanes = runtime.lanes::<Note, u64>(options);
+    let stream = KeyedStream::<Note, u64>::new(runtime, options);
     let order = Order::default();
     let gate = Gate::close(runtime, 0);
     let mixed = mixed();
@@ -83,7 +87,7 @@ async fn run_in(
     for key in keys {
         let number = numbers.entry(key).or_default();
         let order = Arc::clone(&order);
-        lanes
+        stream
             .push(
                 mixed(key),
                 Note {
@@ -112,7 +116,7 @@ async fn run_in(
 #[test]
 fn hot_keys_do_not_starve_rare_ones() {
     limited(|| async {
-        let options = LaneOptions::default().quantum(8, secs(1));
+        let options = StreamOptions::default().quantum(8, secs(1));
         // Three hot keys with 20,000 requests each, and behind them 50 rare ones.
         let hot = (0..60_000).map(|n| n % 3);
         let order = run(options, hot.chain(100..150)).await;
@@ -126,7 +130,7 @@ fn hot_keys_do_not_starve_rare_ones() {
 #[test]
 fn keys_take_turns_of_a_quantum() {
     limited(|| async {
-        let options = LaneOptions::default().quantum(4, secs(1));
+        let options = StreamOptions::default().quantum(4, secs(1));
         let order = run(options, (0..4_000).map(|n| n % 4)).await;
         let mut longest = 0;
         let mut row = 0;
@@ -144,7 +148,7 @@ fn keys_take_turns_of_a_quantum() {
 /// request takes no time.
 async fn rows(quantum: u32, keys: impl Iterator<Item = u64>) -> Vec<(u64, u32)> {
     // No quantum of nanoseconds has a whole number of shares for each of these numbers of requests.
-    let options = LaneOptions::default().quantum(quantum, Duration::from_nanos(100_003));
+    let options = StreamOptions::default().quantum(quantum, Duration::from_nanos(100_003));
     let mut rows = Vec::<(u64, u32)>::new();
     for (key, _) in run_on(&TestClock::new(), options, keys).await {
         match rows.last_mut() {
@@ -254,10 +258,10 @@ fn the_line_goes_on_after_each_turn_of_a_key() {
 fn a_key_that_gets_hot_and_cold_stays_in_order() {
     limited(|| async {
         let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
-        let options = LaneOptions::default().quantum(4, Duration::from_micros(20));
-        let lanes = runtime.lanes::<Note, u64>(options);
+        let options = StreamOptions::default().quantum(4, Duration::from_micros(20));
+        let stream = KeyedStream::<Note, u64>::new(&runtime, options);
         let order = Order::default();
-        let mut feed = lanes.feed();
+        let mut producer = stream.producer();
         let mut numbers = HashMap::<u64, u64>::new();
         for n in 0..60_000_u64 {
             // In bursts of some hundreds one key has most requests; the bursts go round.
@@ -269,18 +273,19 @@ fn a_key_that_gets_hot_and_cold_stays_in_order() {
             };
             let number = numbers.entry(key).or_default();
             let order = Arc::clone(&order);
-            feed.push_blocking(
-                key,
-                Note {
+            producer
+                .push_blocking(
                     key,
-                    number: *number,
-                    order,
-                },
-            )
-            .unwrap();
+                    Note {
+                        key,
+                        number: *number,
+                        order,
+                    },
+                )
+                .unwrap();
             *number += 1;
         }
-        drop(feed);
+        drop(producer);
         runtime.shutdown(Shutdown::Drain, secs(20)).await;
         let mut next = HashMap::<u64, u64>::new();
         for (key, number) in order.lock().unwrap().iter() {
@@ -292,12 +297,12 @@ fn a_key_that_gets_hot_and_cold_stays_in_order() {
     });
 }
 
-/// LO-08: a fom submitted while lanes are full of requests has its turn long before they are done.
+/// LO-08: a fom submitted while a stream is full of requests has its turn long before they are done.
 #[test]
-fn lanes_do_not_starve_other_foms() {
+fn streams_do_not_starve_other_foms() {
     limited(|| async {
         let runtime = runtime();
-        let lanes = runtime.lanes::<Note, u64>(LaneOptions::default());
+        let stream = KeyedStream::<Note, u64>::new(&runtime, StreamOptions::default());
         let order = Order::default();
         let note = |key, number| Note {
             key,
@@ -306,7 +311,7 @@ fn lanes_do_not_starve_other_foms() {
         };
         let gate = Gate::close(&runtime, 0);
         for number in 0..20_000 {
-            lanes
+            stream
                 .push(number % 100, note(number % 100, number))
                 .unwrap();
         }
@@ -320,11 +325,11 @@ fn lanes_do_not_starve_other_foms() {
     });
 }
 
-/// Pushes another request into its own lanes, for its own key and for another, and waits for room when there is none.
+/// Pushes another request into its own stream, for its own key and for another, and waits for room when there is none.
 struct Nested {
     left: u32,
     key: u64,
-    lanes: Lanes<Nested, u64>,
+    stream: KeyedStream<Nested, u64>,
     done: mpsc::Sender<u64>,
 }
 
@@ -340,14 +345,14 @@ impl NestingTransitions for Nested {
     fn push(&mut self, _: &mut BlockingCx<'_>) -> Result<(), BoxError> {
         for key in [self.key, self.key + 1] {
             if self.left > 0 {
-                let (lanes, done) = (self.lanes.clone(), self.done.clone());
+                let (stream, done) = (self.stream.clone(), self.done.clone());
                 let next = Nested {
                     left: self.left - 1,
                     key,
-                    lanes,
+                    stream,
                     done,
                 };
-                match self.lanes.push(key, next) {
+                match self.stream.push(key, next) {
                     Err(error) if error.reason() != PushReason::Full => return Err("closed".into()),
                     _ => {}
                 }
@@ -358,22 +363,23 @@ impl NestingTransitions for Nested {
     }
 }
 
-/// KY-10: a request may push into its own lanes, also for its own key, and whether or not there is room.
+/// KY-10: a request may push into its own stream, also for its own key, and whether or not there is room.
 #[test]
-fn a_request_may_push_into_its_own_lanes() {
+fn a_request_may_push_into_its_own_stream() {
     for bound in [3, 1_000] {
         limited(move || async move {
             let runtime = runtime();
-            let lanes = runtime.lanes::<Nested, u64>(LaneOptions::default().bound(bound));
+            let stream =
+                KeyedStream::<Nested, u64>::new(&runtime, StreamOptions::default().bound(bound));
             let (done, ended) = mpsc::channel();
             let first = Nested {
                 left: 6,
                 key: 0,
-                lanes: lanes.clone(),
+                stream: stream.clone(),
                 done,
             };
-            lanes.push(0, first).unwrap();
-            drop(lanes);
+            stream.push(0, first).unwrap();
+            drop(stream);
             // All ends are gone when the last request has ended.
             let count = thread::spawn(move || ended.iter().count()).join().unwrap();
             if bound == 1_000 {
@@ -448,7 +454,8 @@ impl BeginningTransitions for Begins {
 /// The keys of the requests that begin: one hot key, and others with requests that wait.
 async fn begun(n: u32) -> Vec<u64> {
     let runtime = kit::one(&TestClock::new()).build().unwrap();
-    let lanes = runtime.lanes::<Begins, u64>(LaneOptions::default().quantum(n, secs(1)));
+    let stream =
+        KeyedStream::<Begins, u64>::new(&runtime, StreamOptions::default().quantum(n, secs(1)));
     let order = Order::default();
     let (open, opened) = tokio::sync::watch::channel(false);
     let gate = Gate::close(&runtime, 0);
@@ -457,7 +464,7 @@ async fn begun(n: u32) -> Vec<u64> {
         let (order, number) = (Arc::clone(&order), 0);
         let note = Note { key, number, order };
         let begins = Begins(note, opened.clone());
-        lanes.push(mixed(key), begins).unwrap();
+        stream.push(mixed(key), begins).unwrap();
     }
     gate.open();
     runtime.quiet().await;
@@ -487,10 +494,10 @@ fn a_key_that_panics_hurts_nobody_else() {
     hush_localities();
     limited(|| async {
         let runtime = runtime();
-        let lanes = runtime.lanes::<Held, Touchy>(LaneOptions::default());
+        let stream = KeyedStream::<Held, Touchy>::new(&runtime, StreamOptions::default());
         let (open, opened) = tokio::sync::watch::channel(false);
         for key in [1, 2, 13, 3, 13, 1, 2] {
-            lanes.push(Touchy(key), Held(opened.clone())).unwrap();
+            stream.push(Touchy(key), Held(opened.clone())).unwrap();
         }
         while runtime.operations().foms.len() < 3 {
             thread::yield_now();
@@ -498,10 +505,12 @@ fn a_key_that_panics_hurts_nobody_else() {
         open.send(true).unwrap();
         let report = runtime.shutdown(Shutdown::Drain, secs(10)).await;
         assert!(report.remained.is_empty());
-        assert_eq!(lanes.in_flight(), 0);
+        assert_eq!(stream.in_flight(), 0);
         let incidents = runtime.operations().incidents;
         assert!(
-            incidents.iter().any(|said| said.contains("a key of lanes")),
+            incidents
+                .iter()
+                .any(|said| said.contains("a key of a stream")),
             "{incidents:?}"
         );
     });

@@ -2,38 +2,37 @@
 
 use std::{collections::VecDeque, fmt};
 
-use crate::{
-    lanes::{Handle, LaneKey, PushError, PushReason, inlet::Item},
-    operation::Operation,
-};
+use fom_runtime::{Operation, extension::block_on};
+
+use crate::streams::{Handle, PushError, PushReason, StreamKey, inlet::Item};
 
 /// Number of requests handed over at once.
 const BATCH: usize = 32;
 
 /// Collects the requests of one submitter and hands them over in batches. That costs a fraction of
-/// [`Lanes::push`](crate::Lanes::push).
+/// [`KeyedStream::push`](crate::streams::KeyedStream::push).
 ///
-/// If the locality has nothing to do for these lanes, a request is handed over immediately. While the locality is busy
+/// If the locality has nothing to do for the stream, a request is handed over immediately. While the locality is busy
 /// with them, requests are handed over once 32 have come together. As with a buffered writer, call
-/// [`flush`](Self::flush) before you stop pushing for a while. Dropping the feed flushes it too.
+/// [`flush`](Self::flush) before you stop pushing for a while. Dropping the producer flushes it too.
 ///
-/// The requests of one feed keep their order. Their order relative to other feeds and to
-/// [`Lanes::push`](crate::Lanes::push) holds from the flush on.
-pub struct Feed<O: Operation, K: LaneKey> {
+/// The requests of one producer keep their order. Their order relative to other producers and to
+/// [`KeyedStream::push`](crate::streams::KeyedStream::push) holds from the flush on.
+pub struct Producer<O: Operation, K: StreamKey> {
     handle: Handle<O, K>,
     batches: Box<[VecDeque<Item<O, K>>]>,
 }
 
-impl<O: Operation, K: LaneKey> fmt::Debug for Feed<O, K> {
+impl<O: Operation, K: StreamKey> fmt::Debug for Producer<O, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed")
+        f.debug_struct("Producer")
             .field("operation", &O::GRAPH.operation())
             .field("collected", &self.len())
             .finish_non_exhaustive()
     }
 }
 
-impl<O: Operation, K: LaneKey> Feed<O, K> {
+impl<O: Operation, K: StreamKey> Producer<O, K> {
     pub(super) fn new(handle: Handle<O, K>) -> Self {
         let batches = handle
             .inlets
@@ -135,12 +134,12 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
     ///
     /// # Panics
     ///
-    /// Panics like [`Handle::wait`](crate::Handle::wait).
+    /// Panics like [`Handle::wait`](fom_runtime::Handle::wait).
     pub fn push_blocking(&mut self, key: K, operation: O) -> Result<(), PushError<O, K>> {
         match self.push(key, operation) {
             Err(error) if error.reason() != PushReason::ShuttingDown => {
                 let (key, operation) = error.into_parts();
-                crate::runtime::block_on(self.push_waiting(key, operation))
+                block_on(self.push_waiting(key, operation))
             }
             done => done,
         }
@@ -173,7 +172,7 @@ impl<O: Operation, K: LaneKey> Feed<O, K> {
 }
 
 /// Hands over the whole batch, or nothing.
-fn hand_over<O: Operation, K: LaneKey>(
+fn hand_over<O: Operation, K: StreamKey>(
     handle: &Handle<O, K>,
     index: usize,
     batch: &mut VecDeque<Item<O, K>>,
@@ -183,9 +182,9 @@ fn hand_over<O: Operation, K: LaneKey>(
     handle.hand_over(index, requests, anyway, |arrived| arrived.append(batch))
 }
 
-/// Flushes the feed. [`Lanes::take_refused`](crate::Lanes::take_refused) returns requests that can no longer be handed
+/// Flushes the producer. [`KeyedStream::take_refused`](crate::streams::KeyedStream::take_refused) returns requests that can no longer be handed
 /// over.
-impl<O: Operation, K: LaneKey> Drop for Feed<O, K> {
+impl<O: Operation, K: StreamKey> Drop for Producer<O, K> {
     fn drop(&mut self) {
         if self.flush().is_ok() {
             return;

@@ -3,7 +3,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use crate::id::FomId;
+use crate::{fom::Resident, id::FomId};
 use fom_protocol::{
     shrink::Shrink as _,
     sync::{
@@ -66,4 +66,9 @@ impl GateRecovery {
         self.left.store(0, Ordering::SeqCst);
         late
     }
+}
+
+/// Returns whether the fom held the gate of its phase.
+pub(crate) fn held_gate(fom: &Resident) -> bool {
+    fom.kept().is_some_and(|kept| kept.held_gate())
 }

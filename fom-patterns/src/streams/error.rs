@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use crate::lanes::inlet::Item;
+use crate::streams::inlet::Item;
 
 /// Why a request was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushReason {
-    /// The locality of this key has as many requests in flight as the lanes may hold
+    /// The locality of this key has as many requests in flight as the stream may hold
     /// there.
-    #[error("the lanes are full; push again later, wait for room, or shed load")]
+    #[error("the stream is full; push again later, wait for room, or shed load")]
     Full,
     /// As many requests as one key may have already wait behind its head.
     #[error(
-        "the lane of this key is full; push again when its head has moved on, or wait for room"
+        "the queue of this key is full; push again when its head has moved on, or wait for room"
     )]
     KeyFull,
     /// The runtime is shutting down or has shut down.

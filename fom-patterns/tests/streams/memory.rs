@@ -1,11 +1,15 @@
-//! Lanes: what idle keys leave behind.
+//! Streams: what idle keys leave behind.
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
 
-use fom_runtime::{LaneOptions, Runtime, Shutdown, prelude::*};
+use fom_patterns::{
+    prelude::*,
+    streams::{KeyedStream, StreamOptions},
+};
+use fom_runtime::Shutdown;
 
 use crate::kit::alone::alone;
 use crate::kit::{limited, secs};
@@ -46,9 +50,10 @@ fn keys_that_are_idle_cost_no_memory() {
     alone(|| {
         limited(|| async {
             let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
-            let lanes = runtime.lanes::<Step, u64>(LaneOptions::default().bound(10_000));
+            let stream =
+                KeyedStream::<Step, u64>::new(&runtime, StreamOptions::default().bound(10_000));
             let steps = Arc::default();
-            let mut feed = lanes.feed();
+            let mut producer = stream.producer();
             let most = if cfg!(debug_assertions) {
                 500_000
             } else {
@@ -56,16 +61,40 @@ fn keys_that_are_idle_cost_no_memory() {
             };
             let mut before = 0;
             for key in 0..most {
-                feed.push_blocking(key, Step(Arc::clone(&steps))).unwrap();
+                producer
+                    .push_blocking(key, Step(Arc::clone(&steps)))
+                    .unwrap();
                 if key == most / 10 {
                     before = resident_kb();
                 }
             }
-            feed.flush().unwrap();
+            producer.flush().unwrap();
             let grown = resident_kb().saturating_sub(before);
             assert!(grown < 8_192, "grown by {grown} KiB");
             runtime.shutdown(Shutdown::Drain, secs(20)).await;
             assert_eq!(steps.load(Ordering::Relaxed), most);
         });
     });
+}
+
+/// The memory of a burst of requests goes back to the system while the runtime lives.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_burst_of_requests_costs_no_memory() {
+    let test = "memory::a_burst_of_requests_costs_no_memory";
+    crate::kit::bursts::returns(
+        test,
+        |builder, _| builder,
+        |runtime, requests| {
+            let options = StreamOptions::default().bound(requests);
+            let stream = KeyedStream::<Step, u64>::new(runtime, options);
+            let steps = Arc::default();
+            let mut producer = stream.producer();
+            for key in 0..requests as u64 {
+                let step = Step(Arc::clone(&steps));
+                producer.push_blocking(key, step).unwrap();
+            }
+            producer.flush().unwrap();
+        },
+    );
 }

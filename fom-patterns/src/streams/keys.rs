@@ -1,4 +1,4 @@
-//! The keys of a set of lanes in one locality: which keys have requests in flight, what waits for each, and which key
+//! The keys of a stream in one locality: which keys have requests in flight, what waits for each, and which key
 //! has its turn.
 //!
 //! Most requests find their key idle, and run in the order in which they came, without any record of the key. So a
@@ -18,11 +18,11 @@
 
 use std::collections::VecDeque;
 
+use fom_protocol::shrink::{Shrink as _, room};
 use hashbrown::HashTable;
 use slab::Slab;
 
-use crate::lanes::inlet::{FullKeys, Item};
-use fom_protocol::shrink::{Shrink as _, room};
+use crate::streams::inlet::{FullKeys, Item};
 
 /// Number of cells that count how long keys ran.
 const CELLS: usize = 256;

@@ -4,14 +4,19 @@ use std::fmt;
 
 use crate::{
     cx::Cx,
-    fom::{Header, Mailed, Priority},
+    durable::{
+        outbox::post,
+        prepare::{Prepared, post_event, prepare},
+    },
+    fom::{Header, Priority},
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
-    runtime::{Placement, Prepared, Submission, post_event},
+    runtime::{Placement, Submission},
     snapshot::SnapshotError,
 };
 
-impl<E> Cx<'_, E> {
+/// The methods of a [`Cx`] for durability. The prelude has it.
+pub trait DurableCxExt {
     /// Returns the outbox. What is given to it is sent exactly when the transition out of this phase is committed. In a
     /// phase that stays, it is sent when the effect of an event is committed. It is in the journal with that
     /// transition, and is sent again after a crash until it is taken. If the phase function fails, none of it is ever
@@ -68,12 +73,16 @@ impl<E> Cx<'_, E> {
     /// assert_eq!(parcels.started, 3);
     /// # Ok::<(), BoxError>(())
     /// ```
-    pub fn outbox(&self) -> Outbox<'_> {
-        Outbox::of(self.fom)
+    fn outbox(&self) -> Outbox<'_>;
+}
+
+impl<E> DurableCxExt for Cx<'_, E> {
+    fn outbox(&self) -> Outbox<'_> {
+        Outbox { fom: self.header() }
     }
 }
 
-/// The outbox of a fom; see [`Cx::outbox`].
+/// The outbox of a fom; see [`DurableCxExt::outbox`].
 pub struct Outbox<'a> {
     fom: &'a Header,
 }
@@ -85,10 +94,6 @@ impl fmt::Debug for Outbox<'_> {
 }
 
 impl<'a> Outbox<'a> {
-    fn of<E>(fom: &'a Mailed<E>) -> Self {
-        Self { fom }
-    }
-
     /// Prepares an operation to start. Nothing happens until it is posted.
     pub fn submit<O: Operation>(&self, operation: O) -> Posting<'a, O> {
         Posting {
@@ -102,7 +107,7 @@ impl<'a> Outbox<'a> {
     /// one receiver in this way arrive in order.
     ///
     /// If no fom has the key, or the fom ends without taking the event, the event is
-    /// [set aside](crate::Runtime::set_aside) with [`RestoreError::NoReceiver`](crate::RestoreError). It can be tried
+    /// [set aside](crate::DurableExt::set_aside) with [`RestoreError::NoReceiver`](crate::RestoreError). It can be tried
     /// again or discarded. At most 10,000 events are set aside; further ones are dropped. Undelivered events of a
     /// sender that is not kept in the journal are dropped, too. [`Operations::incidents`](crate::Operations) reports
     /// both.
@@ -122,7 +127,7 @@ impl<'a> Outbox<'a> {
             to.into(),
             event,
         )?;
-        self.fom.post(item);
+        post(self.fom, item);
         Ok(())
     }
 }
@@ -176,8 +181,8 @@ impl<O: Operation> Posting<'_, O> {
     /// Fails if the operation cannot be saved. A transient operation is not saved: it starts after the commit, and not
     /// again after a crash.
     pub fn post(self) -> Result<FomId, SnapshotError> {
-        let Prepared { id, item } = self.submission.prepare(self.fom.kept().is_some())?;
-        self.fom.post(item);
+        let Prepared { id, item } = prepare(self.submission, self.fom.kept().is_some())?;
+        post(self.fom, item);
         Ok(id)
     }
 }

@@ -1,4 +1,4 @@
-//! Lanes at the end of a runtime: a pushed request runs or is returned, and a push that waits for room gets an answer.
+//! KeyedStream at the end of a runtime: a pushed request runs or is returned, and a push that waits for room gets an answer.
 
 use std::{
     sync::{
@@ -8,7 +8,11 @@ use std::{
     thread,
 };
 
-use fom_runtime::{LaneOptions, PushReason, Runtime, Shutdown, prelude::*};
+use fom_patterns::{
+    prelude::*,
+    streams::{KeyedStream, PushReason, StreamOptions},
+};
+use fom_runtime::Shutdown;
 use tokio::sync::watch;
 
 use crate::kit::{Gate, limited, millis, secs};
@@ -60,31 +64,31 @@ fn count(counted: &Arc<AtomicU64>, number: u64) -> Count {
 fn a_drain_runs_all_that_was_pushed() {
     limited(|| async {
         let runtime = runtime(2);
-        let lanes = runtime.lanes::<Count, u64>(LaneOptions::default());
+        let stream = KeyedStream::<Count, u64>::new(&runtime, StreamOptions::default());
         let counted = Arc::default();
         let (open, opened) = watch::channel(false);
-        let mut feed = lanes.feed();
+        let mut producer = stream.producer();
         for number in 0..1_000 {
             let mut request = count(&counted, number);
             request.gate = (number < 20).then(|| opened.clone());
-            feed.push(number % 20, request).unwrap();
+            producer.push(number % 20, request).unwrap();
         }
-        drop(feed);
+        drop(producer);
         let drained = thread::spawn({
             let runtime = runtime.clone();
             move || runtime.shutdown_blocking(Shutdown::Drain, secs(20))
         });
-        // The lanes are closed to callers outside, while all keys wait.
-        while lanes.push(1, count(&counted, 0)).is_ok() {
+        // The stream is closed to callers outside, while all keys wait.
+        while stream.push(1, count(&counted, 0)).is_ok() {
             thread::yield_now();
         }
         open.send(true).unwrap();
         assert!(drained.join().unwrap().remained.is_empty());
         assert!(counted.load(Ordering::Relaxed) >= 1_000);
-        let error = lanes.push(1, count(&counted, 7)).unwrap_err();
+        let error = stream.push(1, count(&counted, 7)).unwrap_err();
         assert_eq!(error.reason(), PushReason::ShuttingDown);
         assert_eq!(error.into_operation().number, 7);
-        assert!(lanes.take_refused().is_empty());
+        assert!(stream.take_refused().is_empty());
     });
 }
 
@@ -93,13 +97,13 @@ fn a_drain_runs_all_that_was_pushed() {
 fn a_shutdown_at_once_gives_back_what_queues() {
     limited(|| async {
         let runtime = runtime(2);
-        let lanes = runtime.lanes::<Count, u64>(LaneOptions::default());
+        let stream = KeyedStream::<Count, u64>::new(&runtime, StreamOptions::default());
         let counted = Arc::default();
         let (_open, opened) = watch::channel(false);
         for number in 0..200 {
             let mut request = count(&counted, number);
             request.gate = Some(opened.clone());
-            lanes.push(number % 5, request).unwrap();
+            stream.push(number % 5, request).unwrap();
         }
         while runtime.operations().foms.len() < 5 {
             thread::yield_now();
@@ -107,19 +111,19 @@ fn a_shutdown_at_once_gives_back_what_queues() {
         // And some requests that no locality has looked at.
         let gates = [Gate::close(&runtime, 0), Gate::close(&runtime, 1)];
         for number in 200..300 {
-            lanes.push(number % 5, count(&counted, number)).unwrap();
+            stream.push(number % 5, count(&counted, number)).unwrap();
         }
         let ended = thread::spawn({
             let runtime = runtime.clone();
             move || runtime.shutdown_blocking(Shutdown::Now, secs(20))
         });
-        while lanes.push(1, count(&counted, 0)).is_ok() {
+        while stream.push(1, count(&counted, 0)).is_ok() {
             thread::yield_now();
         }
         gates.into_iter().for_each(Gate::open);
         assert!(ended.join().unwrap().remained.is_empty());
         assert_eq!(counted.load(Ordering::Relaxed), 0);
-        let refused = lanes.take_refused();
+        let refused = stream.take_refused();
         assert!(refused.len() >= 295, "{}", refused.len());
         for key in 0..5 {
             let of_key = refused.iter().filter(|(of, _)| *of == key);
@@ -131,8 +135,8 @@ fn a_shutdown_at_once_gives_back_what_queues() {
             assert_eq!(numbers.last(), Some(&(295 + key)));
         }
         assert_eq!(runtime.in_flight(), 0);
-        assert_eq!(lanes.in_flight(), 0);
-        assert!(lanes.take_refused().is_empty());
+        assert_eq!(stream.in_flight(), 0);
+        assert!(stream.take_refused().is_empty());
     });
 }
 
@@ -141,21 +145,21 @@ fn a_shutdown_at_once_gives_back_what_queues() {
 fn who_waits_for_room_hears_of_the_shutdown() {
     limited(|| async {
         let runtime = runtime(1);
-        let lanes = runtime.lanes::<Count, u64>(LaneOptions::default().bound(1));
+        let stream = KeyedStream::<Count, u64>::new(&runtime, StreamOptions::default().bound(1));
         let counted = Arc::default();
         let (_open, opened) = watch::channel(false);
         let mut request = count(&counted, 0);
         request.gate = Some(opened);
-        lanes.push(0, request).unwrap();
-        let full = lanes.push(1, count(&counted, 1)).unwrap_err();
+        stream.push(0, request).unwrap();
+        let full = stream.push(1, count(&counted, 1)).unwrap_err();
         assert_eq!(full.reason(), PushReason::Full);
         let blocked = thread::spawn({
-            let (lanes, counted) = (lanes.clone(), Arc::clone(&counted));
-            move || lanes.push_blocking(1, count(&counted, 1))
+            let (stream, counted) = (stream.clone(), Arc::clone(&counted));
+            move || stream.push_blocking(1, count(&counted, 1))
         });
         let waiting = tokio::spawn({
-            let (lanes, counted) = (lanes.clone(), Arc::clone(&counted));
-            async move { lanes.push_waiting(2, count(&counted, 2)).await }
+            let (stream, counted) = (stream.clone(), Arc::clone(&counted));
+            async move { stream.push_waiting(2, count(&counted, 2)).await }
         });
         tokio::time::sleep(millis(20)).await;
         runtime.shutdown(Shutdown::Now, secs(10)).await;
@@ -167,16 +171,16 @@ fn who_waits_for_room_hears_of_the_shutdown() {
     });
 }
 
-/// KY-03: a set of lanes goes with its last end, and a dropped runtime leaves nothing behind.
+/// KY-03: a stream goes with its last end, and a dropped runtime leaves nothing behind.
 #[test]
-fn lanes_end_with_their_last_end() {
+fn streams_end_with_their_last_end() {
     limited(|| async {
         let counted = Arc::<AtomicU64>::default();
         let runtime = runtime(2);
         for _ in 0..50 {
-            let lanes = runtime.lanes::<Count, u64>(LaneOptions::default());
+            let stream = KeyedStream::<Count, u64>::new(&runtime, StreamOptions::default());
             for key in 0..20 {
-                lanes.push(key, count(&counted, key)).unwrap();
+                stream.push(key, count(&counted, key)).unwrap();
             }
         }
         runtime.shutdown(Shutdown::Drain, secs(10)).await;

@@ -1,8 +1,12 @@
-//! Lanes: what they may hold, which pushes wait for room, and how much room a waiting key takes.
+//! KeyedStream: what they may hold, which pushes wait for room, and how much room a waiting key takes.
 
 use std::{collections::HashMap, thread};
 
-use fom_runtime::{LaneOptions, Lanes, PushReason, Runtime, TestClock, prelude::*};
+use fom_patterns::{
+    prelude::*,
+    streams::{KeyedStream, PushReason, StreamOptions},
+};
+use fom_runtime::TestClock;
 use tokio::sync::{mpsc, watch};
 
 use crate::kit::{limited, many, millis};
@@ -34,17 +38,17 @@ impl TellingTransitions for Tell {
 
 struct Set {
     runtime: Runtime,
-    lanes: Lanes<Tell, u64>,
+    stream: KeyedStream<Tell, u64>,
     told: mpsc::UnboundedSender<u64>,
     hears: mpsc::UnboundedReceiver<u64>,
     open: watch::Sender<bool>,
 }
 
-fn set(options: LaneOptions) -> Set {
+fn set(options: StreamOptions) -> Set {
     let runtime = Runtime::builder().localities(1).pin(false).build().unwrap();
     let (told, hears) = mpsc::unbounded_channel();
     Set {
-        lanes: runtime.lanes(options),
+        stream: KeyedStream::new(&runtime, options),
         runtime,
         told,
         hears,
@@ -74,28 +78,28 @@ impl Set {
     }
 }
 
-/// KY-05: full lanes return the operation. A future or thread that waits gets in when there is room, in order.
+/// KY-05: full streams return the operation. A future or thread that waits gets in when there is room, in order.
 #[test]
-fn full_lanes_reject_or_let_wait() {
+fn full_streams_reject_or_let_wait() {
     limited(|| async {
-        let mut set = set(LaneOptions::default().bound(4));
+        let mut set = set(StreamOptions::default().bound(4));
         for number in 0..4 {
-            set.lanes.push(7, set.gated(number)).unwrap();
+            set.stream.push(7, set.gated(number)).unwrap();
         }
-        let error = set.lanes.push(8, set.tell(9)).unwrap_err();
+        let error = set.stream.push(8, set.tell(9)).unwrap_err();
         assert_eq!(error.reason(), PushReason::Full);
         assert!(error.to_string().contains("full"), "{error}");
         let (key, operation) = error.into_parts();
         assert_eq!((key, operation.number), (8, 9));
         let blocked = thread::spawn({
-            let (lanes, request) = (set.lanes.clone(), set.tell(4));
-            move || lanes.push_blocking(7, request)
+            let (stream, request) = (set.stream.clone(), set.tell(4));
+            move || stream.push_blocking(7, request)
         });
         let waiting = {
-            let (lanes, first, second) = (set.lanes.clone(), set.tell(100), set.tell(101));
+            let (stream, first, second) = (set.stream.clone(), set.tell(100), set.tell(101));
             tokio::spawn(async move {
-                lanes.push_waiting(8, first).await?;
-                lanes.push_waiting(8, second).await
+                stream.push_waiting(8, first).await?;
+                stream.push_waiting(8, second).await
             })
         };
         tokio::time::sleep(millis(20)).await;
@@ -123,13 +127,13 @@ fn full_lanes_reject_or_let_wait() {
 #[test]
 fn a_key_that_waits_leaves_room_for_others() {
     limited(|| async {
-        let mut set = set(LaneOptions::default().bound(64).per_key(3));
-        set.lanes.push(1, set.gated(0)).unwrap();
+        let mut set = set(StreamOptions::default().bound(64).per_key(3));
+        set.stream.push(1, set.gated(0)).unwrap();
         let mut taken = 1;
         // The locality says that the key is full once it has looked at the earlier requests.
         let refused = loop {
             set.runtime.quiet().await;
-            match set.lanes.push(1, set.tell(taken)) {
+            match set.stream.push(1, set.tell(taken)) {
                 Ok(()) => taken += 1,
                 Err(error) => break error,
             }
@@ -137,7 +141,7 @@ fn a_key_that_waits_leaves_room_for_others() {
         assert_eq!(taken, 1 + 3);
         assert_eq!(refused.reason(), PushReason::KeyFull);
         for number in 0..1_000 {
-            set.lanes
+            set.stream
                 .push_waiting(2 + number % 5, set.tell(1_000 + number))
                 .await
                 .unwrap();
@@ -145,12 +149,12 @@ fn a_key_that_waits_leaves_room_for_others() {
         for _ in 0..1_000 {
             assert!(set.heard().await >= 1_000);
         }
-        let mut feed = set.lanes.feed();
-        let error = feed.push(1, set.tell(0)).unwrap_err();
+        let mut producer = set.stream.producer();
+        let error = producer.push(1, set.tell(0)).unwrap_err();
         assert_eq!(error.reason(), PushReason::KeyFull);
         let waiting = tokio::spawn({
-            let (lanes, request) = (set.lanes.clone(), set.tell(taken));
-            async move { lanes.push_waiting(1, request).await }
+            let (stream, request) = (set.stream.clone(), set.tell(taken));
+            async move { stream.push_waiting(1, request).await }
         });
         tokio::time::sleep(millis(10)).await;
         assert!(!waiting.is_finished());
@@ -159,30 +163,30 @@ fn a_key_that_waits_leaves_room_for_others() {
         for number in 0..=taken {
             assert_eq!(set.heard().await, number);
         }
-        assert!(feed.push(1, set.tell(taken + 1)).is_ok());
+        assert!(producer.push(1, set.tell(taken + 1)).is_ok());
     });
 }
 
-/// A feed hands over at once what an idle locality can run; the rest at a flush, and when the feed is dropped.
+/// A producer hands over at once what an idle locality can run; the rest at a flush, and when the producer is dropped.
 #[test]
 fn a_feed_lets_no_lone_request_sit() {
     limited(|| async {
-        let mut set = set(LaneOptions::default());
-        let mut feed = set.lanes.feed();
-        feed.push(1, set.tell(1)).unwrap();
+        let mut set = set(StreamOptions::default());
+        let mut producer = set.stream.producer();
+        producer.push(1, set.tell(1)).unwrap();
         assert_eq!(set.heard().await, 1);
         for number in 2..10 {
-            feed.push(number, set.tell(number)).unwrap();
+            producer.push(number, set.tell(number)).unwrap();
         }
-        feed.flush().unwrap();
-        assert!(feed.is_empty());
+        producer.flush().unwrap();
+        assert!(producer.is_empty());
         for _ in 2..10 {
             set.heard().await;
         }
         for number in 10..20 {
-            feed.push(number, set.tell(number)).unwrap();
+            producer.push(number, set.tell(number)).unwrap();
         }
-        drop(feed);
+        drop(producer);
         for _ in 10..20 {
             set.heard().await;
         }
@@ -223,7 +227,7 @@ fn a_head_that_is_tried_again_keeps_its_key_and_no_other() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = many(1, &clock).build().unwrap();
-        let lanes = runtime.lanes::<Flaky, u64>(LaneOptions::default());
+        let stream = KeyedStream::<Flaky, u64>::new(&runtime, StreamOptions::default());
         let (told, mut hears) = mpsc::unbounded_channel();
         let request = |key, number, fails| Flaky {
             key,
@@ -234,13 +238,13 @@ fn a_head_that_is_tried_again_keeps_its_key_and_no_other() {
         for number in 0..3 {
             // The first of key 1 succeeds at its third attempt, the second of key 2 never does.
             let (first, second) = (number == 0, number == 1);
-            lanes
+            stream
                 .push(1, request(1, number, if first { 2 } else { 0 }))
                 .unwrap();
-            lanes
+            stream
                 .push(2, request(2, number, if second { 9 } else { 0 }))
                 .unwrap();
-            lanes.push(3, request(3, number, 0)).unwrap();
+            stream.push(3, request(3, number, 0)).unwrap();
         }
         let mut order = HashMap::<u64, Vec<u32>>::new();
         // Requests that do not wait come while no time passes.
@@ -261,6 +265,6 @@ fn a_head_that_is_tried_again_keeps_its_key_and_no_other() {
         }
         assert_eq!(order[&1], [0, 1, 2]);
         assert_eq!(order[&2], [0, 2]);
-        assert_eq!(lanes.in_flight(), 0);
+        assert_eq!(stream.in_flight(), 0);
     });
 }

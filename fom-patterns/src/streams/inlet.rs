@@ -1,19 +1,27 @@
 //! The inlet of a locality: a contiguous list of requests under a lock, which the locality swaps for an empty one.
 //!
 //! The first request that comes in after a swap sends the locality a signal. Further requests send none until the next
-//! swap. So all requests that come while the locality is busy with lanes cost one signal. Nothing stays here for long:
+//! swap. So all requests that come while the locality is busy with the stream cost one signal. Nothing stays here for long:
 //! a locality that got a signal looks here in its next round, and again as long as it finds requests.
 
-use std::{collections::VecDeque, ops::DerefMut, sync::Arc};
+use std::{
+    collections::VecDeque,
+    ops::DerefMut,
+    sync::{Arc, OnceLock},
+};
 
 use crossbeam_utils::CachePadded;
-use tokio::sync::Notify;
-
-use crate::locality::Home;
 use fom_protocol::sync::{
     Mutex,
     atomic::{AtomicBool, Ordering},
 };
+use fom_runtime::{
+    Operation, Runtime,
+    extension::{LocalWork, PartId, Pieces},
+};
+use tokio::sync::Notify;
+
+use crate::streams::{StreamKey, home::StreamPart};
 
 /// A request on its way.
 pub(super) struct Item<O, K> {
@@ -25,25 +33,31 @@ pub(super) struct Item<O, K> {
 /// Full keys, with their hashes. There are few, and seldom any.
 pub(super) type FullKeys<K> = Arc<[(u64, K)]>;
 
-/// The part of a set of lanes in one locality that other threads may touch.
-pub(super) struct Inlet<O, K> {
+/// The part of a stream in one locality that other threads may touch.
+pub(super) struct Inlet<O: Operation, K> {
     state: CachePadded<Mutex<State<O, K>>>,
     hints: CachePadded<Hints>,
     full: Mutex<FullKeys<K>>,
     /// Notified when there is room again, if a caller waits for room.
     pub(super) room: Notify,
+    /// Counts the requests that wait here or in the locality.
+    pub(super) work: LocalWork,
+    /// The part in the locality. Only the locality uses this. The part is made when the first request comes.
+    pub(super) part: OnceLock<PartId<StreamPart<O, K>>>,
 }
 
-/// What a feed checks before each request, on a cache line that changes seldom while many requests come.
+/// What a producer checks before each request, on a cache line that changes seldom while many requests come.
 struct Hints {
     /// Whether some key is full.
     choosy: AtomicBool,
-    /// Whether the locality has nothing to do for these lanes.
+    /// Whether the locality has nothing to do for the stream.
     resting: AtomicBool,
 }
 
 pub(super) struct State<O, K> {
     pub(super) arrived: VecDeque<Item<O, K>>,
+    /// The count of those that have arrived.
+    pub(super) pieces: Pieces,
     /// Whether the locality knows that there are requests here.
     signalled: bool,
     /// Number of requests that the locality has taken from here and that have not ended, as last reported.
@@ -56,11 +70,12 @@ pub(super) struct State<O, K> {
     pub(super) refused: Vec<(K, O)>,
 }
 
-impl<O, K> Inlet<O, K> {
-    pub(super) fn new() -> Self {
+impl<O: Operation, K: StreamKey> Inlet<O, K> {
+    pub(super) fn new(runtime: &Runtime, index: usize) -> Self {
         Self {
             state: CachePadded::new(Mutex::new(State {
                 arrived: VecDeque::new(),
+                pieces: Pieces::default(),
                 signalled: false,
                 taken: 0,
                 awaited: false,
@@ -73,6 +88,8 @@ impl<O, K> Inlet<O, K> {
             }),
             full: Mutex::new(Arc::from([])),
             room: Notify::new(),
+            work: runtime.local_work(index),
+            part: OnceLock::new(),
         }
     }
 
@@ -85,13 +102,6 @@ impl<O, K> Inlet<O, K> {
     #[inline]
     pub(super) fn is_choosy(&self) -> bool {
         self.hints.choosy.load(Ordering::Relaxed)
-    }
-
-    /// Notifies the callers that wait for room. Their wakers are user code, and may panic.
-    pub(super) fn tell_room(&self, home: &Home) {
-        home.fenced("who waited for room in lanes of", || {
-            self.room.notify_waiters()
-        });
     }
 
     #[inline]

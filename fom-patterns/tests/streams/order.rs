@@ -1,4 +1,4 @@
-//! Lanes: order for each key, checked over random schedules of submitters, waits, failures and panics.
+//! KeyedStream: order for each key, checked over random schedules of submitters, waits, failures and panics.
 
 use std::{
     collections::HashMap,
@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{LaneOptions, Lanes, Runtime, Shutdown, journal::MemoryJournal, prelude::*};
+use fom_patterns::{
+    prelude::*,
+    streams::{KeyedStream, StreamOptions},
+};
+use fom_runtime::{Shutdown, journal::MemoryJournal};
 
 use crate::kit::{hush_localities, limited, secs};
 
@@ -166,9 +170,9 @@ fn does(random: &mut Random) -> Does {
     }
 }
 
-/// Pushes as the seed says, by feeds and one at a time.
+/// Pushes as the seed says, by producers and one at a time.
 fn push(
-    lanes: &Lanes<Request, u64>,
+    stream: &KeyedStream<Request, u64>,
     history: &History,
     pusher: u64,
     keys: u64,
@@ -177,7 +181,7 @@ fn push(
 ) {
     let mut random = Random(seed ^ pusher.wrapping_mul(0x9e37_79b9));
     let mut numbers = HashMap::<u64, u64>::new();
-    let mut feed = lanes.feed();
+    let mut producer = stream.producer();
     for _ in 0..requests {
         // A few keys get most requests.
         let key = random.below(keys).min(random.below(keys));
@@ -195,12 +199,12 @@ fn push(
             tried: false,
         };
         if pusher.is_multiple_of(2) {
-            feed.push_blocking(key, request).unwrap();
+            producer.push_blocking(key, request).unwrap();
             if random.below(50) == 0 {
-                feed.flush().unwrap();
+                producer.flush().unwrap();
             }
         } else {
-            lanes.push_blocking(key, request).unwrap();
+            stream.push_blocking(key, request).unwrap();
         }
     }
 }
@@ -220,16 +224,16 @@ fn requests_of_a_key_are_in_order_over_random_schedules() {
                 .build()
                 .unwrap();
             let (keys, requests) = (1 + random.below(40), 300);
-            let options = LaneOptions::default()
+            let options = StreamOptions::default()
                 .bound(1 + random.below(400) as usize)
                 .per_key(1 + random.below(60) as usize)
                 .quantum(1 + random.below(4) as u32, Duration::from_micros(50));
-            let lanes = runtime.lanes::<Request, u64>(options);
+            let stream = KeyedStream::<Request, u64>::new(&runtime, options);
             let history = History::default();
             let pushers: Vec<_> = (0..4)
                 .map(|pusher| {
-                    let (lanes, history) = (lanes.clone(), history.clone());
-                    thread::spawn(move || push(&lanes, &history, pusher, keys, requests, seed))
+                    let (stream, history) = (stream.clone(), history.clone());
+                    thread::spawn(move || push(&stream, &history, pusher, keys, requests, seed))
                 })
                 .collect();
             for pusher in pushers {
@@ -237,7 +241,7 @@ fn requests_of_a_key_are_in_order_over_random_schedules() {
             }
             runtime.shutdown_blocking(Shutdown::Drain, secs(20));
             assert_eq!(history.check(), 4 * requests as usize, "seed {seed}");
-            assert_eq!(lanes.in_flight(), 0);
+            assert_eq!(stream.in_flight(), 0);
             assert_eq!(runtime.in_flight(), 0);
         });
     }
@@ -258,14 +262,14 @@ impl Hash for Same {
 fn keys_whose_hashes_agree_do_not_wait_for_each_other() {
     limited(|| async {
         let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
-        let lanes = runtime.lanes::<Gated, Same>(LaneOptions::default());
+        let stream = KeyedStream::<Gated, Same>::new(&runtime, StreamOptions::default());
         let (open, opened) = tokio::sync::watch::channel(false);
         let (done, mut ended) = tokio::sync::mpsc::unbounded_channel();
         for key in 0..50 {
             for _ in 0..2 {
                 let gate = (key == 7).then(|| opened.clone());
                 let done = done.clone();
-                lanes.push(Same(key), Gated { key, gate, done }).unwrap();
+                stream.push(Same(key), Gated { key, gate, done }).unwrap();
             }
         }
         let mut others = Vec::new();
@@ -351,7 +355,7 @@ fn requests_that_are_kept_are_in_order() {
             let heard = Arc::clone(&heard);
             move |_| *heard.lock().unwrap() += 1
         });
-        let lanes = runtime.lanes::<Kept, u64>(LaneOptions::default());
+        let stream = KeyedStream::<Kept, u64>::new(&runtime, StreamOptions::default());
         for number in 0..40 {
             for key in 0..5 {
                 let name = Name {
@@ -359,7 +363,7 @@ fn requests_that_are_kept_are_in_order() {
                     pusher: 0,
                     number,
                 };
-                lanes.push(key, Kept { name }).unwrap();
+                stream.push(key, Kept { name }).unwrap();
             }
         }
         runtime.shutdown(Shutdown::Drain, secs(20)).await;

@@ -1,0 +1,263 @@
+//! The streams in a locality: the part of each stream there, and how a request becomes a fom.
+//!
+//! A request becomes a fom when it has its turn, and runs at once, in place: it is in no inbox and no run queue. Most
+//! requests end there. A request that waits, or has used up its budget, goes on as a fom and keeps its key until it
+//! ends. The stream goes on with the next key.
+//!
+//! While a request is in a blocking section, another thread may have the locality and give the part another turn. So a
+//! turn keeps nothing of the part across a run.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use fom_protocol::{nanos, shrink::Shrink as _};
+use fom_runtime::{
+    Operation,
+    extension::{Part, Pieces, Ran, Turn, hold_locality},
+};
+
+use crate::streams::{
+    Common, StreamKey, fenced,
+    inlet::Item,
+    keys::{Keys, Placed, Who},
+};
+
+/// Maximum number of requests run in one turn. Then the other work of the locality has its turn.
+const TURN: u32 = 64;
+/// Maximum number of requests put into queues in one turn.
+const MOVES: u32 = 4_096;
+
+/// The part of a stream in one locality.
+pub(super) struct StreamPart<O: Operation, K> {
+    common: Arc<Common<O, K>>,
+    index: usize,
+    /// Requests taken out of the inlet and not placed yet.
+    batch: VecDeque<Item<O, K>>,
+    keys: Keys<O, K>,
+    /// The count of the requests in the batch and in the queues of the keys.
+    pieces: Pieces,
+    /// The key of the request that runs in its turn.
+    current: Option<Who<K>>,
+    /// Number of ended requests not yet reported to the inlet.
+    ended: usize,
+    /// Whether a request is being placed. It is lost if that panics.
+    looking: bool,
+    /// Whether no handle can push any more. The part goes when it is empty.
+    pub(super) retired: bool,
+}
+
+impl<O: Operation, K: StreamKey> Part for StreamPart<O, K> {
+    fn turn(turn: &mut Turn<'_, Self>) {
+        if turn.is_closed() {
+            refuse_all(turn);
+        } else if run(turn) {
+            return turn.wake();
+        }
+        retire(turn);
+    }
+
+    fn goes_on(&mut self, took: Duration) -> u64 {
+        let key = match self.current.take() {
+            Some(Who::New { hash, key }) => {
+                self.keys.ran_in_line(hash, nanos(took));
+                self.keys.hold(hash, key, true)
+            }
+            Some(Who::Held(key)) => key,
+            None => unreachable!("a request that runs has a key"),
+        };
+        key as u64
+    }
+
+    fn ended(&mut self, key: u64) {
+        self.ended += 1;
+        self.keys.ended_later(key as usize);
+    }
+}
+
+impl<O: Operation, K: StreamKey> StreamPart<O, K> {
+    pub(super) fn new(common: Arc<Common<O, K>>, index: usize) -> Self {
+        let options = &common.options;
+        Self {
+            keys: Keys::new(options.requests, nanos(options.time), options.per_key),
+            common,
+            index,
+            batch: VecDeque::new(),
+            pieces: Pieces::default(),
+            current: None,
+            ended: 0,
+            looking: false,
+            retired: false,
+        }
+    }
+
+    /// Reports ended requests to the inlet. If the batch is empty, takes the requests that have come. If nothing is
+    /// left at all, the next request sends a signal.
+    fn exchange(&mut self) {
+        let inlet = &self.common.inlets[self.index];
+        let mut others_full = false;
+        if self.keys.is_newly_full() {
+            let keys = &mut self.keys;
+            self.common.fenced("a key of a stream in", self.index, || {
+                inlet.set_full_keys(keys.full_keys());
+                others_full = true;
+            });
+        }
+        let mut state = inlet.lock();
+        state.taken -= std::mem::take(&mut self.ended);
+        if self.batch.is_empty() && !state.arrived.is_empty() {
+            std::mem::swap(&mut state.arrived, &mut self.batch);
+            state.taken += self.batch.len();
+            self.pieces.append(std::mem::take(&mut state.pieces));
+        }
+        let rests = self.batch.is_empty() && !self.keys.has_ready();
+        if rests {
+            self.batch.shrink();
+            state.arrived.shrink();
+            state.rest();
+            inlet.set_resting(true);
+        }
+        let bound = self.common.options.bound;
+        // Waiting callers are told of several places at a time, as long as the locality then still has work.
+        let enough = if rests { bound - 1 } else { bound / 2 };
+        let tell = state.awaited && (others_full || state.in_flight() <= enough);
+        if tell {
+            state.awaited = false;
+        }
+        drop(state);
+        if tell {
+            self.common.tell_room(self.index);
+        }
+    }
+
+    /// Returns whether there is work left.
+    fn has_work(&self) -> bool {
+        !self.batch.is_empty() || self.keys.has_ready()
+    }
+
+    /// Takes the next request that may run.
+    #[inline]
+    fn next(&mut self, moves: &mut u32) -> Option<(Who<K>, O)> {
+        let held = |(key, operation)| (Who::Held(key), operation);
+        if self.keys.is_turn_of_ring()
+            && let Some(next) = self.keys.next(!self.batch.is_empty())
+        {
+            return Some(held(next));
+        }
+        while *moves > 0
+            && let Some(item) = self.batch.pop_front()
+        {
+            self.looking = true;
+            let placed = self.keys.place(item);
+            self.looking = false;
+            match placed {
+                Placed::Now(who, operation) => return Some((who, operation)),
+                Placed::Later => *moves -= 1,
+            }
+        }
+        self.keys.next(false).map(held)
+    }
+
+    /// Notes that the request which had its turn has ended in that turn.
+    #[inline]
+    fn ended_in_turn(&mut self, took: Duration) {
+        self.ended += 1;
+        let took = nanos(took);
+        match self.current.take() {
+            Some(Who::New { hash, key }) => {
+                self.keys.ran_in_line(hash, took);
+                if const { std::mem::needs_drop::<K>() } {
+                    let drop = || drop(key);
+                    self.common.fenced("a key of a stream in", self.index, drop);
+                }
+            }
+            Some(Who::Held(key)) => self.keys.ended_in_turn(key, took),
+            None => {}
+        }
+    }
+}
+
+/// Runs requests. Returns whether there is work left.
+fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> bool {
+    let part = turn.part();
+    let (common, index) = (Arc::clone(&part.common), part.index);
+    part.exchange();
+    let mut moves = MOVES;
+    for _ in 0..TURN {
+        let part = turn.part();
+        let mut next = None;
+        common.fenced("a key of a stream in", index, || {
+            next = part.next(&mut moves)
+        });
+        let Some((who, operation)) = next else {
+            if !std::mem::take(&mut part.looking) {
+                break;
+            }
+            // Comparing its key panicked, and the request is gone.
+            part.ended += 1;
+            let lost = part.pieces.split(1);
+            turn.local().leave(lost);
+            continue;
+        };
+        part.current = Some(who);
+        let piece = part.pieces.split(1);
+        if let Ran::Ended(took) = turn.run_here(operation, piece) {
+            turn.part().ended_in_turn(took);
+        }
+        // After the runtime is closed, the next turn refuses the queued requests.
+        if turn.should_end() {
+            break;
+        }
+    }
+    turn.count_ended();
+    let part = turn.part();
+    if !part.has_work() {
+        part.exchange();
+    }
+    part.has_work()
+}
+
+/// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
+#[cold]
+fn refuse_all<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) {
+    let part = turn.part();
+    let (common, index) = (Arc::clone(&part.common), part.index);
+    let mut refused = Vec::new();
+    let keys = &mut part.keys;
+    common.fenced("a key of a stream in", index, || {
+        keys.take_all(&mut refused)
+    });
+    // Requests with a key that cannot be cloned.
+    let rest = part.keys.take_rest();
+    let lost = rest.len();
+    common.fenced("a request of a stream in", index, || {
+        hold_locality(|| drop(rest));
+    });
+    let mut pieces = std::mem::take(&mut part.pieces);
+    let mut state = common.inlets[index].lock();
+    pieces.append(std::mem::take(&mut state.pieces));
+    let arrived = std::mem::take(&mut state.arrived);
+    let new = arrived.len();
+    let items = std::mem::take(&mut part.batch).into_iter().chain(arrived);
+    refused.extend(items.map(|item| (item.key, item.operation)));
+    state.taken -= refused.len() + lost - new + std::mem::take(&mut part.ended);
+    state.refused.append(&mut refused);
+    state.closed = true;
+    state.awaited = false;
+    drop(state);
+    common.tell_room(index);
+    turn.local().leave(pieces);
+}
+
+/// Removes the part if no handle pushes any more and nothing is in flight. The caller has just emptied the inlet.
+fn retire<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) {
+    let part = turn.part();
+    if !part.retired || !part.keys.is_empty() {
+        return;
+    }
+    let (runtime, index) = (part.common.runtime.clone(), part.index);
+    let id = turn.id();
+    let removed = turn.local().remove_part(id);
+    // Refused requests may still be in the stream, which may go with its last part.
+    fenced(&runtime, "a stream in", index, || {
+        hold_locality(|| drop(removed));
+    });
+}

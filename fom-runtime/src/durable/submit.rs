@@ -1,0 +1,155 @@
+//! Submission of an operation that runs once.
+
+use std::any::TypeId;
+
+use tokio::sync::oneshot;
+
+use crate::{
+    durable::{Durable, Open, Passive, Place, Seen, Told},
+    fom::{Cause, Failure, RefusedReason},
+    id::Key,
+    operation::{Operation, Persistent},
+    runtime::{FomRef, Handle, JoinedOutcome, Once, Refused, Submission},
+};
+
+/// The methods of a [`Submission`] for operation ids. The prelude has it.
+pub trait DurableSubmissionExt<O: Operation>: Sized {
+    /// Gives the operation an id. Of all submissions of this type with the same id, one runs, and all get its answer.
+    ///
+    /// A submission with an id that was seen before waits for the fom in flight. If that fom has ended, the submission
+    /// gets the [remembered](crate::DurableBuilderExt::remember) outcome at once, also after a restart. That outcome is the end
+    /// phase and the operation, or a failure with [`Cause::Remembered`] and no operation.
+    ///
+    /// A failure counts as the answer; to try again, use a new id. The exception is [`Cause::Unread`]: the operation
+    /// ended, but this release cannot read how.
+    ///
+    /// The [address](Handle::fom) of such a handle is that of the fom that runs or ran. The repeated operation is
+    /// dropped. Only the first handle gets the events that no phase took.
+    ///
+    /// With a journal, an operation ends and is remembered in one step. An operation that ends with the runtime
+    /// ([`Cause::Shutdown`]), or because the journal fails ([`Cause::Journal`]), has not ended for the journal. It is
+    /// not remembered.
+    ///
+    /// ```
+    /// # use fom_runtime::prelude::*;
+    /// # use serde::{Serialize, Deserialize};
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Pay { cents: u64 }
+    ///
+    /// #[fom(operation(Pay))]
+    /// enum Payment {
+    ///     #[phase(start, sync, to(Paid))]
+    ///     Book,
+    ///     #[phase(end)]
+    ///     Paid { receipt: u64 },
+    /// }
+    /// # impl PaymentTransitions for Pay {
+    /// #     fn book(&mut self, cx: &mut Cx<'_>) -> Result<PaymentAfterBook, fom_runtime::BoxError> {
+    /// #         Ok(PaymentAfterBook::Paid { receipt: cx.id().get() })
+    /// #     }
+    /// # }
+    /// let runtime = Runtime::builder().localities(1).build()?;
+    /// let first = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
+    /// let again = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
+    /// let (Payment::Paid { receipt: one }, Payment::Paid { receipt: other }) = (first.phase, again.phase) else {
+    ///     unreachable!("it has one end")
+    /// };
+    /// assert_eq!(one, other);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn once(self, id: impl Into<Key>) -> Self
+    where
+        O: Persistent;
+}
+
+impl<O: Operation> DurableSubmissionExt<O> for Submission<'_, O> {
+    fn once(mut self, id: impl Into<Key>) -> Self
+    where
+        O: Persistent,
+    {
+        self.special().once = Some(Once {
+            id: id.into(),
+            start: start_once,
+        });
+        self
+    }
+}
+
+/// Starts the operation, unless one with its id was started before.
+#[inline(never)]
+fn start_once<O: Persistent>(submission: Submission<'_, O>) -> Result<Handle<O>, Refused<O>> {
+    let shared = submission.shared;
+    let durable = Durable::of(shared);
+    let special = submission.special.as_ref();
+    let Some(id) = special.and_then(|special| Some(special.once.as_ref()?.id.clone())) else {
+        unreachable!("asked for before")
+    };
+    let place: Place = (TypeId::of::<O>(), id);
+    if let Some(key) = &submission.key {
+        // A resting fom has its key, too. It is brought back now, because making a fom of it takes the lock that is
+        // held from here on.
+        shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+    }
+    // No other submission looks until this one is in flight.
+    let mut slots = durable.memory.lock(durable.journal_now());
+    let mut seen = slots.look(&place);
+    while let Seen::Rests(id) = seen {
+        drop(slots);
+        if !durable.passive.revive(shared, id) {
+            // Another thread brings it back.
+            fom_protocol::sync::yield_now();
+        }
+        if shared.is_late() {
+            return Err(submission.refused(RefusedReason::ShuttingDown));
+        }
+        if Passive::is_reviving() {
+            return Err(submission.refused(RefusedReason::SetAside));
+        }
+        slots = durable.memory.lock(durable.journal_now());
+        seen = slots.look(&place);
+    }
+    let (fom, told) = match seen {
+        Seen::Never => {
+            return submission.start_now(move |fom| {
+                slots.began(place, fom);
+                drop(slots);
+            });
+        }
+        Seen::Aside => {
+            drop(slots);
+            return Err(submission.refused(RefusedReason::SetAside));
+        }
+        Seen::Rests(_) => unreachable!("looked at until it rests no more"),
+        Seen::Live(fom, told) => (fom, told),
+        Seen::Ended(id, answer) => {
+            drop(slots);
+            // A fom that has ended, with what is remembered of the fom that ran.
+            return submission.settled(id, || answer.outcome::<O>(O::restore));
+        }
+    };
+    drop(slots);
+    match FomRef::of_any(&fom) {
+        Some(_) if shared.is_late() => Err(submission.refused(RefusedReason::ShuttingDown)),
+        Some(fom) => Ok(Handle::joined(
+            fom.clone(),
+            answer_of(fom, told, O::restore),
+        )),
+        None => unreachable!("ids are kept by type"),
+    }
+}
+
+/// Returns the outcome of a fom of another submission.
+fn answer_of<O: Operation>(
+    fom: FomRef<O>,
+    told: oneshot::Receiver<Told>,
+    open: Open<O>,
+) -> JoinedOutcome<O> {
+    Box::pin(async move {
+        let fail = |cause| Err(Failure::new(cause, fom.phase(), None));
+        match told.await {
+            Ok(Ok(answer)) => answer.outcome(open),
+            Ok(Err(error)) => fail(Cause::Journal(error)),
+            Err(_) => fail(Cause::Shutdown),
+        }
+    })
+}

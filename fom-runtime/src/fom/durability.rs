@@ -1,0 +1,283 @@
+//! The seam for durability: what a runtime and its foms ask of the component that commits transitions.
+//!
+//! The only implementation is in `durable`. Without it, nothing is kept and nothing comes back.
+//!
+//! | seam | one for each |
+//! | --- | --- |
+//! | [`Recorder`] | runtime |
+//! | [`DurableFom`] | fom that is kept, or was submitted with an operation id |
+//! | [`KeptFom`] | fom that is kept |
+//! | [`Effects`] | visit that has given something to its outbox |
+//! | [`Content`] | step; made by the fom, so that only the fom knows the type of the operation |
+//!
+//! Whether a type is kept at all is a constant, so a transient type never asks.
+
+use std::{any::Any, time::Instant};
+
+use fom_journal::JournalError;
+
+use crate::{
+    fom::{Header, Order, Priority, TransitionCause},
+    id::{FomId, Key, KeyOf},
+    snapshot::{SetAside, Snapshot, SnapshotError},
+    step_key::EventId,
+};
+
+/// The component of one runtime that keeps what must survive the process.
+///
+/// A fom that came back may *rest*: the component has its bytes, and the runtime has no fom. The component makes the
+/// fom when there is room, when its deadline passes, or when a caller asks for it.
+pub(crate) trait Recorder: Any + Send + Sync {
+    /// Returns the number of the journal, if there is one. No other journal has it.
+    fn journal(&self) -> Option<u128>;
+
+    /// Returns whether foms may rest at all.
+    fn lets_foms_rest(&self) -> bool;
+
+    /// Returns the number of foms that rest.
+    fn resting(&self) -> usize;
+
+    /// Makes the fom with this id, if it rests.
+    fn revive(&self, id: FomId);
+
+    /// Makes all foms that have this key and rest.
+    fn revive_key(&self, of: &KeyOf);
+
+    /// Makes as many resting foms as there is room for, and those with a passed deadline.
+    fn settle(&self);
+
+    /// Called when the clock was moved, and when the runtime takes less than before.
+    fn poke(&self);
+
+    /// Called when a fom that came back has ended.
+    fn one_ended(&self, id: FomId);
+
+    /// Called when a fom that came back has asked for its gate, or will not ask.
+    fn has_asked(&self, id: FomId);
+
+    /// Makes what is kept beside a new fom.
+    fn begin(&self, new: NewRecord) -> Box<dyn DurableFom>;
+
+    /// Returns what is kept and cannot run, by id.
+    fn set_aside(&self) -> Vec<SetAside>;
+
+    /// Called when all localities have ended. The component commits what is left, and closes.
+    fn close(&self);
+
+    /// Blocks until the component is closed, or until `by`.
+    fn wait_closed(&self, by: Instant);
+}
+
+/// A new fom, as far as durability needs it.
+pub(crate) struct NewRecord {
+    /// Whether the transitions are kept.
+    pub(crate) is_kept: bool,
+    /// The index of the home.
+    pub(crate) home: usize,
+    /// Whether the submission chose the home, other than by the key.
+    pub(crate) placed: bool,
+    pub(crate) priority: Priority,
+    pub(crate) order: Order,
+    pub(crate) operation_id: Option<Key>,
+}
+
+/// What durability keeps beside one fom.
+pub(crate) trait DurableFom: Any + Send + Sync {
+    /// Returns the state of the transitions, if they are kept.
+    fn kept(&self) -> Option<&dyn KeptFom>;
+
+    /// Called once, when the fom has ended. Returns a function that tells the end to other callers. The fom calls it
+    /// after it has told its outcome.
+    fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>>;
+
+    /// Called when the runtime gives up the fom, which has not ended.
+    fn given_up(&self, fom: &Header);
+}
+
+/// How a fom ended.
+pub(crate) enum End<'a> {
+    /// In an end phase. The function saves the operation.
+    Phase(&'a dyn Fn() -> Result<Snapshot, String>),
+    /// The fom was never started, or the runtime ends.
+    Shutdown,
+    /// The last step could not be committed.
+    NotCommitted(&'a JournalError),
+    /// In the standard failed outcome.
+    Failed(&'a FailedAs<'a>),
+}
+
+/// A failure, as it is remembered.
+pub(crate) struct FailedAs<'a> {
+    pub(crate) phase: &'a str,
+    /// Returns the cause as text. Runs the user's code, and catches its panics.
+    pub(crate) describe: &'a dyn Fn() -> String,
+}
+
+/// The state of a fom with transitions that are kept. Only the thread that runs the fom calls these functions, except
+/// where they say otherwise.
+pub(crate) trait KeptFom: Send + Sync {
+    /// Returns whether the journal has a record of the fom. Any thread may call this.
+    fn is_recorded(&self) -> bool;
+
+    /// Returns whether a step is on its way into the journal, and the fom waits for it. Any thread may call this.
+    fn is_pending(&self) -> bool;
+
+    /// Returns whether the last step could not be committed, and is tried again when the fom has gone.
+    fn is_uncommitted(&self) -> bool;
+
+    /// Returns whether the fom held the gate of its phase at the last step.
+    fn held_gate(&self) -> bool;
+
+    /// Returns the number of the visit, and the last event that the function has taken.
+    fn visit(&self) -> (u64, Option<EventId>);
+
+    /// Notes that the function has taken an event. Its requests are numbered from 1 again.
+    fn took(&self, event: EventId);
+
+    /// Ends the last event: later effects no longer belong to it.
+    fn leave_event(&self);
+
+    /// Returns the number of the next request.
+    fn next_part(&self) -> u32;
+
+    /// Enters a special function of the phase. Its requests have numbers of their own.
+    fn enter(&self, function: Function);
+
+    /// Takes the oldest event that came through an outbox and that `takes` accepts.
+    fn take_event(&self, takes: &dyn Fn(&dyn Any) -> bool) -> Option<Box<dyn Any + Send>>;
+
+    /// Returns the number of events that came through an outbox and were not taken. Any thread may call this.
+    fn events(&self) -> usize;
+
+    /// Returns when the next attempt of a fom that came back is due, on the runtime's clock.
+    fn retry_at(&self, fom: &Header) -> Option<u64>;
+
+    /// Begins the fom, which has its key. Returns the first step to commit, if there is one.
+    fn begin(&self, fom: &Header) -> Option<FirstStep>;
+
+    /// Writes a step down, to be committed. `step.content` calls user code, and may panic.
+    fn step(&self, fom: &Header, step: Step<'_>) -> Written;
+
+    /// Returns the result of the last step, once.
+    fn take_answer(&self) -> Answer;
+
+    /// Keeps a step that could not be committed, to be committed when the journal works again. Drops the outbox.
+    fn keep_step(&self, fom: &Header, error: &JournalError, content: &dyn Content);
+
+    /// Writes down that the fom fails. With `waits`, the fom ends only when this is committed.
+    fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool);
+
+    /// Keeps the end of a failed fom that could not be committed, as [`keep_step`](Self::keep_step) does.
+    fn keep_failure(&self, fom: &Header, error: &JournalError);
+
+    /// Stops taking events through outboxes, and settles the events that are left.
+    fn leave_events(&self, fom: &Header, end: LastStep);
+
+    /// Called when the fom has left all tables. From now on it may come back.
+    fn leave(&self, fom: &Header);
+}
+
+/// A function of a phase that is not the phase's own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Function {
+    Late,
+    Exhausted,
+    /// For a failed visit.
+    Failed,
+}
+
+/// The first step of a fom.
+pub(crate) enum FirstStep {
+    /// The journal has no record of the fom yet.
+    Starts,
+    /// An outbox has sent the fom, and the fom must wait until the journal has its begin.
+    Begins,
+}
+
+/// What a fom does after a step that is written down.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Then {
+    /// The fom enters the phase that it is in by now.
+    Enter {
+        from: Option<u8>,
+        cause: TransitionCause,
+    },
+    /// The fom waits for the next event in this visit.
+    Stay,
+    /// The fom waits until this time, and enters the phase again.
+    Retry(u64),
+    /// The fom has failed.
+    Fail,
+}
+
+/// The state of a fom after a step.
+pub(crate) struct Step<'a> {
+    pub(crate) then: Then,
+    /// Whether the fom continues only when the step is committed.
+    pub(crate) waits: bool,
+    /// Whether the fom holds the gate of its phase; `None` if no phase has a gate.
+    pub(crate) holds_gate: Option<bool>,
+    /// The attempts and deadlines, if the machine has any.
+    pub(crate) timing: Option<SavedTiming>,
+    pub(crate) content: &'a dyn Content,
+}
+
+/// The attempts and deadlines of a visit, on the runtime's clock.
+pub(crate) struct SavedTiming {
+    pub(crate) attempt: u32,
+    /// The errors of the failed attempts.
+    pub(crate) causes: Vec<String>,
+    pub(crate) due: Option<u64>,
+    /// A deadline that an earlier phase keeps over this one, and the name of that phase.
+    pub(crate) kept: Option<(u64, &'static str)>,
+}
+
+/// The operation and phase of a fom, as bytes. The functions call user code, and may panic.
+pub(crate) trait Content {
+    /// Returns whether the fom is in an end phase.
+    fn is_end(&self) -> bool;
+
+    /// Appends operation and phase. After an error the bytes are as before.
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), SnapshotError>;
+
+    /// Returns operation and phase as a self-contained snapshot. Catches the panics of user code.
+    fn snapshot(&self) -> Result<Snapshot, String>;
+}
+
+/// Whether a step is written down.
+pub(crate) enum Written {
+    /// The fom goes on at once.
+    Now,
+    /// The fom goes on when the step is committed.
+    Later,
+    /// The operation cannot be saved.
+    Refused(SnapshotError),
+}
+
+/// Whether the last step is committed.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// No step is on its way.
+    Calm,
+    Pending,
+    Committed(Then),
+    Failed(JournalError),
+}
+
+/// Whether the last step of a fom that ends is in the journal.
+pub(crate) enum LastStep {
+    Committed,
+    /// The runtime ends, and the fom comes back.
+    Shutdown,
+    /// The step could not be committed.
+    NotCommitted,
+}
+
+/// What a fom has given to its outbox in one visit.
+pub(crate) trait Effects: Any + Send {
+    /// Sends everything, because the transition is made, and committed if the fom is kept.
+    fn send(self: Box<Self>, fom: &Header);
+
+    /// Drops everything, because the phase function failed.
+    fn discard(self: Box<Self>, fom: &Header);
+}

@@ -1,0 +1,57 @@
+//! What is told when a fom has ended.
+
+use std::any::Any;
+
+use crate::fom::Header;
+
+/// What is told when a fom has ended in any way, or could not be made.
+pub(crate) enum Ticket {
+    /// A value that is dropped. The drop returns what was lent to the fom.
+    Guard(Box<dyn Any + Send>),
+    /// A part of the home is told, on the thread that has the core.
+    Part(PartTicket),
+}
+
+/// The place of a part in a locality. No other part of this process has an equal place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartPlace {
+    pub(crate) at: u32,
+    pub(crate) id: u64,
+}
+
+/// A part of the fom's home, and the number by which the part knows the fom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartTicket {
+    pub(crate) part: PartPlace,
+    pub(crate) number: u64,
+}
+
+impl Header {
+    /// Sets the part that is told when the fom has ended.
+    pub(crate) fn set_part(&self, ticket: PartTicket) {
+        *self.cold_made().ticket.lock() = Some(Ticket::Part(ticket));
+    }
+
+    /// Drops the guard of a fom that cannot be stopped.
+    #[cold]
+    pub(super) fn give_guard(&self) {
+        let guard = self.cold().and_then(|cold| {
+            let is_guard = |ticket: &mut Ticket| matches!(ticket, Ticket::Guard(_));
+            cold.ticket.lock().take_if(is_guard)
+        });
+        if let Some(guard) = guard {
+            self.fenced("while its end was told", || drop(guard));
+        }
+    }
+
+    /// Gives the ticket back, which tells waiters for the end of this fom or of all foms.
+    #[cold]
+    pub(super) fn give_ticket(&self) {
+        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
+        let Some(ticket) = ticket else { return };
+        self.fenced("while its end was told", || match ticket {
+            Ticket::Guard(guard) => drop(guard),
+            Ticket::Part(ticket) => super::tell_part(ticket),
+        });
+    }
+}

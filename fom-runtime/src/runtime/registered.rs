@@ -1,0 +1,154 @@
+//! The persistent operations of the program, known without their types.
+
+use std::{
+    any::{TypeId, type_name},
+    fmt,
+    marker::PhantomData,
+    sync::Arc,
+};
+
+use crate::{
+    fom::{Priority, Resident, durability::DurableFom},
+    graph::Graph,
+    id::{FomId, Key},
+    operation::{Durability, EventReader, Persistent},
+    runtime::{Shared, spawn::restore},
+    snapshot::{Encoded, RestoreError},
+};
+
+/// What was kept of a fom that comes back.
+#[doc(hidden)]
+pub struct Revival<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) id: FomId,
+    pub(crate) body: Encoded<'a>,
+    pub(crate) key: Option<Key>,
+    /// The number of the fom in the order of what outboxes sent, if the fom has a key and has not begun.
+    pub(crate) number: Option<u64>,
+    /// Whether the fom shares its key with others.
+    pub(crate) shares_key: bool,
+    /// Whether the fom queues for its key while another fom has the key.
+    pub(crate) queues: bool,
+    /// The errors of the failed attempts at the phase, of which the first may be forgotten.
+    pub(crate) causes: Vec<String>,
+    /// Failed attempts at the phase.
+    pub(crate) attempt: u32,
+    /// The rest of the deadline, in nanoseconds.
+    pub(crate) left: Option<u64>,
+    /// The rest of a deadline that an earlier phase keeps, and that phase.
+    pub(crate) kept_left: Option<(u64, String)>,
+    /// The home that the fom had.
+    pub(crate) home: usize,
+    /// Whether the fom was placed there by hand.
+    pub(crate) placed: bool,
+    pub(crate) priority: Priority,
+    pub(crate) state: Box<dyn DurableFom>,
+}
+
+/// A fom that came back, in no queue yet.
+#[doc(hidden)]
+pub struct Revived(pub(crate) Resident);
+
+impl fmt::Debug for Revival<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Revival({})", self.id)
+    }
+}
+
+impl fmt::Debug for Revived {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Revived")
+    }
+}
+
+/// The functions of a persistent operation that is known only by the names in its records.
+#[doc(hidden)]
+pub trait Restorer: Sync {
+    fn graph(&self) -> &'static Graph;
+    fn type_id(&self) -> TypeId;
+    fn durability(&self) -> Durability;
+    fn type_name(&self) -> &'static str;
+    /// Makes a fom of what was kept of it. The fom is not in a queue yet.
+    fn revive(&self, revival: Revival<'_>) -> Result<Revived, RestoreError>;
+    /// Checks whether operation and phase can be read.
+    fn check(&self, body: Encoded<'_>) -> Result<(), RestoreError>;
+}
+
+struct Restoring<O>(PhantomData<fn() -> O>);
+
+impl<O: Persistent> Restorer for Restoring<O> {
+    fn graph(&self) -> &'static Graph {
+        O::GRAPH
+    }
+
+    fn type_id(&self) -> TypeId {
+        TypeId::of::<O>()
+    }
+
+    fn durability(&self) -> Durability {
+        O::DURABILITY
+    }
+
+    fn type_name(&self) -> &'static str {
+        type_name::<O>()
+    }
+
+    fn revive(&self, revival: Revival<'_>) -> Result<Revived, RestoreError> {
+        let (operation, phase) = revival.body.load::<O>()?;
+        restore::<O>(revival, operation, phase).map(Revived)
+    }
+
+    fn check(&self, body: Encoded<'_>) -> Result<(), RestoreError> {
+        body.load::<O>().map(drop)
+    }
+}
+
+/// A persistent operation that the program knows without naming its type.
+#[doc(hidden)]
+pub struct Registered {
+    restorer: &'static dyn Restorer,
+    reader: Option<EventReader>,
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registered({})", self.restorer.graph().name())
+    }
+}
+
+impl Registered {
+    /// Returns the entry for an operation. Generated code submits it, and `Builder::operation` for generic operations.
+    #[must_use]
+    pub const fn of<O: Persistent>() -> Self {
+        Self {
+            restorer: &Restoring::<O>(PhantomData),
+            reader: None,
+        }
+    }
+
+    /// Sets the reader of its events.
+    #[must_use]
+    pub const fn taking(mut self, reader: EventReader) -> Self {
+        self.reader = Some(reader);
+        self
+    }
+
+    #[must_use]
+    pub fn reader(&self) -> Option<EventReader> {
+        self.reader
+    }
+
+    #[must_use]
+    pub fn restorer(&self) -> &'static dyn Restorer {
+        self.restorer
+    }
+}
+
+inventory::collect!(Registered);
+
+/// Returns every operation of the program that is neither generic nor transient, in no order. Linking an operation is
+/// enough.
+#[doc(hidden)]
+pub fn registered() -> impl Iterator<Item = &'static Registered> {
+    inventory::iter::<Registered>.into_iter()
+}
