@@ -9,11 +9,14 @@ use std::{
 use crate::{
     cx::Cx,
     fom::{
-        Cause, Header, TransitionCause, Typed, WaitingFor, reference,
-        transition::{After, Instance, cause_of},
+        Cause, Header, Interrupt, Typed, WaitingFor,
+        next::Next,
+        reference,
+        run::Decided,
+        transition::{Instance, cause_of},
     },
     gate::{Gate, GateError},
-    operation::Operation,
+    operation::{Entry, Operation},
 };
 
 /// The gate of a fom, and how far it is. Made when the fom first enters a phase that has a gate.
@@ -106,22 +109,19 @@ impl<O: Operation> Instance<O> {
     }
 
     /// Waits for the gate again for a late fom that held its gate when the runtime ended. The late function runs when
-    /// the gate is open, as it does without a restart. Returns `Some` if the fom waits for the gate or has failed.
+    /// the gate is open, as it does without a restart.
     #[cold]
-    pub(super) fn open_again(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        if !fom.held_gate() || !self.info().is_late() {
-            return None;
-        }
+    pub(super) fn open_again(&mut self, fom: &Typed<O>) -> Decided<O> {
         // The fom may know its gate only after its resume.
-        if let Some(failed) = self.resume_again(fom, TransitionCause::Late) {
-            return Some(failed);
+        if let Some(failed) = self.resume_again(fom, Entry::Late) {
+            return failed;
         }
         fom.set_waiting_for(WaitingFor::Nothing);
         match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
-            Poll::Ready(Ok(())) => None,
-            Poll::Ready(Err(cause)) => Some(self.fails(fom, cause)),
+            Poll::Ready(Ok(())) => self.interrupted(fom, Interrupt::Late, false),
+            Poll::Ready(Err(cause)) => self.fails(fom, cause),
             // The fom is still late when it wakes, and reaches this place again.
-            Poll::Pending => Some(After::Queue(fom.waiting_for())),
+            Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
         }
     }
 
