@@ -7,7 +7,7 @@
 //! While a request is in a blocking section, another thread may have the locality and give the part another turn. So a
 //! turn keeps nothing of the part across a run.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc};
 
 use fom_protocol::{nanos, shrink::Shrink as _};
 use fom_runtime::{
@@ -55,10 +55,10 @@ impl<O: Operation, K: StreamKey> Part for StreamPart<O, K> {
         retire(turn);
     }
 
-    fn goes_on(&mut self, took: Duration) -> u64 {
+    fn goes_on(&mut self, took: u64) -> u64 {
         let key = match self.current.take() {
             Some(Who::New { hash, key }) => {
-                self.keys.ran_in_line(hash, nanos(took));
+                self.keys.ran_in_line(hash, took);
                 self.keys.hold(hash, key, true)
             }
             Some(Who::Held(key)) => key,
@@ -158,9 +158,8 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
 
     /// Notes that the request which had its turn has ended in that turn.
     #[inline]
-    fn ended_in_turn(&mut self, took: Duration) {
+    fn ended_in_turn(&mut self, took: u64) {
         self.ended += 1;
-        let took = nanos(took);
         match self.current.take() {
             Some(Who::New { hash, key }) => {
                 self.keys.ran_in_line(hash, took);
@@ -199,8 +198,8 @@ fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> boo
         };
         part.current = Some(who);
         let piece = part.pieces.split(1);
-        if let Ran::Ended(took) = turn.run_here(operation, piece) {
-            turn.part().ended_in_turn(took);
+        if let Ran::Ended { nanos } = turn.run_here(operation, piece) {
+            turn.part().ended_in_turn(nanos);
         }
         // After the runtime is closed, the next turn refuses the queued requests.
         if turn.should_end() {

@@ -17,6 +17,7 @@ mod options;
 mod producer;
 
 use std::{
+    any::Any,
     collections::VecDeque,
     fmt,
     hash::{BuildHasher, Hash},
@@ -345,7 +346,7 @@ impl<O: Operation, K: StreamKey> Common<O, K> {
         });
     }
 
-    #[inline]
+    #[inline(always)]
     fn fenced(&self, what: &str, index: usize, f: impl FnOnce()) {
         fenced(&self.runtime, what, index, f);
     }
@@ -373,10 +374,16 @@ impl<O: Operation, K: StreamKey> Common<O, K> {
 }
 
 /// Calls user code in a locality that belongs to no fom. A panic in that code is reported, and the stream goes on.
-#[inline]
+#[inline(always)]
 fn fenced(runtime: &Runtime, what: &str, index: usize, f: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        let message = panic_message(panic);
-        runtime.report(format!("{what} locality {index} panicked: {message}"));
+        report(runtime, what, index, panic);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn report(runtime: &Runtime, what: &str, index: usize, panic: Box<dyn Any + Send>) {
+    let message = panic_message(panic);
+    runtime.report(format!("{what} locality {index} panicked: {message}"));
 }

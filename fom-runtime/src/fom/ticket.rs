@@ -49,9 +49,11 @@ impl Header {
     pub(super) fn give_ticket(&self) {
         let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
         let Some(ticket) = ticket else { return };
-        self.fenced("while its end was told", || match ticket {
-            Ticket::Guard(guard) => drop(guard),
-            Ticket::Part(ticket) => super::tell_part(ticket),
-        });
+        match ticket {
+            Ticket::Guard(guard) => self.fenced("while its end was told", || drop(guard)),
+            Ticket::Part(ticket) => {
+                self.fenced("while its end was told", || super::tell_part(ticket));
+            }
+        }
     }
 }

@@ -108,6 +108,7 @@ fn regain(fom: &Header) {
 fn wait_for_turn(mut core: Box<Core>) -> Option<u64> {
     let home = core.home.clone();
     core.running = None;
+    core.leave_turn();
     loop {
         if home.threads.is_awaited() {
             // Counted before the returner has the core. Otherwise the returner could block again as if a thread were
@@ -147,6 +148,10 @@ impl Drop for Away {
             let long = core.running != Some(fom.whole())
                 && fom.shared().env.clock.nanos().saturating_sub(since) > block_guess::SHORT;
             core.block_guess.was(fom, !long);
+        }
+        if (core.parts.running).is_some_and(|running| running.fom != fom.whole()) {
+            // This thread takes the core of the section of that fom.
+            core.leave_turn();
         }
         // Before anything else of this fom: what it posted during the section precedes what it does from now on. The
         // drain also removes the marks of the inbox.

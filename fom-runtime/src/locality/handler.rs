@@ -30,6 +30,7 @@ pub(super) fn main(home: &Home) {
         if let Some(mut core) = home.slot.take() {
             // From now on, the section lasts until its thread gets the core back.
             if core.running.take().is_some() {
+                core.leave_turn();
                 home.threads.block();
             }
             handle(core);

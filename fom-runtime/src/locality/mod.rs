@@ -64,7 +64,7 @@ use fom_protocol::{
 };
 pub use parts::{PartId, Pause};
 pub use run_here::Ran;
-pub(crate) use run_here::{run_here, tell_away};
+pub(crate) use run_here::run_here;
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.

@@ -7,9 +7,8 @@ use std::{
     collections::VecDeque,
     fmt,
     marker::PhantomData,
-    ptr::{self, NonNull},
+    ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering},
-    time::Duration,
 };
 
 use crate::{
@@ -26,7 +25,7 @@ pub(crate) trait AnyPart: Send {
     fn turn(core: &mut Option<Box<Core>>, id: PartId<Self>)
     where
         Self: Sized;
-    fn goes_on(&mut self, took: Duration) -> u64;
+    fn goes_on(&mut self, took: u64) -> u64;
     fn ended(&mut self, number: u64);
     fn pause(&mut self, core: &mut Core, pause: Pause) -> bool;
     fn is_quiet(&self) -> bool;
@@ -84,34 +83,83 @@ impl<P> fmt::Debug for PartId<P> {
 #[derive(Default)]
 pub(crate) struct Parts {
     slots: Vec<Slot>,
+    /// The part that was looked up last, or null. It spares the search, because a turn looks its part up often.
+    last: Last,
     /// The places of the parts that want a turn. A place may be stale: its slot is then not `ready`.
     ready: VecDeque<u32>,
     /// Whether a part has something to hand over at the next pause.
     asks: bool,
+    /// The fom that a turn runs, until it ends or leaves its turn.
+    pub(super) running: Option<Running>,
+    /// The number of foms that ended in a turn, and that the locality has not counted yet.
+    pub(super) uncounted: u64,
 }
+
+/// A fom that runs in the turn of a part.
+#[derive(Clone, Copy)]
+pub(super) struct Running {
+    pub(super) fom: NonNull<Header>,
+    pub(super) part: PartPlace,
+}
+
+// SAFETY: `fom` points to a header, which is `Sync`.
+unsafe impl Send for Running {}
+
+#[derive(Default)]
+struct Last {
+    id: u64,
+    part: Option<NonNull<()>>,
+}
+
+// SAFETY: the pointer is a copy of one of the owners in the slots, which are `Send`.
+unsafe impl Send for Last {}
 
 /// A part with what the runtime notes of it.
 struct Slot {
     /// Zero if the slot is free.
     id: u64,
     /// `None` if the slot is free, and while the part's `pause` runs.
-    part: Option<Box<dyn AnyPart>>,
+    part: Option<Owned>,
     turn: RunTurn,
     ready: bool,
-    runs: Runs,
 }
 
-/// What the turns of a part have run.
-#[derive(Default)]
-pub(crate) struct Runs {
-    /// The fom that a turn runs. Until it returns to its turn or ends, it is in a blocking section or in user code.
-    pub(crate) running: Option<NonNull<Header>>,
-    /// The number of ended foms that the locality has not counted yet.
-    pub(crate) uncounted: u64,
+/// A box of a part, as a pointer. A move of a `Box`, or an access through it, would invalidate the copy in [`Last`].
+struct Owned(NonNull<dyn AnyPart>);
+
+// SAFETY: the value owns the part, which is `Send`.
+unsafe impl Send for Owned {}
+
+impl Owned {
+    fn new(part: impl AnyPart + 'static) -> Self {
+        let part: Box<dyn AnyPart> = Box::new(part);
+        Self(NonNull::from(Box::leak(part)))
+    }
+
+    fn get(&self) -> &dyn AnyPart {
+        // SAFETY: the part lives until `self` is dropped. Each reference to it borrows its `Owned` or the whole `Parts`.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn get_mut(&mut self) -> &mut dyn AnyPart {
+        // SAFETY: as above.
+        unsafe { self.0.as_mut() }
+    }
+
+    fn into_box(self) -> Box<dyn AnyPart> {
+        // SAFETY: the pointer came from a box in `new`, and `self` is forgotten.
+        let part = unsafe { Box::from_raw(self.0.as_ptr()) };
+        std::mem::forget(self);
+        part
+    }
 }
 
-// SAFETY: `running` points to a header, which is `Sync`.
-unsafe impl Send for Runs {}
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from a box in `new`. `Parts` forgets its copy before it drops this.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
 
 impl Parts {
     /// Returns whether a part wants a turn.
@@ -136,10 +184,9 @@ impl Parts {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let slot = Slot {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            part: Some(Box::new(part)),
+            part: Some(Owned::new(part)),
             turn: |core, place| P::turn(core, PartId::of(place)),
             ready: false,
-            runs: Runs::default(),
         };
         let free = self.slots.iter().position(|slot| slot.id == 0);
         let at = free.unwrap_or(self.slots.len());
@@ -163,15 +210,27 @@ impl Parts {
     /// Returns the part, unless it was removed or is in its `pause`.
     #[inline]
     pub(crate) fn get<P: AnyPart>(&mut self, id: PartId<P>) -> Option<&mut P> {
-        let part = self.slot(id.place)?.part.as_deref_mut()?;
-        // SAFETY: no other part has this id, and `add` made the id for a part of type `P`.
-        Some(unsafe { &mut *ptr::from_mut(part).cast::<P>() })
+        if self.last.id != id.place.id {
+            self.find(id.place);
+        }
+        let part = self.last.part?.cast();
+        // SAFETY: no other part has this id, and `add` made the id for a part of type `P`. The pointer is a copy of the
+        // owner, which lives. All references to parts borrow `self`, or the part is out of its slot.
+        Some(unsafe { &mut *part.as_ptr() })
     }
 
-    /// Returns what the turns of the part have run.
-    #[inline]
-    pub(crate) fn runs(&mut self, place: PartPlace) -> Option<&mut Runs> {
-        Some(&mut self.slot(place)?.runs)
+    /// Makes `last` the part at this place, or null.
+    #[inline(never)]
+    fn find(&mut self, place: PartPlace) {
+        let part = self.slot(place).and_then(|slot| slot.part.as_ref());
+        self.last.part = part.map(|part| part.0.cast());
+        self.last.id = place.id;
+    }
+
+    /// Takes the part out of its slot.
+    fn take(&mut self, at: usize) -> Option<Owned> {
+        self.last = Last::default();
+        self.slots.get_mut(at)?.part.take()
     }
 
     /// Lets the part have a turn.
@@ -193,9 +252,12 @@ impl Parts {
         }
     }
 
-    fn remove<P: AnyPart>(&mut self, id: PartId<P>) -> Option<Box<P>> {
-        let slot = self.slot(id.place)?;
-        let part = slot.part.take()?;
+    /// Takes out a part.
+    pub(crate) fn remove<P: AnyPart>(&mut self, id: PartId<P>) -> Option<Box<P>> {
+        self.slot(id.place)?;
+        let at = id.place.at as usize;
+        let part = self.take(at)?.into_box();
+        let slot = &mut self.slots[at];
         slot.id = 0;
         slot.ready = false;
         // SAFETY: as in `get`; the box is out of its slot.
@@ -204,26 +266,33 @@ impl Parts {
 
     /// Takes out any part, at the end of the locality.
     pub(crate) fn pop(&mut self) -> Option<Box<dyn AnyPart>> {
+        self.last = Last::default();
         loop {
             if let Some(part) = self.slots.pop()?.part {
-                return Some(part);
+                return Some(part.into_box());
             }
         }
     }
 
     /// Tells a part that a fom which had left its turn has ended. The part then has a turn.
     pub(crate) fn ended(&mut self, ticket: PartTicket) {
-        let PartTicket { part, number } = ticket;
-        if let Some(part) = self.slot(part).and_then(|slot| slot.part.as_deref_mut()) {
-            part.ended(number);
+        let PartTicket {
+            part: place,
+            number,
+        } = ticket;
+        let Some(slot) = self.slot(place) else { return };
+        if !std::mem::replace(&mut slot.ready, true) {
+            self.ready.push_back(place.at);
         }
-        self.wake(part);
+        if let Some(part) = self.slot(place).and_then(|slot| slot.part.as_mut()) {
+            part.get_mut().ended(number);
+        }
     }
 
     /// Returns whether no part waits for anything that makes foms ready.
     pub(crate) fn are_quiet(&self) -> bool {
-        let mut parts = self.slots.iter().filter_map(|slot| slot.part.as_deref());
-        parts.all(AnyPart::is_quiet)
+        let mut parts = self.slots.iter().filter_map(|slot| slot.part.as_ref());
+        parts.all(|part| part.get().is_quiet())
     }
 
     fn next_turn(&mut self) -> Option<(PartPlace, RunTurn)> {
@@ -237,18 +306,29 @@ impl Parts {
 }
 
 impl Core {
-    /// Takes out a part.
-    pub(crate) fn remove_part<P: AnyPart>(&mut self, id: PartId<P>) -> Option<Box<P>> {
-        self.count_ended(id.place);
-        self.parts.remove(id)
+    /// Counts the foms that turns have run to their ends.
+    #[inline]
+    pub(crate) fn count_ended(&mut self) {
+        let uncounted = std::mem::take(&mut self.parts.uncounted);
+        self.home.counts.given_away(uncounted);
     }
 
-    /// Counts the foms that the turns of the part have run to their ends.
-    pub(crate) fn count_ended(&mut self, place: PartPlace) {
-        if let Some(runs) = self.parts.runs(place) {
-            let uncounted = std::mem::take(&mut runs.uncounted);
-            self.home.counts.given_away(uncounted);
-        }
+    /// Tells the part of the fom that leaves its turn for a blocking section, if a turn runs one. Another thread has got
+    /// the core of that section.
+    #[cold]
+    pub(super) fn leave_turn(&mut self) {
+        let Self { home, parts, .. } = self;
+        let Some(Running { fom, part }) = parts.running.take() else {
+            return;
+        };
+        home.fenced("a part of", || {
+            let slot = parts.slot(part);
+            if let Some(owned) = slot.and_then(|slot| slot.part.as_mut()) {
+                let number = owned.get_mut().goes_on(0);
+                // SAFETY: a fom that is noted as running has not ended.
+                unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
+            }
+        });
     }
 
     /// Lets the parts hand over what they have gathered, if one has asked for that.
@@ -280,18 +360,17 @@ impl Core {
         let home = self.home.clone();
         self.parts.asks = false;
         for at in 0..self.parts.slots.len() {
-            let slot = &mut self.parts.slots[at];
-            let id = slot.id;
-            let Some(mut part) = slot.part.take() else {
+            let id = self.parts.slots[at].id;
+            let Some(mut part) = self.parts.take(at) else {
                 continue;
             };
             let mut asks = false;
-            home.fenced("a part of", || asks = part.pause(self, pause));
+            home.fenced("a part of", || asks = part.get_mut().pause(self, pause));
             self.parts.asks |= asks;
-            match self.parts.slots.get_mut(at) {
-                Some(slot) if slot.id == id => slot.part = Some(part),
-                _ => home.fenced("a part of", || drop(part)),
-            }
+            // A part that is out of its slot cannot be removed, so the slot is still its own.
+            debug_assert_eq!(self.parts.slots[at].id, id);
+            self.parts.last = Last::default();
+            self.parts.slots[at].part = Some(part);
         }
     }
 }

@@ -47,12 +47,12 @@ impl Part for Probe {
     fn turn(turn: &mut Turn<'_, Self>) {
         while let Some(ask) = turn.part().todo.pop() {
             let ran = turn.run_here(ask, Default::default());
-            let ended = matches!(ran, Ran::Ended(_));
+            let ended = matches!(ran, Ran::Ended { .. });
             let _ = turn.part().tell.send(Saw::Ran(ended));
         }
     }
 
-    fn goes_on(&mut self, _: Duration) -> u64 {
+    fn goes_on(&mut self, _: u64) -> u64 {
         self.foms += 1;
         let _ = self.tell.send(Saw::GoesOn(self.foms));
         self.foms

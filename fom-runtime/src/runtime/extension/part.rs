@@ -1,6 +1,6 @@
 //! Parts of a locality that other packages bring.
 
-use std::{fmt, panic::AssertUnwindSafe, time::Duration};
+use std::{fmt, marker::PhantomData, panic::AssertUnwindSafe};
 
 use crate::{
     locality::{self, AnyPart, Core, PartId, Pause, Ran},
@@ -62,10 +62,10 @@ pub trait Part: Sized + Send + 'static {
     }
 
     /// A fom that [`Turn::run_here`] has begun leaves its turn: it waits, it has used up its budget, or it is in a
-    /// blocking section. `took` is the time until then, or zero if that is not known. Returns the number that
-    /// [`ended`](Self::ended) gets for the fom.
-    fn goes_on(&mut self, took: Duration) -> u64 {
-        let _ = took;
+    /// blocking section while another thread has the locality. `nanos` is its time until then in nanoseconds, or zero if
+    /// that is not known. Returns the number that [`ended`](Self::ended) gets for the fom.
+    fn goes_on(&mut self, nanos: u64) -> u64 {
+        let _ = nanos;
         0
     }
 
@@ -93,16 +93,19 @@ pub trait Part: Sized + Send + 'static {
 impl<P: Part> AnyPart for P {
     /// Gives the part one turn.
     fn turn(core: &mut Option<Box<Core>>, id: PartId<Self>) {
-        let mut turn = Turn { core, id };
-        locality::tell_away(turn.core(), id);
+        let mut turn = Turn {
+            core: core.take(),
+            id,
+            _here: PhantomData,
+        };
         let home = turn.core().home.clone();
         home.fenced("a part of", AssertUnwindSafe(|| Part::turn(&mut turn)));
         turn.count_ended();
+        *core = turn.core;
     }
 
-    #[inline]
-    fn goes_on(&mut self, took: Duration) -> u64 {
-        Part::goes_on(self, took)
+    fn goes_on(&mut self, nanos: u64) -> u64 {
+        Part::goes_on(self, nanos)
     }
 
     fn ended(&mut self, number: u64) {
@@ -120,8 +123,11 @@ impl<P: Part> AnyPart for P {
 
 /// A turn of a part, on the thread that holds the locality.
 pub struct Turn<'a, P> {
-    core: &'a mut Option<Box<Core>>,
+    /// `None` while a fom runs, which has the core.
+    core: Option<Box<Core>>,
     id: PartId<P>,
+    /// A turn stays on its thread.
+    _here: PhantomData<(&'a (), *mut ())>,
 }
 
 impl<P> fmt::Debug for Turn<'_, P> {
@@ -166,8 +172,7 @@ impl<P: Part> Turn<'_, P> {
 
     /// Counts the foms that have ended in this turn as ended. The end of the turn does that, too.
     pub fn count_ended(&mut self) {
-        let place = self.id.place();
-        self.core().count_ended(place);
+        self.core().count_ended();
     }
 
     /// Returns whether the part should end its turn: a thread waits for the locality, or the runtime is closed.
@@ -201,7 +206,13 @@ impl<P: Part> Turn<'_, P> {
                 true
             }
         };
-        locality::run_here(self.core, self.id, operation, counted, spawn::cold::<O>)
+        locality::run_here(
+            &mut self.core,
+            self.id,
+            operation,
+            counted,
+            spawn::cold::<O>,
+        )
     }
 }
 
@@ -220,7 +231,7 @@ impl Local<'_> {
 
     /// Takes a part out of the locality. Returns `None` where [`part`](Self::part) does.
     pub fn remove_part<P: Part>(&mut self, id: PartId<P>) -> Option<P> {
-        self.core().remove_part(id).map(|part| *part)
+        self.core().parts.remove(id).map(|part| *part)
     }
 
     /// Lets a part have a turn.
