@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{LockSet, LongLock, LongLocks, prelude::*};
+use fom_patterns::{
+    lock::{LockSet, LongLock, LongLocks},
+    prelude::*,
+};
 use tokio::sync::Barrier;
 
 const ACCOUNTS: usize = 4;

@@ -98,6 +98,7 @@ use proc_macro::TokenStream;
 /// | `late` | also `ring_late`: the same without the event; for a `blocking` phase, a plain `fn` with `&mut Cx<'_, Event>` |
 /// | `exhausted` | also `ring_exhausted`: as for `late` |
 /// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
+/// | `gate` | also `fn ring_gate(&self, cx: &Cx<'_, Event>, ..) -> impl Gate`, with `&` to each field |
 /// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](../fom_runtime/enum.Cause.html) as its last argument |
 ///
 /// The trait has one more function, with a default body: `resume(&mut self, cx, phase)`. It runs once after an
@@ -487,18 +488,24 @@ use proc_macro::TokenStream;
 ///
 /// ### `locks`
 ///
-/// The phase holds [long locks](../fom_runtime/struct.LongLock.html). Its `_locks` function says which ones, and the
+/// The phase holds [long locks](../fom_patterns/lock/struct.LongLock.html). Its `_locks` function says which ones, and the
 /// phase's own function runs when all of them are granted. The wait for the locks counts for `within`. If that time
 /// ends first, the `_late` function runs without the locks. The phase keeps its locks over errors and their retries,
 /// `Stay`, waits and commits.
 ///
 /// If the next phase also has `locks`, the locks that it names stay held without a gap, and the others are released. A
 /// lock that the next phase adds must come after the kept ones in the order of
-/// [`LockSet`](../fom_runtime/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and at
+/// [`LockSet`](../fom_patterns/lock/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and at
 /// every kind of end, all locks are released.
 ///
 /// A restored operation takes its locks again after `resume` and before the function of its phase runs. With a journal,
 /// no other operation gets the locks in between, if the operation held them when the runtime ended.
+///
+/// ### `gate`
+///
+/// The phase has a [gate](../fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's own
+/// function runs when the gate is open. As for `locks`, the wait counts for `within`, and the `_late` function does not
+/// wait. `locks` is a gate, too, and a phase has only one of them.
 ///
 /// ### `was = "Name"`, of a phase
 ///

@@ -12,6 +12,7 @@ pub(crate) struct Machine {
     /// The user's enum, without our attributes.
     pub(crate) item: ItemEnum,
     pub(crate) krate: CratePath,
+    pub(crate) patterns: CratePath,
     /// `None` only after a mistake was reported.
     pub(crate) operation: Option<Type>,
     /// The key and the constant with the operation's name. An inner `None` was already reported.
@@ -66,6 +67,8 @@ pub(crate) struct Phase {
     pub(crate) exhausted_function: Option<Ident>,
     /// The function that says which locks to take first.
     pub(crate) locks_function: Option<Ident>,
+    /// The function that returns the gate of the phase.
+    pub(crate) gate_function: Option<Ident>,
     pub(crate) failed_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,

@@ -17,7 +17,7 @@ impl CratePath {
         Self(quote!(::fom_runtime))
     }
 
-    /// The path in `#[active]`, unless `crate = ".."` names another.
+    /// The path in `#[active]`, and of the locks in `#[fom]`, unless `crate = ".."` names another.
     pub(crate) fn of_patterns() -> Self {
         Self(quote!(::fom_patterns))
     }

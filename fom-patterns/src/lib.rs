@@ -7,6 +7,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
+//! | hold a lock over phases, declare it on a phase | [`lock`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | push streams of requests, in order for each key | [`streams`] |
@@ -14,6 +15,7 @@
 
 pub mod active;
 pub mod admission;
+pub mod lock;
 pub mod messages;
 pub mod prelude;
 pub mod service;

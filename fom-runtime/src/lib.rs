@@ -66,7 +66,7 @@
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](crate::DurableBuilderExt::journal_with) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
-//! | hold a lock over phases | [`LongLock`], [`LockSet`], [`LongLocks`] |
+//! | check a condition before a phase function | [`extension::Gate`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
@@ -79,12 +79,13 @@
 //
 // - `id`, `heap`, `key_encoding`, `step_key`, `error`, `clock`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
+// - `gate`: conditions before a phase
 // - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
 // - `fom`: one operation in flight, with the seam for durability
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
-// - `durable`, `lock`: the journal, long locks
+// - `durable`: the journal
 // - `testing`, `prelude`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -100,13 +101,13 @@ mod cx;
 mod durable;
 mod error;
 mod fom;
+mod gate;
 mod graph;
 mod heap;
 mod id;
 mod key_encoding;
 mod layer;
 mod locality;
-mod lock;
 mod operation;
 pub mod prelude;
 mod runtime;
@@ -132,10 +133,6 @@ pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};
 pub use layer::Layered;
 pub use locality::{Followers, Sleep};
-pub use lock::{
-    Acquire, AcquireSet, LockError, LockGuard, LockMode, LockSet, LockSetGuard, LockStats,
-    LockTableStats, Locker, LongLock, LongLocks,
-};
 pub use operation::{Codec, Durability, Operation, Persistent, Savable};
 pub use runtime::extension;
 pub use runtime::observe::{

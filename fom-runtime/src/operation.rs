@@ -14,8 +14,8 @@ use crate::{
     cx::Cx,
     error::NoEvent,
     fom::Launch,
+    gate::Gate,
     graph::Graph,
-    lock::LockSet,
     snapshot::{
         self, Fields, Meta, Migration, RestoreError, Saved, Snapshot, SnapshotError, Values,
     },
@@ -76,11 +76,11 @@ pub trait Operation: Sized + Send + 'static {
         let _ = (kind, event);
         false
     }
-    /// Returns the locks that the function of this phase needs.
+    /// Returns the gate of this phase, if it has one.
     #[doc(hidden)]
-    fn locks(&self, phase: &Self::Phase, cx: &Cx<'_, Self::Event>) -> LockSet {
+    fn gate(&self, phase: &Self::Phase, cx: &Cx<'_, Self::Event>) -> Option<Box<dyn Gate>> {
         let _ = (phase, cx);
-        LockSet::new()
+        None
     }
     /// Calls `resume` of the transitions. The runtime calls it once after it restored a fom from a record, before the
     /// function of the phase runs again.
@@ -197,6 +197,12 @@ macro_rules! __describe {
 /// The result of `resume` for a restored fom.
 #[doc(hidden)]
 pub type Resumed<O> = Result<(), <O as Operation>::Error>;
+
+/// Returns the gate of a phase, as [`Operation::gate`] does.
+#[doc(hidden)]
+pub fn gate(gate: impl Gate) -> Option<Box<dyn Gate>> {
+    Some(Box::new(gate))
+}
 
 /// Goes to this phase.
 #[doc(hidden)]

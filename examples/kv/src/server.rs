@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fom_patterns::admission::BuildAdmissionError;
+use fom_patterns::lock::LongLocks;
 use fom_runtime::prelude::*;
-use fom_runtime::{BuildError, Chore, ChoreError, Clock, LongLocks, ShutdownReport, TestClock};
+use fom_runtime::{BuildError, Chore, ChoreError, Clock, ShutdownReport, TestClock};
 use tokio::net::TcpListener;
 
 use crate::accept::Accept;

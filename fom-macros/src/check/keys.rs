@@ -53,7 +53,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 13] = [
+    let pairs: [(Option<&Ident>, &str); 14] = [
         (
             args.start.as_ref(),
             "cannot be the start; move `start` to the phase that runs first",
@@ -97,6 +97,7 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             args.locks.as_ref(),
             "holds no locks, because the end of the operation releases them; remove `locks`",
         ),
+        (args.gate.as_ref(), "has no gate; remove `gate`"),
     ];
     for (key, message) in pairs {
         if let Some(key) = key {
@@ -118,6 +119,12 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     }
     if let Some(failure) = &args.failure {
         diag.error(failure, "only an end is a failure; write `end, failure`");
+    }
+    if let (Some(_), Some(gate)) = (&args.locks, &args.gate) {
+        diag.error(
+            gate,
+            "a phase has one gate, and `locks` is one; remove one of them, or put another phase between",
+        );
     }
     kind(args, diag);
     times(args, timed, diag);

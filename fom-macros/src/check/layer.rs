@@ -100,10 +100,14 @@ fn inner_phase(machine: &Machine, inner_phase: &Phase, diag: &mut Diagnostics) {
 
 /// Reports the keys that only the phases inside have.
 fn taken_from_inside(args: &PhaseArgs, diag: &mut Diagnostics) {
-    let pairs: [(Option<&Ident>, &str); 8] = [
+    let pairs: [(Option<&Ident>, &str); 9] = [
         (
             args.locks.as_ref(),
             "holds the locks of the phases inside; remove `locks`",
+        ),
+        (
+            args.gate.as_ref(),
+            "has the gates of the phases inside; remove `gate`",
         ),
         (
             args.within.as_ref().map(|(key, _)| key),

@@ -61,6 +61,7 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
                 " when its attempts are used up",
             ),
             (&mut phase.locks_function, " for its locks"),
+            (&mut phase.gate_function, " for its gate"),
             (&mut phase.failed_function, " when it has failed"),
         ] {
             let Some(taken) = function

@@ -71,6 +71,7 @@ fn notes(phase: &Phase) -> Vec<String> {
         (!phase.is_end() && phase.mode == Mode::Sync, "sync"),
         (!phase.is_end() && phase.mode == Mode::Blocking, "blocking"),
         (args.locks.is_some(), "holds locks"),
+        (args.gate.is_some(), "has a gate"),
     ];
     notes.extend(
         flags

@@ -145,12 +145,12 @@ impl<'a> Layer<'a> {
         quote!((*self).#place)
     }
 
-    /// Returns the arm of `locks` for the phases of the operation inside.
-    pub(super) fn locks(&self, cx: &Ident) -> TokenStream {
+    /// Returns the arm of `gate` for the phases of the operation inside.
+    pub(super) fn gate(&self, cx: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (inner_phase, field, inner) = (&self.inner_phase.ident, self.field, local("phase"));
         quote! {
-            P_::#inner_phase { #field: #inner } => #operation::locks(&#place, #inner, #cx),
+            P_::#inner_phase { #field: #inner } => #operation::gate(&#place, #inner, #cx),
         }
     }
 

@@ -52,7 +52,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         None => quote!(|kind| kind as usize),
         Some(layer) => layer.index(),
     };
-    let locks = locks(machine);
+    let gate = gate(machine);
     let resumed = resumed(machine);
     let form = if machine.is_sync() {
         quote!(Synchronous)
@@ -73,7 +73,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
                 match phase { #(#kinds,)* }
             }
             #takes
-            #locks
+            #gate
             #resumed
     };
     let items = braces(machine.operation_span(), items);
@@ -231,7 +231,11 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let (within, retry) = (within(args), retry(args));
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
-    let locks = args.locks.as_ref().map(|_| quote!(.locks()));
+    let gate = match (&args.locks, &args.gate) {
+        (Some(_), _) => quote!(.gated("holds locks")),
+        (None, Some(_)) => quote!(.gated("has a gate")),
+        (None, None) => quote!(),
+    };
     let on = args.on.as_ref().map(|(_, events)| {
         let events = events.iter().map(|event| event.unraw().to_string());
         quote!(.on(&[#(#events),*]))
@@ -252,7 +256,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
     let continues = !phase.is_handed_over();
     let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #locks)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #gate)
 }
 
 /// Returns the next phases after a failure, and the next phases in every case.
@@ -372,32 +376,42 @@ fn takes(machine: &Machine) -> Option<TokenStream> {
     })
 }
 
-/// Returns which locks each phase needs, if any phase needs locks.
-fn locks(machine: &Machine) -> Option<TokenStream> {
-    let (phase_type, transitions, krate) =
-        (phase_type(machine), transitions(machine), &machine.krate);
+/// Returns the gate of each phase, if any phase has one.
+fn gate(machine: &Machine) -> Option<TokenStream> {
+    let (phase_type, transitions) = (phase_type(machine), transitions(machine));
+    let (krate, patterns) = (&machine.krate, &machine.patterns);
     let span = machine.operation_span();
     let local = Locals::new();
     let cx = &local.cx;
     let own = machine.working().filter_map(|phase| {
-        let mut function = phase.locks_function.clone()?;
+        let function = phase.locks_function.as_ref();
+        let mut function = function.or(phase.gate_function.as_ref())?.clone();
         function.set_span(span);
         let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
         let fields = phase.fields.iter().map(|field| &field.ident);
         let arguments = quote_spanned!(span=> (self, #cx #(, #fields)*));
-        Some(quote!(#(#cfg)* P_::#name #data => #transitions::#function #arguments,))
+        let gate = quote!(#transitions::#function #arguments);
+        let gate = match phase.locks_function {
+            Some(_) => quote!(#patterns::lock::LockSet::gate(#gate, #cx)),
+            None => gate,
+        };
+        Some(quote!(#(#cfg)* P_::#name #data => fom_::gate(#gate),))
     });
-    let inside = Layer::of(machine).map(|layer| layer.locks(cx));
+    let inside = Layer::of(machine).map(|layer| layer.gate(cx));
     let arms: Vec<_> = inside.into_iter().chain(own).collect();
     if arms.is_empty() {
         return None;
     }
     let event = event_type(machine);
     Some(quote! {
-        fn locks(&self, phase: &#phase_type, #cx: &#krate::Cx<'_, #event>) -> #krate::LockSet {
+        fn gate(
+            &self,
+            phase: &#phase_type,
+            #cx: &#krate::Cx<'_, #event>,
+        ) -> ::core::option::Option<::std::boxed::Box<dyn #krate::extension::Gate>> {
             match phase {
                 #(#arms)*
-                _ => #krate::LockSet::new(),
+                _ => ::core::option::Option::None,
             }
         }
     })

@@ -79,19 +79,36 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         .failed_function
         .as_ref()
         .map(|name| function(machine, phase, name, quote!(#[doc = #failed]), Kind::Failed));
-    let locks = phase
-        .locks_function
-        .as_ref()
-        .map(|name| locks_function(machine, phase, name));
-    quote!(#own #late #exhausted #failed #locks)
+    let (krate, patterns) = (&machine.krate, &machine.patterns);
+    let locks = phase.locks_function.as_ref().map(|name| {
+        let docs = format!(" Returns the locks that `{}` needs.", phase.name);
+        gate_function(
+            machine,
+            phase,
+            name,
+            &docs,
+            quote!(#patterns::lock::LockSet),
+        )
+    });
+    let gate = phase.gate_function.as_ref().map(|name| {
+        let docs = format!(" Returns the gate that opens before `{}` runs.", phase.name);
+        let output = quote!(impl #krate::extension::Gate);
+        gate_function(machine, phase, name, &docs, output)
+    });
+    quote!(#own #late #exhausted #failed #locks #gate)
 }
 
-/// Returns the function that says which locks the phase's own function needs.
-fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream {
-    let (krate, cfg, cx) = (&machine.krate, &phase.cfg, context(machine));
-    let docs = format!(" Returns the locks that `{}` needs.", phase.name);
+/// Returns the function that returns the gate of the phase, or the locks that the gate takes.
+fn gate_function(
+    machine: &Machine,
+    phase: &Phase,
+    name: &Ident,
+    docs: &str,
+    output: TokenStream,
+) -> TokenStream {
+    let (cfg, cx) = (&phase.cfg, context(machine));
     let span = phase.ident.span();
-    let output = respan(quote!(#krate::LockSet), span);
+    let output = respan(output, span);
     let unknown = phase.exits_mistake.is_some();
     let arguments = phase.fields.iter().map(|field| {
         let ty = &field.ty;
@@ -101,7 +118,9 @@ fn locks_function(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStream
     let cx = quote_spanned!(span=> &#cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
     // After another mistake, the user need not write this function.
-    let end = if unknown {
+    let end = if unknown && phase.gate_function.is_some() {
+        quote!({})
+    } else if unknown {
         quote!({ loop {} })
     } else {
         quote_spanned!(span=> ;)

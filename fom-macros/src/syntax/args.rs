@@ -59,6 +59,8 @@ pub(crate) struct Args {
     /// The text as written, and its value. An inner `None` was already reported.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     pub(crate) krate: CratePath,
+    /// The path of the package of patterns.
+    pub(crate) patterns: CratePath,
 }
 
 const KEYS: &[(&str, Form)] = &[
@@ -120,6 +122,7 @@ impl Args {
             retired: Vec::new(),
             durability: None,
             krate: CratePath::of_runtime(),
+            patterns: CratePath::of_patterns(),
         }
     }
 
@@ -190,6 +193,7 @@ impl Args {
                 if let Some(text) = text(&key, &value, diag)
                     && let Some(path) = CratePath::parse(&text, diag)
                 {
+                    self.patterns = path.clone();
                     self.krate = path;
                 }
             }

@@ -22,6 +22,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) sync: Option<Ident>,
     pub(crate) blocking: Option<Ident>,
     pub(crate) locks: Option<Ident>,
+    pub(crate) gate: Option<Ident>,
     pub(crate) to: Option<(Ident, Vec<Ident>)>,
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
@@ -49,6 +50,7 @@ const KEYS: &[(&str, Form)] = &[
     ("sync", Form::Flag),
     ("blocking", Form::Flag),
     ("locks", Form::Flag),
+    ("gate", Form::Flag),
     ("on", Form::List("on(Event, Other)")),
     ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
     ("exhausted", Form::Flag),
@@ -85,6 +87,7 @@ impl PhaseArgs {
                 "sync" => args.sync = Some(key),
                 "blocking" => args.blocking = Some(key),
                 "locks" => args.locks = Some(key),
+                "gate" => args.gate = Some(key),
                 "to" => {
                     let names = names(&key, &value, &mut own);
                     if names.is_empty() {

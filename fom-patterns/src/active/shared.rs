@@ -15,7 +15,7 @@ use fom_protocol::{
 };
 use fom_runtime::{
     FomId, FomRef, Runtime,
-    extension::{Attached, Daemon, Wait},
+    extension::{Attached, Daemon, Wait, WaitKind},
 };
 
 use crate::active::{
@@ -24,7 +24,7 @@ use crate::active::{
     list::{List, Pushed, Queued, Taken, Turn},
     object_handle::{ObjectHandle, Place},
     request::Request,
-    servant::Object,
+    servant::{ANSWER, Object},
     water_marks::Pressure,
 };
 
@@ -262,12 +262,15 @@ impl<A: Active> ObjectHandle for Shared<A> {
 }
 
 impl<A: Active> Attached for Shared<A> {
-    fn wait(&self) -> Wait {
+    fn waits(&self, kind: &WaitKind) -> Vec<Wait> {
+        if *kind != ANSWER {
+            return Vec::new();
+        }
         let list = self.list.lock();
         if list.is_busy() {
-            return Wait::of("an answer of another active object");
+            return vec![Wait::of("an answer of another active object")];
         }
-        match list.first_blocked() {
+        vec![match list.first_blocked() {
             None => Wait::of("a request"),
             Some(first) => {
                 let since = first.blocked.unwrap_or_default();
@@ -278,11 +281,11 @@ impl<A: Active> Attached for Shared<A> {
                     ..Wait::of("the guard of")
                 }
             }
-        }
+        }]
     }
 
-    fn queued(&self) -> usize {
-        ObjectHandle::queued(self)
+    fn queued(&self) -> Option<usize> {
+        Some(ObjectHandle::queued(self))
     }
 }
 

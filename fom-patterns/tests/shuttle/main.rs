@@ -10,6 +10,7 @@ mod admission;
 #[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
 #[path = "../../../fom-runtime/tests/shuttle/kit.rs"]
 mod kit;
+mod locks;
 mod service;
 
 use std::{sync::Arc, time::Duration};

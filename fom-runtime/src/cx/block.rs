@@ -4,7 +4,7 @@ use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
 
 use crate::{
     cx::Cx,
-    fom::{BlockError, Header},
+    fom::{BlockError, FomAddress, Header},
     id::{FomId, Key},
     locality::Away,
     operation::Operation,
@@ -75,8 +75,9 @@ impl fmt::Debug for BlockingCx<'_> {
 }
 
 impl BlockingCx<'_> {
-    pub(crate) fn header(&self) -> &Header {
-        self.fom
+    /// Returns the address of this fom without its operation type, for packages on top of the runtime.
+    pub fn fom_address(&self) -> FomAddress {
+        FomAddress::of(self.fom)
     }
 
     /// Returns the fom's id.

@@ -12,7 +12,7 @@ pub use team::Team;
 
 use crate::{
     error::NoEvent,
-    fom::{Cause, Header, Mailed, WaitingFor},
+    fom::{Cause, FomAddress, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
     operation::Operation,
@@ -148,6 +148,11 @@ impl<'a, E> Cx<'a, E> {
     /// Returns a way to send events to this fom, for a component that answers later.
     pub fn address(&self) -> EventSender<E> {
         EventSender::of(self.fom)
+    }
+
+    /// Returns the address of this fom without its operation type, for packages on top of the runtime.
+    pub fn fom_address(&self) -> FomAddress {
+        FomAddress::of(self.fom)
     }
 
     /// Takes the oldest event that this phase takes, if there is one.

@@ -11,7 +11,7 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 use crate::{
     durable::{
         CommitBuffer, Durable, JournalCheck, Passive, RecoveryProgress, Types, check,
-        check_entries, component::REMEMBERED, held_locks, recover,
+        check_entries, component::REMEMBERED, held_gate, recover,
     },
     fom::Resident,
     id::FomId,
@@ -298,9 +298,9 @@ impl Recording for Settings {
     }
 }
 
-/// How long the recovery waits until the foms that held long locks have asked for them again. Before that, such a fom
+/// How long the recovery waits until the foms that held their gates have asked for them again. Before that, such a fom
 /// may open what it needs.
-const RELOCK: Duration = Duration::from_secs(10);
+const GATES_FIRST: Duration = Duration::from_secs(10);
 
 /// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
 fn bring_back(
@@ -347,8 +347,8 @@ fn bring_back(
     let (held, others): (Vec<_>, Vec<_>) = recovered
         .foms
         .into_iter()
-        .partition(|(_, fom)| held_locks(fom));
-    lock_recovery(shared, held);
+        .partition(|(_, fom)| held_gate(fom));
+    ask_gates(shared, held);
     for (_, fom) in others {
         crate::locality::enqueue(shared, fom);
     }
@@ -359,18 +359,18 @@ fn bring_back(
     })
 }
 
-/// Runs the foms that held long locks first, until they have asked for them again. No other fom gets in between.
-fn lock_recovery(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
+/// Runs the foms that held their gates first, until they have asked for them again. No other fom gets in between.
+fn ask_gates(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
     Durable::of(shared)
-        .lock_recovery
+        .gate_recovery
         .expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {
         crate::locality::enqueue(shared, fom);
     }
-    let late = Durable::of(shared).lock_recovery.wait(RELOCK);
+    let late = Durable::of(shared).gate_recovery.wait(GATES_FIRST);
     if late > 0 {
         shared.env.report(format!(
-            "{late} foms that held long locks have not asked for them again within {RELOCK:?}: others may have them first"
+            "{late} foms that held the gates of their phases, such as long locks, have not asked for them again within {GATES_FIRST:?}: others may have them first"
         ));
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     clock::Clock,
     durable::{
-        CommitBuffer, Committer, DurableState, IdempotencyStore, LockRecovery, Meta, OperationId,
+        CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, OperationId,
         Passive, Quarantine, Types, quarantine::listed, record::stored, recovery::Entered,
     },
     fom::{
@@ -39,8 +39,8 @@ pub(crate) struct Durable {
     pub(super) set_aside: Quarantine,
     /// Foms that came back and rest.
     pub(super) passive: Arc<Passive>,
-    /// Foms that held long locks, and have not asked for them again.
-    pub(super) lock_recovery: LockRecovery,
+    /// Foms that held the gates of their phases, and have not asked for them again.
+    pub(super) gate_recovery: GateRecovery,
     /// Operation ids, and the outcomes that are remembered by them.
     pub(super) memory: Arc<IdempotencyStore>,
 }
@@ -60,7 +60,7 @@ impl Durable {
             types,
             set_aside: Quarantine::default(),
             passive: Arc::new(Passive::new(resident)),
-            lock_recovery: LockRecovery::default(),
+            gate_recovery: GateRecovery::default(),
             memory: Arc::new(IdempotencyStore::new(
                 remember.0,
                 fom_protocol::nanos(remember.1),
@@ -148,14 +148,14 @@ impl Recorder for Durable {
     }
 
     fn one_ended(&self, id: FomId) {
-        self.lock_recovery.has_asked(id);
+        self.gate_recovery.has_asked(id);
         if self.passive.is_limited() {
             self.passive.one_ended();
         }
     }
 
     fn has_asked(&self, id: FomId) {
-        self.lock_recovery.has_asked(id);
+        self.gate_recovery.has_asked(id);
     }
 
     fn begin(&self, new: NewRecord) -> Box<dyn DurableFom> {

@@ -27,7 +27,7 @@
 //! | `uncommitted.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | recovery after a restart |
 //! | `passive.rs` | foms that came back and rest |
-//! | `lock_recovery.rs` | foms that held long locks, until they have asked for them again |
+//! | `gate_recovery.rs` | foms that held the gates of their phases, until they have asked for them again |
 //! | `quarantine.rs` | entries that are in the journal and cannot run |
 //! | `dry_run.rs` | a dry run of the recovery |
 
@@ -39,10 +39,10 @@ mod component;
 mod cx;
 mod dry_run;
 mod error;
+mod gate_recovery;
 mod group_commit;
 mod idempotency;
 mod identity;
-mod lock_recovery;
 mod message;
 mod outbox;
 mod passive;
@@ -65,11 +65,11 @@ pub use cx::{DurableCxExt, Outbox, Posting};
 pub use dry_run::JournalCheck;
 use dry_run::{check, check_entries};
 pub use error::{DiscardError, RetryError};
+pub(crate) use gate_recovery::{GateRecovery, held_gate};
 pub(crate) use idempotency::{
     IdempotencyStore, NoAnswer, Open, OperationId, Place, Seen, Stored, Told,
 };
 pub(crate) use identity::Head;
-pub(crate) use lock_recovery::{LockRecovery, held_locks};
 pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
 use outbox::{Entry, Item, OutboxItems, Sequence};
 pub(crate) use passive::Passive;

@@ -72,9 +72,9 @@ pub(crate) struct ColdRare {
     /// When the next attempt is due, in the time of the journal.
     #[serde(default)]
     pub(crate) retry: Option<u64>,
-    /// Whether the fom holds long locks, and has more to do with them.
+    /// Whether the fom holds the gate of its phase.
     #[serde(default)]
-    pub(crate) locked: bool,
+    pub(crate) held_gate: bool,
 }
 
 /// Whether this is the entry of a fom.
@@ -360,7 +360,7 @@ mod tests {
             (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
             (settled, priority, is_chained, queues) in any::<(bool, u8, bool, bool)>(),
             (number, renumbered) in any::<(Option<u64>, u64)>(),
-            (retry, locked) in any::<(Option<u64>, bool)>(),
+            (retry, held_gate) in any::<(Option<u64>, bool)>(),
             (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
             key in proptest::option::of(keys()),
             once in proptest::option::of(keys()),
@@ -377,7 +377,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                cold_rare: retry.map(|_| Box::new(ColdRare { is_chained, queues, retry, locked })),
+                cold_rare: retry.map(|_| Box::new(ColdRare { is_chained, queues, retry, held_gate })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

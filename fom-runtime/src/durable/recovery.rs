@@ -641,8 +641,8 @@ impl Recover for Sink<'_> {
         let fom = FomId(fom_of(id));
         if Durable::of(self.shared).passive.is_limited() {
             match Durable::of(self.shared).enter(bytes) {
-                // Foms that hold long locks are made at once, so that later requests for these locks queue behind them.
-                Ok(entered) if holds_locks(&entered.meta) => {}
+                // Foms that held their gates are made at once, so that later requests, such as for locks, queue behind them.
+                Ok(entered) if holds_gate(&entered.meta) => {}
                 Ok(entered) => {
                     Durable::of(self.shared)
                         .passive
@@ -676,11 +676,11 @@ impl Recover for Sink<'_> {
     }
 }
 
-/// Whether the fom held long locks.
-fn holds_locks(meta: &Meta) -> bool {
+/// Returns whether the fom held the gate of its phase.
+fn holds_gate(meta: &Meta) -> bool {
     meta.cold_rare
         .as_ref()
-        .is_some_and(|cold_rare| cold_rare.locked)
+        .is_some_and(|cold_rare| cold_rare.held_gate)
 }
 
 /// Runs `f` in a locality and waits for it.

@@ -116,14 +116,14 @@ impl Inner {
         }
     }
 
-    /// Whether the fom holds long locks, and has more to do with them.
-    pub(crate) fn locked(&self) -> bool {
-        self.more().is_some_and(|more| more.cold_rare.locked)
+    /// Whether the fom holds the gate of its phase.
+    pub(crate) fn held_gate(&self) -> bool {
+        self.more().is_some_and(|more| more.cold_rare.held_gate)
     }
 
-    pub(crate) fn set_locked(&mut self, locked: bool) {
-        if self.locked() != locked {
-            self.more_made().cold_rare.locked = locked;
+    pub(crate) fn set_held_gate(&mut self, held: bool) {
+        if self.held_gate() != held {
+            self.more_made().cold_rare.held_gate = held;
         }
     }
 

@@ -38,8 +38,8 @@ impl KeptFom for DurableState {
         inner.more().is_some_and(|more| more.uncommitted.is_some())
     }
 
-    fn holds_locks(&self) -> bool {
-        self.inner().locked()
+    fn held_gate(&self) -> bool {
+        self.inner().held_gate()
     }
 
     fn visit(&self) -> (u64, Option<EventId>) {
@@ -254,9 +254,9 @@ impl DurableState {
     /// continues in its place has its key.
     fn keep(&self, fom: &Header, group: Batch, error: &JournalError) {
         let place = fom.key().map(|key| (fom.type_id(), key.clone()));
-        let locks = fom.leave_declared();
+        let gate = fom.leave_held_gate();
         let announced = with_outbox(fom, OutboxItems::take_announced).unwrap_or_default();
-        let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, locks, announced);
+        let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, gate, announced);
         Durable::of(fom.shared()).list_uncommitted(&uncommitted);
         self.inner().more_made().uncommitted = Some(uncommitted);
     }
@@ -326,8 +326,8 @@ impl Inner {
         if !matches!(then, Then::Retry(_)) {
             self.step += 1;
         }
-        if let Some(locked) = step.holds_locks {
-            self.set_locked(locked);
+        if let Some(held) = step.holds_gate {
+            self.set_held_gate(held);
         }
         let Some(timing) = step.timing else { return };
         self.attempt = timing.attempt;

@@ -11,8 +11,8 @@ use crate::{
         committer::AGAIN,
         record::{is_fom, number_of},
     },
+    gate::Gate,
     id::{FomId, Key, entry_of},
-    lock::LockGuard,
     runtime::{Announced, Shared},
     snapshot::RestoreError,
 };
@@ -34,8 +34,8 @@ pub(crate) struct Uncommitted {
     error: JournalError,
     /// The operation type and key, kept for the fom until it comes back.
     place: Option<(TypeId, Key)>,
-    /// The long locks that the fom held. They are kept, so that no fom sees what may be undone.
-    locks: Vec<LockGuard>,
+    /// The gate that the fom held. It is kept, so that no fom sees what may be undone.
+    gate: Option<Box<dyn Gate>>,
     /// The announced numbers of what the fom sends. The journal may have these entries already, or may get them later.
     _announced: Vec<Announced>,
     /// Whether the group was refused where others were not. It is tried alone.
@@ -69,7 +69,7 @@ impl Uncommitted {
         group: Batch,
         error: JournalError,
         place: Option<(TypeId, Key)>,
-        locks: Vec<LockGuard>,
+        gate: Option<Box<dyn Gate>>,
         announced: Vec<Announced>,
     ) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Uncommitted {
             group,
             error,
             place,
-            locks,
+            gate,
             _announced: announced,
             alone: false,
             again: None,
@@ -237,8 +237,9 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
 fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     let mut foms = Vec::new();
     let mut messages = Vec::new();
-    let held = done.iter_mut().filter(|one| !one.locks.is_empty());
-    let held = held.map(|one| (one.id, std::mem::take(&mut one.locks)));
+    let held = done
+        .iter_mut()
+        .filter_map(|one| Some((one.id, one.gate.take()?)));
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
@@ -253,9 +254,9 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
                 Change::Put { id, bytes } => match Types::take_in(shared, id, bytes) {
                     Ok(fom) => {
                         if let Some(fom) = &fom
-                            && let Some(locks) = held.remove(&fom.id())
+                            && let Some(gate) = held.remove(&fom.id())
                         {
-                            fom.take_over(locks);
+                            fom.take_over(gate);
                         }
                         foms.extend(fom);
                     }

@@ -1,35 +1,79 @@
-//! Details about a fom from another package: what it waits for, and how many requests it has.
+//! What other packages keep beside a fom, and tell of it: what the fom waits for, and how many requests it has.
 
 use std::{
+    any::Any,
     fmt,
-    sync::{Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
-use crate::{fom::WaitingFor, id::FomId};
+use crate::{
+    fom::{FomAddress, Header, WaitingFor},
+    id::FomId,
+};
+use fom_protocol::sync::Mutex;
 
-/// Tells listings what the header of a fom has no room for; see [`FomRef::attach`](crate::FomRef::attach).
-pub trait Attached: Send + Sync {
-    /// Returns what the fom waits for, while it waits for a [`WaitKind`].
-    fn wait(&self) -> Wait;
+/// A part of a fom that another package keeps beside it. It tells listings what the header of the fom has no room for.
+/// Other threads call it at any time.
+///
+/// A package attaches a part of its own with [`FomRef::attach`](crate::FomRef::attach), or lets the fom keep one with
+/// [`FomAddress::attachment`].
+pub trait Attached: Any + Send + Sync {
+    /// Returns what the fom waits for. Called while the fom waits for a [`WaitKind`], the last that it
+    /// [recorded](WaitKind::record). Returns nothing if that kind is not the kind of this part. Several waits mean that
+    /// the fom goes on after any of them. Default: nothing.
+    fn waits(&self, _kind: &WaitKind) -> Vec<Wait> {
+        Vec::new()
+    }
 
-    /// Returns the number of requests that the fom has not taken.
-    fn queued(&self) -> usize;
+    /// Returns the number of requests that the fom has not taken, if this part counts them. Default: `None`.
+    fn queued(&self) -> Option<usize> {
+        None
+    }
+
+    /// Returns how long the fom has waited in waits of this part that are over. Default: zero.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Returns the foms that must act before this fom goes on, for [`Runtime::deadlocks`](crate::Runtime::deadlocks).
+    /// Default: none.
+    fn blockers(&self) -> Vec<Blocker> {
+        Vec::new()
+    }
+
+    /// Returns whether this blocker, which [`blockers`](Self::blockers) returned, has been there all the time since.
+    /// Default: whether `blockers` returns it again.
+    fn still_blocks(&self, blocker: &Blocker) -> bool {
+        self.blockers().contains(blocker)
+    }
 }
 
-/// A wait of a fom, as data. `Display` tells it in a few words.
+/// A wait of a fom, as data. `Display` tells it in a few words. These name one holder, and name the time only if no
+/// holder is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// The kind of thing that the fom waits for, such as `a request`.
     pub kind: &'static str,
     /// The name of that thing, if it has one.
     pub subject: Option<String>,
-    /// The foms that the fom waits for, if they are known.
-    pub holders: Vec<FomId>,
+    /// What keeps that thing from the fom, as far as it is known. The first is named in texts.
+    pub holders: Vec<Holder>,
     /// The locality of that thing, if it is in one.
     pub locality: Option<usize>,
     /// How long the fom has waited, if that is known.
     pub waited: Option<Duration>,
+}
+
+/// A fom or other code that has what a fom waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The fom, if it is a fom.
+    pub fom: Option<FomId>,
+    /// The name in texts, such as `Transfer 12 in Move`.
+    pub name: String,
+    /// Whether the holder does not have the thing, but waits for it in front of the fom.
+    pub is_ahead: bool,
 }
 
 impl Wait {
@@ -51,14 +95,39 @@ impl fmt::Display for Wait {
         if let Some(locality) = self.locality {
             write!(f, " in locality {locality}")?;
         }
-        for (place, holder) in self.holders.iter().enumerate() {
-            let before = if place == 0 { ", held by fom" } else { "," };
-            write!(f, "{before} {holder}")?;
-        }
-        if let Some(waited) = self.waited {
+        if let Some(first) = self.holders.first() {
+            let how = how(first.is_ahead);
+            write!(f, ", {how} {}", first.name)?;
+            if self.holders.len() > 1 {
+                f.write_str(" and others")?;
+            }
+        } else if let Some(waited) = self.waited {
             write!(f, ", for {waited:?}")?;
         }
         Ok(())
+    }
+}
+
+/// A fom that must act before another fom goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocker {
+    /// The fom that must act.
+    pub fom: FomAddress,
+    /// The kind of thing that it has, such as `the lock`.
+    pub kind: &'static str,
+    /// The name of that thing, if it has one.
+    pub subject: Option<String>,
+    /// Whether it does not have the thing, but waits for it in front.
+    pub is_ahead: bool,
+    /// The numbers of the wait and of what blocks it, so that the part knows both again.
+    pub numbers: (u64, u64),
+}
+
+/// Returns how a holder is told.
+pub(crate) fn how(is_ahead: bool) -> &'static str {
+    match is_ahead {
+        false => "held by",
+        true => "behind",
     }
 }
 
@@ -78,7 +147,7 @@ pub struct WaitKind {
 }
 
 /// The kinds of this process, by number. The primitives of std do, because no model depends on their order.
-static KINDS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+static KINDS: std::sync::Mutex<Vec<&'static WaitKind>> = std::sync::Mutex::new(Vec::new());
 
 impl WaitKind {
     /// Returns a kind with this name, such as `an answer of the printer`.
@@ -89,19 +158,108 @@ impl WaitKind {
         }
     }
 
-    /// Records that the fom that runs on this thread waits for this. A fom forgets it before each run.
-    pub fn record(&self) {
-        let number = self.number.get_or_init(|| {
-            let mut kinds = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
-            kinds.push(self.name);
-            u16::try_from(kinds.len() - 1).unwrap_or(u16::MAX)
-        });
-        WaitingFor::Kind(*number).say();
+    /// Returns the name of the kind.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
-    /// Returns the name of the kind with this number.
-    pub(crate) fn name_of(number: u16) -> &'static str {
+    /// Records that the fom that runs on this thread waits for this. A fom forgets it before each run.
+    pub fn record(&'static self) {
+        self.waiting_for().say();
+    }
+
+    /// As [`record`](Self::record), if this is the fom that runs on this thread.
+    pub fn record_for(&'static self, fom: &FomAddress) {
+        self.waiting_for().say_for(fom.header());
+    }
+
+    fn waiting_for(&'static self) -> WaitingFor {
+        let number = self.number.get_or_init(|| {
+            let mut kinds = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
+            kinds.push(self);
+            u16::try_from(kinds.len() - 1).unwrap_or(u16::MAX)
+        });
+        WaitingFor::Kind(*number)
+    }
+
+    /// Returns the kind with this number.
+    pub(crate) fn of_number(number: u16) -> Option<&'static Self> {
         let kinds = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
-        kinds.get(usize::from(number)).unwrap_or(&"another package")
+        kinds.get(usize::from(number)).copied()
+    }
+}
+
+/// Kinds are the same if they are the same `static`.
+impl PartialEq for WaitKind {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for WaitKind {}
+
+/// The parts of a fom that other packages keep beside it.
+#[derive(Default)]
+pub(super) struct Attachments(Mutex<Vec<Slot>>);
+
+/// One part, which the fom owns or not.
+enum Slot {
+    Owned(Arc<dyn Attached>),
+    Shared(Weak<dyn Attached>),
+}
+
+impl Slot {
+    fn get(&self) -> Option<Arc<dyn Attached>> {
+        match self {
+            Self::Owned(part) => Some(Arc::clone(part)),
+            Self::Shared(part) => part.upgrade(),
+        }
+    }
+}
+
+impl Attachments {
+    fn find<T: Attached>(slots: &[Slot]) -> Option<Arc<T>> {
+        let mut owned = slots.iter().filter_map(|slot| match slot {
+            Slot::Owned(part) => Some(Arc::clone(part) as Arc<dyn Any + Send + Sync>),
+            Slot::Shared(_) => None,
+        });
+        owned.find_map(|part| part.downcast().ok())
+    }
+}
+
+impl Header {
+    /// Adds a part that another package owns.
+    pub(crate) fn attach(&self, part: Weak<dyn Attached>) {
+        let mut slots = self.cold_rare_made().attachments.0.lock();
+        slots.retain(|slot| match slot {
+            Slot::Owned(_) => true,
+            Slot::Shared(part) => part.strong_count() > 0,
+        });
+        slots.push(Slot::Shared(part));
+    }
+
+    /// Returns the parts, in the order in which they came.
+    pub(crate) fn attachments(&self) -> Vec<Arc<dyn Attached>> {
+        let Some(cold_rare) = self.cold_rare() else {
+            return Vec::new();
+        };
+        let slots = cold_rare.attachments.0.lock();
+        slots.iter().filter_map(Slot::get).collect()
+    }
+
+    /// Returns the part of this type that the fom keeps, if there is one.
+    pub(super) fn attachment<T: Attached>(&self) -> Option<Arc<T>> {
+        Attachments::find(&self.cold_rare()?.attachments.0.lock())
+    }
+
+    /// As [`attachment`](Self::attachment). Makes the part if there is none.
+    pub(super) fn attachment_made<T: Attached + Default>(&self) -> Arc<T> {
+        let mut slots = self.cold_rare_made().attachments.0.lock();
+        if let Some(part) = Attachments::find(&slots) {
+            return part;
+        }
+        let part = Arc::<T>::default();
+        slots.push(Slot::Owned(Arc::clone(&part) as _));
+        part
     }
 }

@@ -11,13 +11,14 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        Attached, Gathering, Seen, Ticket,
+        Gathering, Seen, Ticket,
+        attached::Attachments,
         durability::{DurableFom, Effects, KeptFom},
         failure::Failing,
+        gate::GateState,
         key_wait::Turn,
     },
     id::Key,
-    lock::FomLocks,
     snapshot::Meta,
     step_key::EventId,
 };
@@ -44,9 +45,9 @@ pub(crate) struct Cold {
     /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
     /// the fom.
     pub(crate) owes_resume: AtomicBool,
-    /// The fom held the locks of its phase before it came back, and has made no step since. Written by the thread
-    /// that runs the fom.
-    pub(crate) held_locks: AtomicBool,
+    /// The fom held the gate of its phase before it came back, and has made no step since. Written by the thread that
+    /// runs the fom.
+    pub(crate) held_gate: AtomicBool,
     /// The fom came back from the journal.
     pub(crate) came_back: bool,
     /// The state that decides when the fom may begin.
@@ -59,8 +60,8 @@ pub(crate) struct Cold {
     /// fom.
     pub(super) paused: AtomicBool,
     pub(super) waits: Mutex<Waits>,
-    /// The locks, if the fom ever waited for a long lock or held one that a phase declares.
-    pub(crate) locks: Mutex<Option<Box<FomLocks>>>,
+    /// The gate, if the fom has entered a phase that has a gate.
+    pub(crate) gate: Mutex<Option<Box<GateState>>>,
 }
 
 /// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has a [`Cold`],
@@ -77,8 +78,8 @@ pub(crate) struct ColdRare {
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// The helpers that the fom waits for, as long as it keeps their team.
     pub(crate) team: Mutex<Weak<Gathering>>,
-    /// The details from another package.
-    pub(crate) attached: OnceLock<Weak<dyn Attached>>,
+    /// The details from other packages.
+    pub(super) attachments: Attachments,
 }
 
 impl ColdRare {
@@ -124,14 +125,14 @@ impl Cold {
             }),
             durable,
             owes_resume: AtomicBool::new(false),
-            held_locks: AtomicBool::new(false),
+            held_gate: AtomicBool::new(false),
             came_back: false,
             turn: Turn::default(),
             ticket: Mutex::default(),
             chained: None,
             paused: AtomicBool::new(false),
             waits: Mutex::default(),
-            locks: Mutex::default(),
+            gate: Mutex::default(),
         })
     }
 

@@ -174,7 +174,7 @@ impl<O: Operation> Instance<O> {
         let step = KeptStep {
             then,
             waits: O::DURABILITY == Durability::Sync || was_there,
-            holds_locks: self.keeps_locks(fom, kept, then),
+            holds_gate: self.keeps_gate(fom, kept, then),
             timing: self.timing_after(fom, then),
             content: self,
         };
@@ -197,18 +197,18 @@ impl<O: Operation> Instance<O> {
         fom.journaled().is_some_and(|kept| kept.begin(fom))
     }
 
-    /// Returns whether the fom holds locks after this step, and has more to do with them.
-    fn keeps_locks(&self, fom: &Typed<O>, kept: &dyn KeptFom, then: Then) -> Option<bool> {
-        if !const { O::GRAPH.has_locks() } {
+    /// Returns whether the fom holds the gate of its phase after this step.
+    fn keeps_gate(&self, fom: &Typed<O>, kept: &dyn KeptFom, then: Then) -> Option<bool> {
+        if !const { O::GRAPH.has_gates() } {
             return None;
         }
         let retries = matches!(then, Then::Retry(_));
-        // A fom that held its locks before a restart, and failed before it had them again, must still get them first.
-        let held = fom.holds_declared() || retries && kept.holds_locks();
+        // A fom that held its gate before a restart, and failed before the gate was open again, must still go first.
+        let held = fom.holds_gate() || retries && kept.held_gate();
         if !retries {
-            fom.forget_held_locks();
+            fom.forget_held_gate();
         }
-        Some(held && self.info().holds_locks())
+        Some(held && self.info().is_gated())
     }
 
     /// Returns the attempts and deadlines after this step.

@@ -52,7 +52,7 @@ pub(crate) trait Recorder: Any + Send + Sync {
     /// Called when a fom that came back has ended.
     fn one_ended(&self, id: FomId);
 
-    /// Called when a fom that came back has asked for its locks, or will not ask.
+    /// Called when a fom that came back has asked for its gate, or will not ask.
     fn has_asked(&self, id: FomId);
 
     /// Makes what is kept beside a new fom.
@@ -125,8 +125,8 @@ pub(crate) trait KeptFom: Send + Sync {
     /// Returns whether the last step could not be committed, and is tried again when the fom has gone.
     fn is_uncommitted(&self) -> bool;
 
-    /// Returns whether the fom holds long locks, and has more to do with them.
-    fn holds_locks(&self) -> bool;
+    /// Returns whether the fom held the gate of its phase at the last step.
+    fn held_gate(&self) -> bool;
 
     /// Returns the number of the visit, and the last event that the function has taken.
     fn visit(&self) -> (u64, Option<EventId>);
@@ -182,8 +182,8 @@ pub(crate) struct KeptStep<'a> {
     pub(crate) then: Then,
     /// Whether the fom continues only when the step is committed.
     pub(crate) waits: bool,
-    /// Whether the fom holds locks, and has more to do with them; `None` if no phase declares any.
-    pub(crate) holds_locks: Option<bool>,
+    /// Whether the fom holds the gate of its phase; `None` if no phase has a gate.
+    pub(crate) holds_gate: Option<bool>,
     /// The attempts and deadlines, if the machine has any.
     pub(crate) timing: Option<SavedTiming>,
     pub(crate) content: &'a dyn Content,

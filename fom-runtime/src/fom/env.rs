@@ -75,7 +75,7 @@ impl Env {
         }
     }
 
-    /// Notes that a fom that came back has asked for its locks, or will not ask.
+    /// Notes that a fom that came back has asked for its gate, or will not ask.
     pub(crate) fn has_asked(&self, id: FomId) {
         if let Some(recorder) = self.recorder() {
             recorder.has_asked(id);

@@ -4,7 +4,7 @@ use std::{fmt, io, time::Duration};
 
 use fom_journal::JournalError;
 
-use crate::{lock::LockError, operation::Operation, snapshot::SnapshotError};
+use crate::{gate::GateError, operation::Operation, snapshot::SnapshotError};
 
 /// The reason why a submission was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,8 +66,9 @@ pub enum Cause<E> {
     Refused(RefusedReason),
     /// A blocking phase found no thread that could take over the locality.
     NoThread(BlockError),
-    /// The locks of the phase could not be taken, and waiting would not have helped.
-    Locks(LockError),
+    /// The gate of the phase never opens. For a phase with `locks`: its locks could not be taken, and waiting would not
+    /// have helped.
+    Gate(GateError),
     /// An interposer returned a phase that is not a declared exit.
     UndeclaredExit {
         /// The phase that the interposer returned.
@@ -117,7 +118,7 @@ impl<E> Cause<E> {
             Self::Cancelled => Cause::Cancelled,
             Self::Stuck => Cause::Stuck,
             Self::Shed => Cause::Shed,
-            Self::Locks(error) => Cause::Locks(error),
+            Self::Gate(error) => Cause::Gate(error),
             Self::Shutdown => Cause::Shutdown,
             Self::Refused(reason) => Cause::Refused(reason),
             Self::NoThread(error) => Cause::NoThread(error),
@@ -145,7 +146,7 @@ impl<E> Cause<E> {
             Self::Shutdown => f.write_str("the runtime was shut down"),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::NoThread(error) => write!(f, "{error}"),
-            Self::Locks(error) => write!(f, "{error}"),
+            Self::Gate(error) => write!(f, "{error}"),
             Self::UndeclaredExit { to } => {
                 write!(f, "an interposer went to `{to}`, which is no declared exit")
             }
@@ -182,7 +183,7 @@ impl<E> Cause<E> {
             Self::Shutdown => "shutdown",
             Self::Refused(_) => "refused",
             Self::NoThread(_) => "no thread",
-            Self::Locks(_) => "locks",
+            Self::Gate(error) => error.gate(),
             Self::UndeclaredExit { .. } => "undeclared exit",
             Self::Journal(_) => "journal",
             Self::NotSaved(_) => "not saved",

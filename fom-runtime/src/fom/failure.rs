@@ -37,7 +37,7 @@ impl<O: Operation> Instance<O> {
                 | Cause::Panicked(_)
                 | Cause::Late { .. }
                 | Cause::NoThread(_)
-                | Cause::Locks(_)
+                | Cause::Gate(_)
                 | Cause::UndeclaredExit { .. }
         );
         let decided = next_cold(Step::Failure {

@@ -9,7 +9,7 @@ mod visit;
 use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
 
 use crate::{
-    fom::{Attached, Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
+    fom::{Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
     locality::{Home, Locality},
@@ -35,8 +35,8 @@ pub(crate) enum WaitingFor {
     Foms,
     /// The foms that have its key, or asked for the key before.
     Key,
-    /// A long lock.
-    Lock,
+    /// The gate of its phase, which tells no more.
+    Gate,
     /// The [`WaitKind`](crate::fom::WaitKind) with this number.
     Kind(u16),
     /// An answer of the resource at this place of the table.
@@ -58,7 +58,7 @@ impl WaitingFor {
             Self::Journal => 6,
             Self::Foms => 9,
             Self::Key => 7,
-            Self::Lock => 8,
+            Self::Gate => 8,
             Self::Kind(number) => KINDS_FROM.saturating_add(number),
             // Resources beyond the range are shown as the last resource.
             Self::Resource(place) => {
@@ -77,6 +77,16 @@ impl WaitingFor {
         });
     }
 
+    /// As [`say`](Self::say), if this is the fom that runs on this thread.
+    pub(crate) fn say_for(self, fom: &Header) {
+        crate::locality::with_core(|core| {
+            let running = core.running();
+            if let Some(running) = running.filter(|running| running.whole() == fom.whole()) {
+                running.set_waiting_for(self);
+            }
+        });
+    }
+
     fn decode(code: u16) -> Self {
         match code {
             1 => Self::Future,
@@ -87,7 +97,7 @@ impl WaitingFor {
             6 => Self::Journal,
             9 => Self::Foms,
             7 => Self::Key,
-            8 => Self::Lock,
+            8 => Self::Gate,
             number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
             place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
             _ => Self::Nothing,
@@ -318,11 +328,6 @@ impl Header {
     /// Returns the [`ColdRare`] state, and makes it if there is none.
     pub(crate) fn cold_rare_made(&self) -> &ColdRare {
         self.cold_made().cold_rare.get_or_init(Box::default)
-    }
-
-    /// Returns the details about the fom from another package, if there are any.
-    pub(crate) fn attached(&self) -> Option<Arc<dyn Attached>> {
-        self.cold_rare()?.attached.get()?.upgrade()
     }
 
     /// Returns the [`Cold`] state, and makes it if there is none.

@@ -56,6 +56,7 @@
 //! [`StateCell::wake`]: fom_protocol::StateCell::wake
 //! [`OutcomeBits`]: fom_protocol::OutcomeBits
 
+mod address;
 mod attached;
 mod body;
 mod cold;
@@ -64,12 +65,12 @@ pub(crate) mod durability;
 mod env;
 mod error;
 mod failure;
+mod gate;
 mod header;
 mod key_order;
 mod key_wait;
 pub(crate) mod launch;
 mod listeners;
-mod locks;
 mod mail;
 mod next;
 mod outcome;
@@ -100,7 +101,9 @@ use std::{
     sync::Arc,
 };
 
-pub use attached::{Attached, Wait, WaitKind};
+pub use address::{FomAddress, FomIdentity};
+pub(crate) use attached::how;
+pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
 use body::Body;
 pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 pub(crate) use durability::Recorder;
@@ -449,8 +452,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         {
             transition::tell_failure(fom, failure);
         }
-        if const { O::GRAPH.has_locks() } {
-            fom.give_back_locks();
+        if const { O::GRAPH.has_gates() } {
+            fom.drop_gate();
         }
         // The callers that submitted the fom again, and their answer.
         let others = if const { O::CODEC.is_some() } && fom.cold().is_some() {

@@ -12,7 +12,7 @@
 //! | [`Step::Visit`]: between two functions | `Call`, or first `Wait`, `Interrupt`, `Pause`, `Again` or `Finish` |
 //! | [`Step::Error`]: a function returned an error | another attempt, `Call` of another function, or `Fail` |
 //! | [`Step::Failure`]: the phase cannot go on | `Call` of the way out, or `Fail` |
-//! | [`Step::Interrupted`]: it is late or must end | `Call` of another function, `LockAgain`, or `Fail` |
+//! | [`Step::Interrupted`]: it is late or must end | `Call` of another function, `OpenAgain`, or `Fail` |
 //!
 //! A usual transition is `Call`, `Made`, `Proceed`, `Visit`, and the next `Call`. In a journal it is `Call`, `Made`,
 //! `Commit`, `Written`, `Wait`; and after the commit `Written`, `Proceed`, `Visit`, `Call`.
@@ -59,7 +59,7 @@ pub(super) enum Step {
         by: Interrupt,
         /// Whether the phase has a function for late visits.
         late: bool,
-        /// Whether the fom held its locks before a restart, and does not have them again.
+        /// Whether the fom held its gate before a restart, and the gate is not open again.
         held: bool,
         way_out: bool,
     },
@@ -119,8 +119,8 @@ pub(super) enum Next {
     Proceed(Then),
     /// End the wait of the function that was interrupted.
     Interrupt(Interrupt),
-    /// Take the locks again that the fom held before a restart.
-    LockAgain,
+    /// Wait for the gate again that the fom held before a restart.
+    OpenAgain,
     /// Wait until the next attempt is due.
     Pause(u64),
     /// Call this function of the phase.
@@ -179,8 +179,8 @@ pub(super) fn next(step: Step) -> Next {
         Step::Failure { .. } => Next::Fail,
 
         Step::Interrupted { by: Shutdown | Cancelled, .. } => Next::Fail,
-        // First the fom has its locks again, as it would without a restart.
-        Step::Interrupted { late: true, held: true, .. } => Next::LockAgain,
+        // First the gate is open again, as it would be without a restart.
+        Step::Interrupted { late: true, held: true, .. } => Next::OpenAgain,
         Step::Interrupted { late: true, .. } => Next::Call(Late),
         Step::Interrupted { way_out: true, .. } => Next::Call(Failed),
         Step::Interrupted { .. } => Next::Fail,

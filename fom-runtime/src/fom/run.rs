@@ -35,7 +35,7 @@ impl<O: Operation> Instance<O> {
     pub(super) fn run_on(&mut self, fom: &Typed<O>, decided: Decided<O>) -> Flow<O> {
         match decided {
             // The most frequent case, without a call.
-            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_locks() } => {
+            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_gates() } => {
                 ControlFlow::Continue(Entry::Enter)
             }
             decided => self.run_loop(fom, decided),
@@ -52,11 +52,11 @@ impl<O: Operation> Instance<O> {
             decided = match next {
                 Next::Commit(then) => self.commit(fom, then),
                 Next::Proceed(then) => self.proceed(fom, then),
-                Next::Interrupt(by) => self.interrupted(fom, by, fom.held_locks()),
-                Next::LockAgain => self.lock_again(fom),
+                Next::Interrupt(by) => self.interrupted(fom, by, fom.held_gate()),
+                Next::OpenAgain => self.open_again(fom),
                 Next::Pause(until) => self.pause(fom, until),
-                Next::Call(Entry::Enter) if const { O::GRAPH.has_locks() } => {
-                    match reference::with_waker(fom, |waker| self.poll_locks(fom, waker)) {
+                Next::Call(Entry::Enter) if const { O::GRAPH.has_gates() } => {
+                    match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
                         Poll::Ready(Ok(())) => return ControlFlow::Continue(Entry::Enter),
                         Poll::Ready(Err(cause)) => self.fails(fom, cause),
                         Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
@@ -191,7 +191,7 @@ impl<O: Operation> Instance<O> {
             Ok(Err(error)) => self.erred(fom, error, before),
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
-        // It is now unknown when the fom asks for its locks.
+        // It is now unknown when the fom asks for its gate.
         fom.shared().env.has_asked(fom.id());
         Some(failed)
     }
@@ -234,9 +234,9 @@ impl<O: Operation> Instance<O> {
             return Poll::Ready(Ok(()));
         }
         timing.await_retry(fom, until);
-        // A fom that came back holds its locks during the pause. It may know these locks only after `resume`.
-        if const { O::GRAPH.has_locks() } && !fom.owes_resume() {
-            match self.poll_locks(fom, waker) {
+        // A fom that came back holds its gate during the pause. It may know the gate only after `resume`.
+        if const { O::GRAPH.has_gates() } && !fom.owes_resume() {
+            match self.poll_gate(fom, waker) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(cause)) => {
                     timing.retried(fom);

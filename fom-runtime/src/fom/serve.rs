@@ -25,7 +25,7 @@ pub struct Served {
 impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
     /// Whether the short way is possible: the machine needs no other services.
     pub(super) const SHORT: bool = !O::GRAPH.has_deadlines()
-        && !O::GRAPH.has_locks()
+        && !O::GRAPH.has_gates()
         && !O::GRAPH.has_ways_out()
         && !O::GRAPH.takes_events();
 

@@ -194,7 +194,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     {
                         match instance.go_on(me.get(), next) {
                             // The most frequent case.
-                            Next::Call(Entry::Enter) if !const { O::GRAPH.has_locks() } => continue,
+                            Next::Call(Entry::Enter) if !const { O::GRAPH.has_gates() } => continue,
                             next => Ok(next),
                         }
                     }

@@ -145,8 +145,8 @@ fn run_phases<O: SyncOperation>(
         match next {
             Next::Finish => return ControlFlow::Break(Progress::Finished),
             Next::Again => return ControlFlow::Break(Progress::Again),
-            // The run loop takes the locks of the phase.
-            next if const { O::GRAPH.has_locks() } => return ControlFlow::Continue(Ok(next)),
+            // The run loop waits for the gate of the phase.
+            next if const { O::GRAPH.has_gates() } => return ControlFlow::Continue(Ok(next)),
             _ => {}
         }
     }

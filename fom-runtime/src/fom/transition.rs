@@ -71,8 +71,8 @@ impl<O: Operation> Instance<O> {
     pub(super) fn go_on(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
         let from = self.index();
         self.phase = to;
-        if const { O::GRAPH.has_locks() } {
-            self.leave_locks(fom);
+        if const { O::GRAPH.has_gates() } {
+            self.leave_gate(fom);
         }
         let (now, spent) = crate::locality::step(fom.shared());
         self.take_events(fom);
@@ -118,8 +118,8 @@ impl<O: Operation> Instance<O> {
         cause: TransitionCause,
         left: Option<u64>,
     ) {
-        if const { O::GRAPH.has_locks() } {
-            self.leave_locks(fom);
+        if const { O::GRAPH.has_gates() } {
+            self.leave_gate(fom);
         }
         let shared = fom.shared();
         let now = match from {
@@ -314,21 +314,21 @@ impl<O: Operation> Instance<O> {
         Ok(next_cold(Step::Made { then, durable }))
     }
 
-    /// Decides after the fom was told to end, or its visit became late. `held`: the fom held its locks before a
-    /// restart, and does not have them again.
+    /// Decides after the fom was told to end, or its visit became late. `held`: the fom held its gate before a
+    /// restart, and the gate is not open again.
     #[cold]
     pub(super) fn interrupted(&mut self, fom: &Typed<O>, by: Interrupt, held: bool) -> Decided<O> {
         let decided = next_cold(Step::Interrupted {
             by,
             late: self.info().is_late(),
-            held: const { O::GRAPH.has_locks() } && held,
+            held: const { O::GRAPH.has_gates() } && held,
             way_out: self.has_way_out(fom),
         });
-        if decided == Next::LockAgain {
+        if decided == Next::OpenAgain {
             return Ok(decided);
         }
-        if const { O::GRAPH.has_locks() } {
-            fom.stop_taking_locks();
+        if const { O::GRAPH.has_gates() } {
+            fom.stop_gate();
         }
         match by {
             Interrupt::Shutdown => self.fails_unless(fom, decided, Cause::Shutdown),

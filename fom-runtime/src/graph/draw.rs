@@ -222,9 +222,8 @@ impl Graph {
             json.key("late");
             json.raw("true");
         }
-        if phase.locks {
-            json.key("locks");
-            json.raw("true");
+        if let Some(gate) = phase.gate {
+            json.pair("gate", gate);
         }
         if !phase.failed.is_empty() {
             json.key("failed");
@@ -280,8 +279,8 @@ impl Graph {
             Mode::End if phase.failure => notes.push("end, failure".to_owned()),
             Mode::End => notes.push("end".to_owned()),
         }
-        if phase.locks {
-            notes.push("holds locks".to_owned());
+        if let Some(gate) = phase.gate {
+            notes.push(gate.to_owned());
         }
         if !phase.on.is_empty() {
             notes.push(format!("on {}", phase.on.join(", ")));

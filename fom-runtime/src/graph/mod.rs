@@ -178,11 +178,11 @@ impl Graph {
         false
     }
 
-    /// Whether any phase holds locks.
-    pub(crate) const fn has_locks(&self) -> bool {
+    /// Whether any phase has a gate.
+    pub(crate) const fn has_gates(&self) -> bool {
         let mut index = 0;
         while index < self.phases.len() {
-            if self.phases[index].locks {
+            if self.phases[index].gate.is_some() {
                 return true;
             }
             index += 1;
@@ -333,7 +333,7 @@ pub struct PhaseInfo {
     /// Only in a layer's own graph: the phases inside replace this phase. The value says whether the layer goes on
     /// where they end.
     inner: Option<bool>,
-    locks: bool,
+    gate: Option<&'static str>,
 }
 
 /// The longest stay in a phase, in nanoseconds.
@@ -366,7 +366,7 @@ impl PhaseInfo {
             fields: &[],
             was: &[],
             inner: None,
-            locks: false,
+            gate: None,
         }
     }
 
@@ -495,10 +495,10 @@ impl PhaseInfo {
         self
     }
 
-    /// Makes the phase hold locks.
+    /// Gives the phase a gate. Drawings show the note.
     #[must_use]
-    pub const fn locks(mut self) -> Self {
-        self.locks = true;
+    pub const fn gated(mut self, note: &'static str) -> Self {
+        self.gate = Some(note);
         self
     }
 
@@ -574,10 +574,10 @@ impl PhaseInfo {
         self.inner.is_some()
     }
 
-    /// Whether the phase holds locks. The locks are granted before its function runs.
+    /// Whether the phase has a [gate](crate::extension::Gate), which opens before its function runs.
     #[must_use]
-    pub const fn holds_locks(&self) -> bool {
-        self.locks
+    pub const fn is_gated(&self) -> bool {
+        self.gate.is_some()
     }
 
     /// Whether the phase is the wait for an event: a plain function that runs when an event has arrived.

@@ -203,9 +203,9 @@ impl<O: Operation> FomRef<O> {
         self.typed().lose_event()
     }
 
-    /// Sets the source of further details about the fom in listings. The first call wins.
-    pub fn attach(&self, details: Weak<dyn Attached>) {
-        let _ = self.0.cold_rare_made().attached.set(details);
+    /// Adds a part that tells listings more about the fom, as long as the part exists.
+    pub fn attach(&self, part: Weak<dyn Attached>) {
+        self.0.attach(part);
     }
 
     /// Returns the id of the fom.

@@ -90,10 +90,6 @@ impl Runtime {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
     /// Submits an operation. Nothing happens until the submission is started or awaited.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(&self.shared, operation)
@@ -170,7 +166,8 @@ impl Runtime {
     }
 
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
-    /// [long locks](crate::LongLock), for keys, and for the ends of helpers.
+    /// their keys, for the ends of helpers, and for what other packages [tell](extension::Attached::blockers), such as long
+    /// locks.
     ///
     /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
     /// foms have deadlines or wait for something else as well.

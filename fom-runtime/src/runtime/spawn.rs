@@ -211,9 +211,9 @@ impl SpawnRequest<'_> {
                 cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(self.causes)));
             }
             cold.came_back = self.came_back;
-            if const { O::GRAPH.has_locks() } && self.came_back {
+            if const { O::GRAPH.has_gates() } && self.came_back {
                 let kept = cold.durable.as_deref().and_then(|state| state.kept());
-                *cold.held_locks.get_mut() = kept.is_some_and(|kept| kept.holds_locks());
+                *cold.held_gate.get_mut() = kept.is_some_and(|kept| kept.held_gate());
             }
             cold.ticket = Mutex::new(self.ticket);
             cold.chained = self.chained.map(Box::new);

@@ -1,6 +1,6 @@
-//! Retries over a restart: the rest of the pause is waited for, with the deadline and the locks of the phase.
+//! Retries over a restart: the rest of the pause is waited for, with the deadline of the phase.
 
-use fom_runtime::{LockSet, LongLocks, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{TestClock, journal::MemoryJournal, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{Log, limited, one, secs};
@@ -16,7 +16,6 @@ struct Bench {
 impl Bench {
     fn build(&self) -> Runtime {
         let builder = one(&self.clock).resource(self.log.clone());
-        let builder = builder.resource(LongLocks::new("account"));
         builder
             .journal_with(self.journal.clone())
             .build()
@@ -140,51 +139,5 @@ fn a_deadline_passes_in_the_pause() {
         bench.clock.advance(secs(10));
         assert_eq!(bench.said(&runtime).await, ["late at 25s"]);
         assert_eq!(runtime.in_flight(), 0);
-    });
-}
-
-/// Has a lock while it tries.
-#[derive(Serialize, Deserialize)]
-struct Book(String);
-
-#[fom(operation(Book))]
-enum Booking {
-    #[phase(start, to(Done), sync, retry = "1, 10s..10s", locks)]
-    Write,
-    #[phase(end)]
-    Done,
-}
-
-impl BookingTransitions for Book {
-    fn write_locks(&self, cx: &Cx<'_>) -> LockSet {
-        LockSet::new().write(&cx.resource::<LongLocks>().of(7_u64))
-    }
-    fn write(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        let line = format!("{} {} at {:?}", self.0, cx.attempt(), cx.now());
-        cx.resource::<Log>().put(line);
-        match cx.attempt() {
-            0 if self.0 == "first" => Err("again".into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// The locks of a phase are kept in the pause, so they are taken again before the rest of the pause.
-#[test]
-fn locks_are_held_in_the_pause() {
-    limited(async || {
-        let bench = Bench::default();
-        {
-            let runtime = bench.build();
-            runtime.submit(Book("first".into())).detach().unwrap();
-            assert_eq!(bench.said(&runtime).await, ["first 0 at 0ns"]);
-        }
-        let runtime = bench.build();
-        runtime.quiet().await;
-        runtime.submit(Book("second".into())).detach().unwrap();
-        assert!(bench.said(&runtime).await.is_empty());
-        bench.clock.advance(secs(10));
-        let said = bench.said(&runtime).await;
-        assert_eq!(said, ["first 1 at 10s", "second 0 at 10s"]);
     });
 }

@@ -20,7 +20,6 @@ mod hand_over;
 mod keys;
 mod kit;
 mod late;
-mod locks;
 mod moving;
 mod nothing_left;
 mod once;

@@ -2,9 +2,10 @@
 
 use std::{collections::HashSet, io, time::Duration};
 
+use fom_patterns::{lock::LongLocks, prelude::*};
 use fom_runtime::{
-    BuildError, Builder, Key, LongLocks, Operations, RestoreError, SetAside, TransitionCause,
-    TransitionOf, balance::Balance, journal::FileJournal, prelude::*,
+    BuildError, Builder, Key, Operations, RestoreError, SetAside, TransitionCause, TransitionOf,
+    balance::Balance, journal::FileJournal,
 };
 use tokio::task::{LocalSet, spawn_local};
 

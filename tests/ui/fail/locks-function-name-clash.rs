@@ -1,6 +1,6 @@
 //! A phase function with the same name as the locks function of another phase.
 use fom_runtime::prelude::*;
-use fom_runtime::{LockSet, LongLocks};
+use fom_patterns::lock::{LockSet, LongLocks};
 
 struct Call;
 

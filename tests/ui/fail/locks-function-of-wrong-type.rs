@@ -1,6 +1,6 @@
 //! The function that names the locks gives one.
 use fom_runtime::prelude::*;
-use fom_runtime::{LongLock, LongLocks};
+use fom_patterns::lock::{LongLock, LongLocks};
 
 struct Call;
 

@@ -1,6 +1,6 @@
 //! Locks in the attribute.
 use fom_runtime::prelude::*;
-use fom_runtime::{LockSet, LongLocks};
+use fom_patterns::lock::{LockSet, LongLocks};
 
 struct Call;
 

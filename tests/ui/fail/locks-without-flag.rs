@@ -1,6 +1,6 @@
 //! A function that names locks, and a phase that declares none.
 use fom_runtime::prelude::*;
-use fom_runtime::{LockSet, LongLocks};
+use fom_patterns::lock::{LockSet, LongLocks};
 
 struct Call;
 

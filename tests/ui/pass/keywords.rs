@@ -3,7 +3,7 @@
 #![allow(non_camel_case_types, dead_code)]
 
 use fom_patterns::prelude::*;
-use fom_runtime::LockSet;
+use fom_patterns::lock::LockSet;
 
 struct r#gen {}
 

@@ -1,7 +1,7 @@
 //! Locks of phases of every kind, with data, parameters and `cfg`.
 #![deny(missing_docs, unused)]
 use fom_runtime::prelude::*;
-use fom_runtime::{LockSet, LongLock, LongLocks};
+use fom_patterns::lock::{LockSet, LongLock, LongLocks};
 
 struct Job<T>(T, LongLock);
 

@@ -5,8 +5,8 @@ mod table;
 
 use std::convert::Infallible;
 
+use fom_patterns::lock::{LockSet, LongLocks};
 use fom_runtime::prelude::*;
-use fom_runtime::{LockSet, LongLocks};
 
 pub(crate) use scripts::By;
 pub(crate) use table::{Kind, OfClient, Spec, find, table, wrong_number};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use fom_runtime::LockMode;
+use fom_patterns::lock::LockMode;
 
 use super::By;
 use crate::shard::{Run, Shard, Side, keys, lists, strings};

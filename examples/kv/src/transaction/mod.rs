@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+use fom_patterns::lock::{LockMode, LockSet, LongLocks};
+use fom_runtime::CallError;
 use fom_runtime::prelude::*;
-use fom_runtime::{CallError, LockMode, LockSet, LongLocks};
 
 pub(crate) use part::{Part, Watched};
 pub(crate) use turn::Turn;

@@ -99,15 +99,15 @@ impl Header {
         }
     }
 
-    pub(in crate::fom) fn held_locks(&self) -> bool {
+    pub(in crate::fom) fn held_gate(&self) -> bool {
         self.cold()
-            .is_some_and(|cold| cold.held_locks.load(Ordering::Relaxed))
+            .is_some_and(|cold| cold.held_gate.load(Ordering::Relaxed))
     }
 
-    /// Records a step of the fom. From then on, only the locks that it holds now count.
-    pub(in crate::fom) fn forget_held_locks(&self) {
+    /// Records a step of the fom. From then on, only the gate that it holds now counts.
+    pub(in crate::fom) fn forget_held_gate(&self) {
         if let Some(cold) = self.cold() {
-            cold.held_locks.store(false, Ordering::Relaxed);
+            cold.held_gate.store(false, Ordering::Relaxed);
         }
     }
 

@@ -171,8 +171,8 @@ fn a_late_visit_goes_to_its_late_function_then_to_its_way_out_then_it_fails() {
                 way_out,
             };
             let expected = match held {
-                // First it has its locks again, as without a restart.
-                true => Next::LockAgain,
+                // First its gate is open again, as without a restart.
+                true => Next::OpenAgain,
                 false => Next::Call(Entry::Late),
             };
             assert_eq!(next(step(true)), expected);
@@ -367,7 +367,7 @@ fn outcomes(action: Next, fom: Fom) -> Vec<Step> {
                     if *other == by && (way_out || !declared))
             })
             .collect(),
-        Next::LockAgain => BOOLS
+        Next::OpenAgain => BOOLS
             .map(|declared| Step::Interrupted {
                 by: Interrupt::Late,
                 late: true,

@@ -6,12 +6,14 @@
 //! | --- | --- |
 //! | keep one value for each runtime | [`Runtime::attachment`] |
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
+//! | check a condition before a phase runs | [`Gate`] |
+//! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
+//! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
-//! | tell what a fom waits for | [`Attached`], [`WaitKind`], [`Wait`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
 //! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
-//! | block a thread on a future | [`block_on`], [`holds_locality`] |
+//! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
 
 mod alarm;
 mod attachment;
@@ -36,7 +38,8 @@ use crate::{
     runtime::Runtime,
 };
 pub use crate::{
-    fom::{Attached, Wait, WaitKind},
+    fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, Wait, WaitKind},
+    gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
     runtime::{handle::block_on, shared::RuntimeState},
 };
@@ -48,6 +51,15 @@ pub use crate::{
 /// ```
 pub fn holds_locality() -> bool {
     crate::locality::is_taken() || crate::locality::has_core()
+}
+
+/// Returns whether this thread runs a locality or a fom, also in a blocking section.
+///
+/// ```
+/// assert!(!fom_runtime::extension::runs_foms());
+/// ```
+pub fn runs_foms() -> bool {
+    crate::locality::runs_foms()
 }
 
 /// Runs code that holds the locality of this thread without being a fom, such as the drop of a user's value in a

@@ -1,12 +1,11 @@
 //! Foms that wait for each other in a circle. The search stops no fom. It reads each wait once more before it reports
 //! the circle.
 
-use std::{collections::HashMap, fmt};
+use std::{collections::HashMap, fmt, sync::Arc};
 
 use crate::{
-    fom::{AnyRef, Header, KeyWait},
+    fom::{AnyRef, Attached, Blocker, Header, KeyWait, how},
     id::{FomId, Key},
-    lock::{LongLock, Place},
     runtime::Shared,
 };
 
@@ -32,8 +31,11 @@ pub struct DeadlockWait {
     pub phase: &'static str,
     /// What the fom waits for, in words.
     pub waits_for: String,
-    /// The lock that the fom waits for, if it waits for a lock.
-    pub lock: Option<LongLock>,
+    /// The kind of thing that the fom waits for: `its key`, `its helper`, or the [kind](Blocker::kind) of another
+    /// package, such as `the lock`.
+    pub kind: &'static str,
+    /// The name of that thing, if it has one.
+    pub subject: Option<String>,
 }
 
 impl fmt::Display for DeadlockWait {
@@ -72,11 +74,8 @@ struct Wait {
 }
 
 enum Why {
-    Lock {
-        lock: LongLock,
-        waits: u64,
-        behind: Place,
-    },
+    /// A wait that another package tells.
+    Told(Arc<dyn Attached>, Blocker),
     Key,
     Helper,
 }
@@ -112,11 +111,22 @@ fn look(shared: &Shared) -> Vec<Node> {
     foms.sort_by_key(|fom| fom.id());
     let places: HashMap<_, _> = foms.iter().map(|fom| fom.as_ptr()).zip(0..).collect();
     let by_id: HashMap<_, _> = foms.iter().map(|fom| fom.id()).zip(0..).collect();
-    let mut locks = Vec::new();
     let mut nodes: Vec<Node> = Vec::with_capacity(foms.len());
     for fom in foms {
         let mut waits = Vec::new();
-        locks.extend(fom.lock_waits());
+        for part in fom.attachments() {
+            for blocker in part.blockers() {
+                let fom = blocker.fom.header();
+                // Not a fom of another runtime.
+                let on = by_id
+                    .get(&fom.id())
+                    .filter(|_| std::ptr::eq(&**fom.shared(), shared));
+                waits.extend(on.map(|on| Wait {
+                    on: *on,
+                    why: Why::Told(Arc::clone(&part), blocker.clone()),
+                }));
+            }
+        }
         if let KeyWait::Waits(_) = fom.key_wait() {
             let holders = shared.key_index.before(&fom);
             let places = holders
@@ -134,27 +144,6 @@ fn look(shared: &Shared) -> Vec<Node> {
             why: Why::Helper,
         }));
         nodes.push(Node { fom, waits });
-    }
-    locks.sort_by_key(LongLock::address);
-    locks.dedup();
-    for lock in locks {
-        for (fom, waits, behind) in lock.line().waits() {
-            let Some(from) = places.get(&fom.as_ptr()) else {
-                // A fom of another runtime.
-                continue;
-            };
-            for (other, place) in behind {
-                if let Some(on) = places.get(&other.as_ptr()) {
-                    let (lock, behind) = (lock.clone(), place);
-                    let why = Why::Lock {
-                        lock,
-                        waits,
-                        behind,
-                    };
-                    nodes[*from].waits.push(Wait { on: *on, why });
-                }
-            }
-        }
     }
     nodes
 }
@@ -210,11 +199,7 @@ fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
 /// Returns whether the wait is as it was when it was read. If so, it lasted all the time between.
 fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
     match &wait.why {
-        Why::Lock {
-            lock,
-            waits,
-            behind,
-        } => lock.still(*waits, *behind),
+        Why::Told(part, blocker) => part.still_blocks(blocker),
         Why::Key => shared
             .key_index
             .before(fom)
@@ -225,34 +210,38 @@ fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
 }
 
 fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
-    let name = |fom: &Header| format!("{}", DeadlockWait::of(fom, String::new(), None));
-    let other = name(other);
-    let (waits_for, lock) = match &wait.why {
-        Why::Lock { lock, behind, .. } => {
-            let how = match behind {
-                Place::Holds(_) => "held by",
-                Place::Waits(_) => "behind",
+    let other = DeadlockWait::of(other);
+    let (kind, subject, waits_for) = match &wait.why {
+        Why::Told(_, blocker) => {
+            let (kind, how) = (blocker.kind, how(blocker.is_ahead));
+            let text = match &blocker.subject {
+                Some(subject) => format!("{kind} `{subject}`, {how} {other}"),
+                None => format!("{kind}, {how} {other}"),
             };
-            (
-                format!("the lock `{lock}`, {how} {other}"),
-                Some(lock.clone()),
-            )
+            (kind, blocker.subject.clone(), text)
         }
-        Why::Key => (format!("its key, held by {other}"), None),
-        Why::Helper => (format!("its helper {other}"), None),
+        Why::Key => ("its key", None, format!("its key, held by {other}")),
+        Why::Helper => ("its helper", None, format!("its helper {other}")),
     };
-    DeadlockWait::of(fom, waits_for, lock)
+    DeadlockWait {
+        kind,
+        subject,
+        waits_for,
+        ..DeadlockWait::of(fom)
+    }
 }
 
 impl DeadlockWait {
-    fn of(fom: &Header, waits_for: String, lock: Option<LongLock>) -> Self {
+    /// Returns the fom, without its wait.
+    fn of(fom: &Header) -> Self {
         Self {
             fom: fom.id(),
             operation: fom.type_name(),
             key: fom.key().cloned(),
             phase: fom.phase_name(),
-            waits_for,
-            lock,
+            waits_for: String::new(),
+            kind: "",
+            subject: None,
         }
     }
 }

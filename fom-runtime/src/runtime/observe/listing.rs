@@ -1,9 +1,9 @@
 //! What is in flight: a listing that asks no locality and stops no fom.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    fom::{AnyRef, Header, WaitKind, WaitingFor},
+    fom::{AnyRef, Attached, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
     runtime::{Shared, totals},
@@ -46,11 +46,14 @@ pub struct FomInfo {
     pub age: Duration,
     /// What the fom waits for: a resource by its type, an event, a timer.
     pub waiting_for: Option<String>,
-    /// How long the fom waited for [long locks](crate::LongLock), in waits that are over.
-    pub waited_for_locks: Duration,
+    /// The same as data, if another package [tells](crate::extension::Attached::waits) what the fom waits for.
+    pub waits: Vec<Wait>,
+    /// How long the fom [waited](crate::extension::Attached::waited) for things of other packages, such as long locks, in
+    /// waits that are over.
+    pub waited: Duration,
     /// The time left until the deadline of the phase.
     pub deadline_in: Option<Duration>,
-    /// The number of events not taken yet. With [details](crate::FomRef::attach) of another package: the number that it tells.
+    /// The number of events not taken yet, or the number that another package [tells](crate::extension::Attached::queued).
     pub events: usize,
     /// The number of failed attempts in this phase.
     pub attempt: u32,
@@ -166,7 +169,8 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
     let shared = header.shared();
     let now = shared.env.clock.nanos();
     let state = header.token.state();
-    let attached = header.attached();
+    let attachments = header.attachments();
+    let mut waits = Vec::new();
     let waiting_for = match header.waiting_for() {
         _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
         WaitingFor::Nothing => None,
@@ -192,11 +196,18 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
             }
         }),
         WaitingFor::Key => Some("its key".to_owned()),
-        WaitingFor::Lock => Some(crate::lock::waiting_for(header)),
-        WaitingFor::Kind(number) => Some(attached.as_ref().map_or_else(
-            || WaitKind::name_of(number).to_owned(),
-            |attached| attached.wait().to_string(),
-        )),
+        WaitingFor::Gate => Some("the gate of its phase".to_owned()),
+        WaitingFor::Kind(number) => {
+            let kind = WaitKind::of_number(number);
+            let told = |part: &Arc<dyn Attached>| Some(part.waits(kind?));
+            let mut told = attachments.iter().filter_map(told);
+            waits = told.find(|waits| !waits.is_empty()).unwrap_or_default();
+            let texts: Vec<_> = waits.iter().map(Wait::to_string).collect();
+            Some(match texts.as_slice() {
+                [] => kind.map_or("another package", WaitKind::name).to_owned(),
+                texts => texts.join(" or "),
+            })
+        }
         WaitingFor::Resource(place) => Some(shared.resources.name(place).to_owned()),
     };
     FomInfo {
@@ -209,11 +220,15 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         in_phase: header.age(now),
         age: Duration::from_nanos(now.saturating_sub(header.submitted())),
         waiting_for,
-        waited_for_locks: Duration::from_nanos(header.waited_for_locks()),
+        waits,
+        waited: attachments.iter().map(|part| part.waited()).sum(),
         deadline_in: header
             .deadline()
             .map(|at| Duration::from_nanos(at.saturating_sub(now))),
-        events: attached.map_or_else(|| fom.events(), |attached| attached.queued()),
+        events: attachments
+            .iter()
+            .find_map(|part| part.queued())
+            .unwrap_or_else(|| fom.events()),
         attempt: header.attempt(),
         locality: header.home_index(),
         bytes: fom.bytes(),

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use fom_runtime::{LockMode, LockSet, LongLocks, prelude::*};
+use fom_patterns::{
+    lock::{LockMode, LockSet, LongLocks},
+    prelude::*,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, Story, mixed};

@@ -9,9 +9,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Handle, LockError, LockGuard, LockMode, LongLock, Runtime, TestClock, prelude::*,
+use fom_patterns::{
+    lock::{LockError, LockGuard, LockMode, LongLock},
+    prelude::*,
 };
+use fom_runtime::{Handle, Runtime, TestClock};
 
 use crate::kit::{limited, many, millis, one};
 

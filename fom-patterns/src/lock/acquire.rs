@@ -8,14 +8,13 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    cx::Cx,
-    fom::WaitingFor,
-    lock::{
-        LockError, LockGuard, LockMode, LongLock,
-        owner::{Owner, OwnerId},
-        state::{Asked, Left},
-    },
+use fom_runtime::Cx;
+
+use crate::lock::{
+    LockError, LockGuard, LockMode, LongLock,
+    of_fom::{FomLocks, LOCK},
+    owner::{Owner, OwnerId},
+    state::{Asked, Left},
 };
 
 /// Waits for a [`LongLock`]. The future joins the queue when it is first polled.
@@ -96,7 +95,7 @@ impl Acquire {
             asked = match queued {
                 Err(ticket) => {
                     if let Some(fom) = me.fom() {
-                        fom.waits_for_lock(self.lock.clone(), self.mode, ticket);
+                        FomLocks::waits_for(fom, self.lock.clone(), self.mode, ticket);
                     }
                     self.stage = Stage::Queued(me, ticket);
                     return Poll::Pending;
@@ -136,7 +135,7 @@ impl Acquire {
 
 /// Returns how this owner already waits for the lock. Each request from outside of foms is another owner.
 fn waits_already(owner: &Owner, lock: &LongLock) -> Option<LockMode> {
-    owner.fom()?.lock_waited_for(lock)
+    FomLocks::mode(owner.fom()?, lock)
 }
 
 impl Future for Acquire {
@@ -163,7 +162,7 @@ impl Future for Acquire {
         let guard = self.guard(id);
         if let Some(fom) = owner.fom() {
             let waited = self.lock.state().holder(id).map_or(0, |hold| hold.waited);
-            fom.waited_for_lock(&self.lock, waited);
+            FomLocks::waited_for(fom, &self.lock, waited);
         }
         Poll::Ready(Ok(guard))
     }
@@ -175,14 +174,7 @@ fn say_so(acquire: &Acquire) {
         return;
     };
     if let Some(fom) = owner.fom() {
-        crate::locality::with_core(|core| {
-            if core
-                .running()
-                .is_some_and(|running| running.id() == fom.id())
-            {
-                fom.set_waiting_for(WaitingFor::Lock);
-            }
-        });
+        LOCK.record_for(fom);
     }
 }
 
@@ -202,7 +194,7 @@ impl Drop for Acquire {
             })
         };
         if let Some(fom) = owner.fom() {
-            fom.waited_for_lock(&self.lock, waited);
+            FomLocks::waited_for(fom, &self.lock, waited);
         }
         left.settle();
     }

@@ -1,9 +1,10 @@
 //! A machine, or its operation, has another name in the next release. Parked foms go on under the new name, with all
 //! that refers to the old names (PR-05).
 
+use fom_patterns::{lock::LongLocks, prelude::*};
 use fom_runtime::{
-    BoxError, BuildError, Builder, Cause, LongLocks, RefusedReason, RestoreError, TestClock,
-    journal::MemoryJournal, prelude::*,
+    BoxError, BuildError, Builder, Cause, RefusedReason, RestoreError, TestClock,
+    journal::MemoryJournal,
 };
 use serde::{Deserialize, Serialize};
 

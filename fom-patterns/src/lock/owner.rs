@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-use crate::{
-    cx::{BlockingCx, Cx},
-    fom::{AnyRef, Header},
-    runtime::{Runtime, Shared},
+use fom_protocol::nanos;
+use fom_runtime::{
+    BlockingCx, Cx, Runtime,
+    extension::{FomAddress, FomIdentity},
 };
 
 /// The owner of a request for a long lock: a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by a
@@ -31,19 +31,19 @@ pub(super) mod sealed {
 
 impl<E> sealed::Sealed for Cx<'_, E> {
     fn owner(&self) -> Owner {
-        Owner::of_fom(self.header())
+        Owner::of_fom(self.fom_address())
     }
 }
 
 impl sealed::Sealed for BlockingCx<'_> {
     fn owner(&self) -> Owner {
-        Owner::of_fom(self.header())
+        Owner::of_fom(self.fom_address())
     }
 }
 
 impl sealed::Sealed for Runtime {
     fn owner(&self) -> Owner {
-        Owner::outside(self.shared())
+        Owner::outside(self)
     }
 }
 
@@ -53,44 +53,47 @@ pub struct Owner(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Fom(AnyRef),
+    Fom(FomAddress),
     Outside(Arc<Outside>),
 }
 
 struct Outside {
     number: usize,
     thread: Option<String>,
-    shared: Arc<Shared>,
+    runtime: Runtime,
 }
 
-/// Identifies an owner in all that it does: the address of a fom, or an odd number.
+/// Identifies an owner in all that it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct OwnerId(pub(super) usize);
+pub(super) enum OwnerId {
+    Fom(FomIdentity),
+    Outside(usize),
+}
 
 /// Only a counter, so the memory order does not matter.
 static OUTSIDERS: AtomicUsize = AtomicUsize::new(0);
 
 impl Owner {
-    pub(crate) fn of_fom(fom: &Header) -> Self {
-        Self(Kind::Fom(AnyRef::of(fom)))
+    fn of_fom(fom: FomAddress) -> Self {
+        Self(Kind::Fom(fom))
     }
 
-    fn outside(shared: &Arc<Shared>) -> Self {
+    fn outside(runtime: &Runtime) -> Self {
         Self(Kind::Outside(Arc::new(Outside {
-            number: OUTSIDERS.fetch_add(1, Ordering::Relaxed) * 2 + 1,
+            number: OUTSIDERS.fetch_add(1, Ordering::Relaxed),
             thread: std::thread::current().name().map(str::to_owned),
-            shared: Arc::clone(shared),
+            runtime: runtime.detached(),
         })))
     }
 
-    pub(crate) fn id(&self) -> OwnerId {
-        OwnerId(match &self.0 {
-            Kind::Fom(fom) => fom.as_ptr().addr().get(),
-            Kind::Outside(outside) => outside.number,
-        })
+    pub(super) fn id(&self) -> OwnerId {
+        match &self.0 {
+            Kind::Fom(fom) => OwnerId::Fom(fom.identity()),
+            Kind::Outside(outside) => OwnerId::Outside(outside.number),
+        }
     }
 
-    pub(crate) fn fom(&self) -> Option<&AnyRef> {
+    pub(super) fn fom(&self) -> Option<&FomAddress> {
         match &self.0 {
             Kind::Fom(fom) => Some(fom),
             Kind::Outside(_) => None,
@@ -99,9 +102,20 @@ impl Owner {
 
     /// Returns the time on the clock of the owner's runtime.
     pub(super) fn now(&self) -> u64 {
-        match &self.0 {
-            Kind::Fom(fom) => fom.shared().env.clock.nanos(),
-            Kind::Outside(outside) => outside.shared.env.clock.nanos(),
+        nanos(match &self.0 {
+            Kind::Fom(fom) => fom.now(),
+            Kind::Outside(outside) => outside.runtime.now(),
+        })
+    }
+}
+
+/// Owners are equal if a hold of one needs no change to be a hold of the other.
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Kind::Fom(fom), Kind::Fom(other)) => fom == other,
+            (Kind::Outside(one), Kind::Outside(other)) => one.number == other.number,
+            _ => false,
         }
     }
 }
@@ -110,15 +124,7 @@ impl Owner {
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Fom(fom) => {
-                write!(
-                    f,
-                    "{} {} in {}",
-                    fom.type_name(),
-                    fom.id(),
-                    fom.phase_name()
-                )
-            }
+            Kind::Fom(fom) => fom.fmt(f),
             Kind::Outside(outside) => match &outside.thread {
                 Some(thread) => write!(f, "code outside of foms (thread `{thread}`)"),
                 None => f.write_str("code outside of foms"),

@@ -1,6 +1,10 @@
 //! Three releases of an operation, each with other names.
 
-use fom_runtime::{BoxError, LockSet, LongLocks, prelude::*};
+use fom_patterns::{
+    lock::{LockSet, LongLocks},
+    prelude::*,
+};
+use fom_runtime::BoxError;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::Log;

@@ -1,6 +1,10 @@
 //! Foms that wait for each other in a circle are named, and no other foms are.
 
-use fom_runtime::{LockGuard, LockMode, LongLock, TestClock, prelude::*};
+use fom_patterns::{
+    lock::{LockGuard, LockMode, LongLock},
+    prelude::*,
+};
+use fom_runtime::TestClock;
 
 use crate::kit::{limited, one, secs};
 
@@ -67,11 +71,14 @@ fn two_locks_in_different_orders() {
         let told: Vec<_> = found
             .waits
             .iter()
-            .map(|wait| (wait.fom, &wait.lock))
+            .map(|wait| (wait.fom, wait.kind, wait.subject.clone()))
             .collect();
         assert_eq!(
             told,
-            [(first, &Some(b.clone())), (second, &Some(a.clone()))]
+            [
+                (first, "the lock", Some(b.to_string())),
+                (second, "the lock", Some(a.to_string()))
+            ]
         );
         two.cancel();
         two.await.unwrap_err();

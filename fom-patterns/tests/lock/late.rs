@@ -1,7 +1,11 @@
 //! Late functions of phases with locks, after a restart. When they run, the fom holds the locks again that it held
 //! before.
 
-use fom_runtime::{LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*};
+use fom_patterns::{
+    lock::{LockMode, LockSet, LongLock, LongLocks},
+    prelude::*,
+};
+use fom_runtime::{Shutdown, TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

@@ -1,6 +1,6 @@
 //! Long locks: taken by hand or declared by phases, and kept over commits.
 
-#[path = "../kit/mod.rs"]
+#[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 mod circles;
@@ -8,5 +8,6 @@ mod journal;
 mod late;
 mod order;
 mod phases;
+mod retries;
 mod taking;
 mod wakes;

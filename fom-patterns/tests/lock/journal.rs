@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{Cause, LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*};
+use fom_patterns::{
+    lock::{LockMode, LockSet, LongLock, LongLocks},
+    prelude::*,
+};
+use fom_runtime::{Cause, Shutdown, TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

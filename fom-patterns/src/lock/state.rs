@@ -185,14 +185,10 @@ impl State {
         self.queue.get(&ticket)
     }
 
-    /// Returns all waiters with their tickets, the next first.
-    pub(super) fn waiters(&self) -> impl Iterator<Item = (u64, &Waiter)> {
-        self.queue.iter().map(|(ticket, waiter)| (*ticket, waiter))
-    }
-
-    /// Returns the waiters in front of this ticket, the next first.
-    pub(super) fn before(&self, ticket: u64) -> impl Iterator<Item = &Waiter> {
-        self.queue.range(..ticket).map(|(_, waiter)| waiter)
+    /// Returns the waiters in front of this ticket with their tickets, the next first.
+    pub(super) fn before(&self, ticket: u64) -> impl DoubleEndedIterator<Item = (u64, &Waiter)> {
+        let before = self.queue.range(..ticket);
+        before.map(|(ticket, waiter)| (*ticket, waiter))
     }
 
     pub(super) fn stats(&self) -> LockStats {
@@ -208,7 +204,7 @@ impl State {
 #[derive(Default)]
 struct Holders {
     first: Option<Hold>,
-    others: HashMap<OwnerId, Hold, BuildHasherDefault<ByAddress>>,
+    others: HashMap<OwnerId, Hold, BuildHasherDefault<ByNumber>>,
 }
 
 impl Holders {
@@ -255,9 +251,9 @@ impl Holders {
 
 /// Hashes owner ids. No code outside can choose these numbers, so it is enough to spread their bits.
 #[derive(Default)]
-struct ByAddress(u64);
+struct ByNumber(u64);
 
-impl Hasher for ByAddress {
+impl Hasher for ByNumber {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -269,7 +265,15 @@ impl Hasher for ByAddress {
     }
 
     fn write_usize(&mut self, number: usize) {
-        let spread = (self.0 ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.write_u64(number as u64);
+    }
+
+    fn write_isize(&mut self, number: isize) {
+        self.write_u64(number as u64);
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        let spread = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = spread ^ (spread >> 32);
     }
 }

@@ -1,5 +1,5 @@
-//! Foms that held long locks when the last run of the runtime ended. After a restart they ask for their locks before
-//! any other fom runs. So no other fom gets in between two phases that hold the same lock.
+//! Foms that held the gates of their phases when the last run of the runtime ended. After a restart they ask for their
+//! gates before any other fom runs. So no other fom gets in between two phases that hold the same thing.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -15,21 +15,21 @@ use fom_protocol::{
 
 /// The foms that have not asked yet.
 #[derive(Default)]
-pub(crate) struct LockRecovery {
+pub(crate) struct GateRecovery {
     left: AtomicUsize,
     foms: Mutex<HashSet<FomId>>,
     asked: Condvar,
 }
 
-impl LockRecovery {
-    /// Adds foms that must ask for their locks. Must be called before they run.
+impl GateRecovery {
+    /// Adds foms that must ask for their gates. Must be called before they run.
     pub(crate) fn expect(&self, foms: impl Iterator<Item = FomId>) {
         let mut left = self.foms.lock();
         left.extend(foms);
         self.left.store(left.len(), Ordering::SeqCst);
     }
 
-    /// Notes that the fom has asked for its locks, or will not ask. A fom that has asked stands before all foms that
+    /// Records that the fom has asked for its gate, or will not ask. A fom that has asked stands before all foms that
     /// ask later.
     #[inline]
     pub(crate) fn has_asked(&self, fom: FomId) {
@@ -68,7 +68,7 @@ impl LockRecovery {
     }
 }
 
-/// Whether the fom held long locks.
-pub(crate) fn held_locks(fom: &Resident) -> bool {
-    fom.kept().is_some_and(|kept| kept.holds_locks())
+/// Returns whether the fom held the gate of its phase.
+pub(crate) fn held_gate(fom: &Resident) -> bool {
+    fom.kept().is_some_and(|kept| kept.held_gate())
 }

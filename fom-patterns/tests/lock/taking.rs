@@ -2,9 +2,11 @@
 
 use std::{sync::mpsc, thread};
 
-use fom_runtime::{
-    LockError, LockGuard, LockMode, LockSet, LongLock, LongLocks, Shutdown, TestClock, prelude::*,
+use fom_patterns::{
+    lock::{LockError, LockGuard, LockMode, LockSet, LongLock, LongLocks},
+    prelude::*,
 };
+use fom_runtime::{Shutdown, TestClock};
 
 use crate::kit::{self, Log, limited, millis, one, secs};
 
@@ -342,7 +344,7 @@ fn statistics_and_listing() {
         clock.advance(secs(2));
         runtime.quiet().await;
         let second_info = runtime.operation(second.id()).unwrap();
-        assert_eq!(second_info.waited_for_locks, secs(4));
+        assert_eq!(second_info.waited, secs(4));
         clock.advance(secs(20));
         for fom in [first, second, third, fourth] {
             fom.await.unwrap();

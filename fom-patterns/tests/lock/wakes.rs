@@ -8,9 +8,11 @@ use std::{
     thread,
 };
 
-use fom_runtime::{
-    LockMode, LockSet, Locker, LongLocks, Placement, Runtime, TestClock, prelude::*,
+use fom_patterns::{
+    lock::{LockMode, LockSet, Locker, LongLocks},
+    prelude::*,
 };
+use fom_runtime::{Placement, Runtime, TestClock};
 
 use crate::kit::{limited, many};
 

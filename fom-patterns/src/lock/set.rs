@@ -9,13 +9,12 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    cx::Cx,
-    lock::{
-        Acquire, LockError, LockGuard, LockMode, Locker, LongLock,
-        acquire::{self, Attempt},
-        owner::Owner,
-    },
+use fom_runtime::Cx;
+
+use crate::lock::{
+    Acquire, LockError, LockGuard, LockMode, Locker, LongLock,
+    acquire::{self, Attempt},
+    owner::Owner,
 };
 
 /// Several locks, each to read or to write, that are taken together: all of them or none.
@@ -25,7 +24,7 @@ use crate::{
 /// order does not protect a fom that takes a second set while it holds a first one.
 ///
 /// ```
-/// use fom_runtime::{LockMode, LockSet, LongLocks};
+/// use fom_patterns::lock::{LockMode, LockSet, LongLocks};
 ///
 /// let accounts = LongLocks::new("account");
 /// let set = LockSet::new()

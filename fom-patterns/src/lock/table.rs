@@ -8,11 +8,10 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use crate::{
-    id::Key,
-    lock::{Inner, LockStats, LongLock, Of, next_number, state::State},
-};
 use fom_protocol::{shrink::Shrink as _, sync::Mutex};
+use fom_runtime::Key;
+
+use crate::lock::{Inner, LockStats, LongLock, Of, next_number, state::State};
 
 const SHARDS: usize = 32;
 
@@ -22,7 +21,7 @@ const SHARDS: usize = 32;
 /// [`stats`](Self::stats) is left. Keys are compared whole: two keys never share a lock.
 ///
 /// ```
-/// use fom_runtime::LongLocks;
+/// use fom_patterns::lock::LongLocks;
 ///
 /// let accounts = LongLocks::new("account");
 /// let seven = accounts.of(7);

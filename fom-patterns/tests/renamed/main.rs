@@ -3,7 +3,7 @@
 //! These tests are a program of their own. A runtime with a journal is refused here until it is told which type has each
 //! old name.
 
-#[path = "../kit/mod.rs"]
+#[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
 mod names;

@@ -6,7 +6,11 @@ use std::{
     task::{Context, Waker},
 };
 
-use fom_runtime::{LockSet, LongLock, Shutdown, prelude::*};
+use fom_patterns::{
+    lock::{LockSet, LongLock},
+    prelude::*,
+};
+use fom_runtime::Shutdown;
 use shuttle::{
     sync::atomic::{AtomicBool, Ordering},
     thread,

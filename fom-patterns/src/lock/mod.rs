@@ -9,13 +9,12 @@
 //! lock.
 
 mod acquire;
-mod declared;
 mod error;
+mod gate;
 mod guard;
 mod line;
 mod of_fom;
 mod owner;
-mod report;
 mod set;
 mod state;
 mod stats;
@@ -32,20 +31,17 @@ use std::{
 };
 
 pub use acquire::Acquire;
-pub(crate) use declared::Declared;
 pub use error::LockError;
+pub use gate::LockGate;
 pub use guard::LockGuard;
-pub(crate) use line::Place;
-pub(crate) use of_fom::FomLocks;
 pub use owner::Locker;
-pub(crate) use report::waiting_for;
 pub use set::{AcquireSet, LockSet, LockSetGuard};
 pub use stats::LockStats;
 pub use table::{LockTableStats, LongLocks};
 
 use self::state::State;
-use crate::{cx::Cx, id::Key, runtime::Runtime};
 use fom_protocol::sync::{Mutex, MutexGuard};
+use fom_runtime::{Cx, Key, Runtime, extension};
 
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -82,7 +78,7 @@ impl fmt::Display for LockMode {
 /// lock before the function runs. Take several locks as a [`LockSet`], and get a lock for each key from [`LongLocks`].
 ///
 /// ```
-/// use fom_runtime::{LockMode, LongLock, prelude::*};
+/// use fom_patterns::{lock::{LockMode, LongLock}, prelude::*};
 ///
 /// struct Count(LongLock);
 ///
@@ -234,7 +230,7 @@ impl LongLock {
     }
 
     fn may_block(&self) -> Result<(), LockError> {
-        if crate::locality::runs_foms() {
+        if extension::runs_foms() {
             return Err(LockError::OnHandler { lock: self.clone() });
         }
         Ok(())

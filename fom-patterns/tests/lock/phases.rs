@@ -1,9 +1,11 @@
 //! Locks that phases declare. They are granted before the phase's function runs, kept while the following phases name
 //! them, and released however the last of these phases ends. The same with a future and without.
 
-use fom_runtime::{
-    LockError, LockMode, LockSet, LongLock, Operation, Shutdown, TestClock, prelude::*,
+use fom_patterns::{
+    lock::{LockError, LockMode, LockSet, LongLock},
+    prelude::*,
 };
+use fom_runtime::{Operation, Shutdown, TestClock};
 
 use crate::kit::{Log, limited, one, secs};
 
@@ -360,7 +362,7 @@ mod checks {
         let fom = room.start::<O>("it", set().write(b).write(c), set().write(b).write(a));
         room.tell(&fom, Word::Go).await;
         let failure = fom.await.unwrap_err();
-        let Cause::Locks(error) = &failure.cause else {
+        let Some(error) = locks_of(&failure.cause) else {
             panic!("{failure:?}")
         };
         let expected = LockError::Order {
@@ -379,8 +381,8 @@ mod checks {
         room.tell(&fom, Word::Go).await;
         let failure = fom.await.unwrap_err();
         assert!(matches!(
-            failure.cause,
-            Cause::Locks(LockError::Upgrade { .. })
+            locks_of(&failure.cause),
+            Some(LockError::Upgrade { .. })
         ));
         let fom = room.start::<O>("it", set().write(b), set().read(b).read(c));
         room.tell(&fom, Word::Go).await;
@@ -391,10 +393,18 @@ mod checks {
     }
 }
 
+/// Returns the error of the locks of the phase.
+fn locks_of<E>(cause: &Cause<E>) -> Option<&LockError> {
+    match cause {
+        Cause::Gate(error) => error.downcast_ref(),
+        _ => None,
+    }
+}
+
 /// LK-06: a lock that is both taken by hand and declared; and a function that panics where it must name the locks.
 #[test]
 fn mistakes_of_the_declared_form() {
-    struct Twice(LongLock, Option<fom_runtime::LockGuard>);
+    struct Twice(LongLock, Option<fom_patterns::lock::LockGuard>);
     #[fom(operation(Twice), transient)]
     enum Taking {
         #[phase(start, to(Then))]
@@ -422,8 +432,8 @@ fn mistakes_of_the_declared_form() {
         let twice = || room.runtime.submit(Twice(room.a.clone(), None));
         let failure = twice().await.unwrap_err();
         assert!(matches!(
-            failure.cause,
-            Cause::Locks(LockError::Reentrant {
+            locks_of(&failure.cause),
+            Some(LockError::Reentrant {
                 held: LockMode::Write,
                 ..
             })

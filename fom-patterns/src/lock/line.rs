@@ -1,0 +1,62 @@
+//! What a waiter waits behind at one moment, for the search for circles.
+
+use fom_runtime::extension::FomAddress;
+
+use crate::lock::{LockMode, LongLock};
+
+/// How a fom stands at a lock that another fom waits for, with its number there.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Holds(u64),
+    Waits(u64),
+}
+
+impl Place {
+    pub(super) fn ticket(self) -> u64 {
+        match self {
+            Self::Holds(ticket) | Self::Waits(ticket) => ticket,
+        }
+    }
+}
+
+impl LongLock {
+    /// Returns the foms that the waiter with this number waits for.
+    ///
+    /// These foms are the holders that conflict with it. If there is none, the fom waits for a writer in front of it,
+    /// and that writer waits for the holders. The nearest writer is enough to find every circle.
+    pub(super) fn behind(&self, ticket: u64) -> Vec<(FomAddress, Place)> {
+        let state = self.state();
+        let Some(waiter) = state.waiter(ticket) else {
+            return Vec::new();
+        };
+        let holders: Vec<_> = state
+            .holders()
+            .filter(|hold| waiter.mode.conflicts(hold.mode))
+            .map(|hold| (hold.owner.fom().cloned(), Place::Holds(hold.ticket)))
+            .collect();
+        let behind = match holders.is_empty() {
+            false => holders,
+            true => state
+                .before(ticket)
+                .rfind(|(_, before)| before.mode == LockMode::Write)
+                .map(|(ticket, before)| (before.owner.fom().cloned(), Place::Waits(ticket)))
+                .into_iter()
+                .collect(),
+        };
+        drop(state);
+        let foms = behind.into_iter();
+        foms.filter_map(|(fom, place)| Some((fom?, place)))
+            .collect()
+    }
+
+    /// Whether the waiter with this number still waits behind the other fom. Numbers are not reused, so both have been
+    /// there all the time.
+    pub(super) fn still(&self, waits: u64, behind: Place) -> bool {
+        let state = self.state();
+        let other = match behind {
+            Place::Holds(ticket) => state.holders().any(|hold| hold.ticket == ticket),
+            Place::Waits(ticket) => state.waiter(ticket).is_some(),
+        };
+        other && state.waiter(waits).is_some()
+    }
+}

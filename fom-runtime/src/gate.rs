@@ -1,0 +1,157 @@
+//! Conditions that are checked before the function of a phase runs.
+
+use std::{
+    any::Any,
+    error::Error,
+    fmt,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use crate::error::BoxError;
+
+/// A condition that is checked before the function of a phase runs.
+///
+/// A phase with the key `gate` has a function `_gate` that returns a gate. The runtime calls that function once for
+/// each visit of the phase, and then [`poll_open`](Self::poll_open) until the gate is open. Only then does the function
+/// of the phase run. The wait counts for `within` and for a cancel, as any other wait of the phase.
+///
+/// The fom keeps the open gate as long as it stays in the phase: over errors and their retries, events, waits and
+/// commits. A gate may therefore hold something, such as a lock. The next phase gets it with
+/// [`follow`](Self::follow) if it has a gate, too. If not, and at every kind of end, the runtime drops the gate.
+///
+/// The functions for a late, exhausted or failed visit do not wait for the gate.
+///
+/// ```
+/// use std::task::{Context, Poll};
+///
+/// use fom_runtime::{extension::{Gate, GateError}, prelude::*};
+///
+/// /// Lets a phase run at once, or not at all.
+/// struct Licence(bool);
+///
+/// impl Gate for Licence {
+///     fn poll_open(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GateError>> {
+///         Poll::Ready(match self.0 {
+///             true => Ok(()),
+///             false => Err(GateError::new("licence", "there is no licence")),
+///         })
+///     }
+/// }
+///
+/// struct Report {
+///     licensed: bool,
+/// }
+///
+/// #[fom(operation(Report), transient)]
+/// enum Reporting {
+///     #[phase(start, sync, gate, to(Done))]
+///     Print,
+///     #[phase(end)]
+///     Done,
+/// }
+///
+/// impl ReportingTransitions for Report {
+///     fn print_gate(&self, _: &Cx<'_>) -> impl Gate {
+///         Licence(self.licensed)
+///     }
+///
+///     fn print(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+///         Ok(())
+///     }
+/// }
+///
+/// # fn main() -> Result<(), BoxError> {
+/// let runtime = Runtime::new()?;
+/// runtime.submit(Report { licensed: true }).start()?.wait()?;
+/// let failure = runtime.submit(Report { licensed: false }).start()?.wait().unwrap_err();
+/// assert_eq!(failure.cause.to_string(), "there is no licence");
+/// # Ok(())
+/// # }
+/// ```
+pub trait Gate: Any + Send {
+    /// Returns whether the function of the phase may run. The waker of `cx` wakes the fom.
+    ///
+    /// Runs on a thread that runs foms, so it must not block. The runtime does not call it again after it has returned
+    /// `Ok`. A gate that waits records a [`WaitKind`](crate::extension::WaitKind), which listings show.
+    ///
+    /// # Errors
+    ///
+    /// With an error the visit fails with [`Cause::Gate`](crate::Cause::Gate).
+    ///
+    /// # Panics
+    ///
+    /// A panic is a panic of the phase function.
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GateError>>;
+
+    /// Takes over from the gate of the phase before, before the first [`poll_open`](Self::poll_open). The type of that
+    /// gate may be another one. Default: drops it.
+    fn follow(&mut self, before: Box<dyn Gate>) {
+        drop(before);
+    }
+
+    /// Stops waiting, because the phase is late, or the fom ends. The runtime may later ask for another gate of this
+    /// visit, which [follows](Self::follow) this gate. Default: does nothing.
+    fn stop(&mut self) {}
+
+    /// Returns whether no other fom may come between if the process ends now. Default: `false`.
+    ///
+    /// A journal keeps the answer with each transition. After a restart, the foms that answered `true` poll their gates
+    /// before any other fom runs. A fom ends if its transition cannot be committed. Its gate then stays until the
+    /// transition is committed.
+    fn is_held(&self) -> bool {
+        false
+    }
+}
+
+/// A gate that is open.
+impl Gate for () {
+    fn poll_open(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GateError>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// The reason why a [`Gate`] never opens. `Display` tells the error of the gate.
+#[derive(Clone)]
+pub struct GateError {
+    gate: &'static str,
+    error: Arc<dyn Error + Send + Sync>,
+}
+
+impl GateError {
+    /// Returns an error of a gate with this name, which is one word, such as `locks`.
+    pub fn new(gate: &'static str, error: impl Into<BoxError>) -> Self {
+        Self {
+            gate,
+            error: error.into().into(),
+        }
+    }
+
+    /// Returns the name of the gate.
+    pub fn gate(&self) -> &'static str {
+        self.gate
+    }
+
+    /// Returns the error of the gate, if it has this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.error.downcast_ref()
+    }
+}
+
+impl fmt::Debug for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl fmt::Display for GateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl Error for GateError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}
