@@ -325,14 +325,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         let Target { index, here, sent } = self.target();
         let (settled, placed) = self.is_placed();
         let reason = self.refused_by_state(here);
-        let Special {
-            meta,
-            recorded,
-            once,
-            ticket,
-            after,
-            room,
-        } = self.special.map(|special| *special).unwrap_or_default();
+        let special = self.special.map(|special| *special).unwrap_or_default();
+        let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
             Order::Chain => crate::locality::running(shared, Header::turn).flatten(),
@@ -341,7 +335,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let no_turn = self.order == Order::Chain && chained.is_none();
         let reason = reason
             .or(no_turn.then_some(RefusedReason::NoTurn))
-            .or_else(|| take_room(shared, is_recorded, room));
+            .or_else(|| take_room(shared, is_recorded, special.room));
         let (reason, index) = match (reason, index) {
             (None, Some(index)) => (None, index),
             (None, None) => {
@@ -365,17 +359,17 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             settled,
             placed,
-            meta,
+            meta: special.meta,
             priority: self.priority,
             id,
             state,
             causes: Vec::new(),
             kept_deadline: None,
             came_back: false,
-            operation_id: once.map(|once| once.id),
-            ticket,
+            operation_id: special.once.map(|once| once.id),
+            ticket: special.ticket,
             order: self.order,
-            after,
+            after: special.after,
             chained,
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
