@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
 use fom_runtime::{
-    Cx, DurableBuilderExt as _, DurableExt as _, Runtime, fom,
+    Cx, DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, Runtime, fom,
     journal::{JournalStats, MemoryJournal},
 };
 use kit::{mix, now};
