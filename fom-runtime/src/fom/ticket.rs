@@ -3,6 +3,7 @@
 use std::any::Any;
 
 use crate::fom::{Cold, Header};
+use fom_protocol::sync::Mutex;
 
 /// What is told when a fom has ended in any way, or could not be made.
 pub(crate) enum Ticket {
@@ -31,7 +32,7 @@ impl Header {
     pub(crate) fn set_part(&self, ticket: PartTicket) {
         if self.cold().is_none() {
             let mut new = Box::<Cold>::default();
-            *new.ticket.get_mut() = Some(Ticket::Part(ticket));
+            new.ticket = Mutex::new(Some(Ticket::Part(ticket)));
             let new_at: *const Cold = &raw const *new;
             if std::ptr::eq(self.cold_or(new), new_at) {
                 return;
