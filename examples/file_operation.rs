@@ -9,7 +9,11 @@
 
 use std::{fs, io, path::PathBuf};
 
-use fom_runtime::{Layered, LockGuard, LongLocks, prelude::*};
+use fom_patterns::{
+    lock::{LockGuard, LongLocks},
+    prelude::*,
+};
+use fom_runtime::Layered;
 
 /// What the layer asks of every operation on an object.
 trait FileOperation: Operation<Event = fom_runtime::NoEvent, Error = io::Error> {
