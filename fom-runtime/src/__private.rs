@@ -9,8 +9,8 @@ pub use crate::{
     },
     operation::{
         AsyncOperation, At, ByDebug, ByDisplay, ByType, Describe, Described, Entry, EventReader,
-        Events, Loaded, MaybeCodec, Next, Readable, Resumed, Stepped, SyncOperation, Unreadable,
-        codec, go, stay, to,
+        Events, Loaded, MaybeCodec, Readable, Resumed, Stepped, SyncOperation, Unreadable, codec,
+        go, stay, to,
     },
     runtime::{Registered, Restorer, Revival, Revived, registered},
     snapshot::{Encoded, Fields, Migration, Values},

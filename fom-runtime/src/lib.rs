@@ -80,7 +80,7 @@
 // - `id`, `heap`, `key_encoding`, `step_key`, `error`, `clock`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
-// - `fom`: one operation in flight
+// - `fom`: one operation in flight, with the seam for durability
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others

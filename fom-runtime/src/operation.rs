@@ -2,6 +2,7 @@
 
 use std::{
     any::{Any, type_name},
+    convert::Infallible,
     fmt,
     future::Future,
     marker::PhantomData,
@@ -107,7 +108,7 @@ pub enum Durability {
 
 /// The reason for a run of a phase function.
 #[doc(hidden)]
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry<E> {
     /// The phase was entered (or is tried again, or was restored).
     Enter,
@@ -121,19 +122,22 @@ pub enum Entry<E> {
     Failed,
 }
 
-/// Where the fom goes next.
-#[doc(hidden)]
-#[derive(Debug)]
-pub enum Next<P> {
-    /// To this phase.
-    Go(P),
-    /// The fom stays in this visit and waits for the next event.
-    Stay,
+impl Entry<Infallible> {
+    /// Returns the same entry for an operation with events.
+    #[inline(always)]
+    pub(crate) fn without_event<E>(self) -> Entry<E> {
+        match self {
+            Self::Enter => Entry::Enter,
+            Self::Late => Entry::Late,
+            Self::Exhausted => Entry::Exhausted,
+            Self::Failed => Entry::Failed,
+        }
+    }
 }
 
-/// The result of a step.
+/// The result of a step: the next phase, or `None` if the fom stays in this visit and waits for the next event.
 #[doc(hidden)]
-pub type Stepped<O> = Result<Next<<O as Operation>::Phase>, <O as Operation>::Error>;
+pub type Stepped<O> = Result<Option<<O as Operation>::Phase>, <O as Operation>::Error>;
 
 /// A function that turns errors of an operation into text.
 #[doc(hidden)]
@@ -197,16 +201,16 @@ pub type Resumed<O> = Result<(), <O as Operation>::Error>;
 /// Goes to this phase.
 #[doc(hidden)]
 #[inline]
-pub fn go<P, E>(phase: P) -> Result<Next<P>, E> {
-    Ok(Next::Go(phase))
+pub fn go<P, E>(phase: P) -> Result<Option<P>, E> {
+    Ok(Some(phase))
 }
 
 /// Goes to this phase, if the step succeeded.
 #[doc(hidden)]
 #[inline]
-pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Next<P>, E> {
+pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Option<P>, E> {
     match done {
-        Ok(()) => Ok(Next::Go(phase)),
+        Ok(()) => Ok(Some(phase)),
         Err(error) => {
             // The phase was never entered, so a user's `Drop` must not see it. The phase has no data that could leak.
             std::mem::forget(phase);
@@ -218,8 +222,8 @@ pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Next<P>, E> {
 /// Stays in the phase.
 #[doc(hidden)]
 #[inline]
-pub fn stay<P, E>() -> Result<Next<P>, E> {
-    Ok(Next::Stay)
+pub fn stay<P, E>() -> Result<Option<P>, E> {
+    Ok(None)
 }
 
 /// The start of a step.

@@ -92,7 +92,8 @@ impl Handover {
         };
         let (waiting, answer) = (self.waiting, answer.clone());
         home.post_job(Box::new(move |core| {
-            if let Some(buffer) = CommitBuffer::of(core) {
+            let shared = Arc::clone(core.home.shared());
+            if let Some(buffer) = Durable::of(&shared).buffer(core) {
                 buffer.unanswered -= 1;
                 buffer.owes_round = true;
             }
@@ -126,6 +127,26 @@ impl Part for CommitBuffer {
     }
 }
 
+impl Durable {
+    /// Returns the buffer of this locality.
+    #[inline]
+    pub(super) fn buffer<'a>(&self, core: &'a mut Core) -> Option<&'a mut CommitBuffer> {
+        let id = *self.buffers.get(core.home.index)?.get()?;
+        core.parts.get(id)
+    }
+
+    /// Hands over at once what this locality has gathered.
+    pub(super) fn hand_over_now(&self, core: &mut Core) {
+        let home = core.home.clone();
+        let nothing_left = core.ready_foms() == 0;
+        if let Some(committer) = self.committer()
+            && let Some(buffer) = self.buffer(core)
+        {
+            buffer.hand_over(&home, committer, nothing_left);
+        }
+    }
+}
+
 impl CommitBuffer {
     /// Gives each locality of this runtime its buffer. Must be called before the first fom.
     pub(super) fn add_to(shared: &Arc<Shared>) {
@@ -136,25 +157,6 @@ impl CommitBuffer {
                 // Called once.
                 let _ = Durable::of(&runtime).buffers[index].set(id);
             });
-        }
-    }
-
-    /// Returns the buffer of this locality.
-    #[inline]
-    pub(super) fn of(core: &mut Core) -> Option<&mut Self> {
-        let buffers = &Durable::of(core.home.shared()).buffers;
-        let id = *buffers.get(core.home.index)?.get()?;
-        core.parts.get(id)
-    }
-
-    /// Hands over at once what this locality has gathered.
-    pub(super) fn hand_over_now(core: &mut Core) {
-        let home = core.home.clone();
-        let nothing_left = core.ready_foms() == 0;
-        if let Some(committer) = Durable::of(home.shared()).committer()
-            && let Some(buffer) = Self::of(core)
-        {
-            buffer.hand_over(&home, committer, nothing_left);
         }
     }
 

@@ -1,12 +1,16 @@
 //! Durability: how each transition gets into the journal, and how its entries become foms again.
 //!
+//! No lower folder imports this one. It attaches to the runtime in three places: the traits of `fom/durability.rs`, the
+//! settings of a builder (`runtime::Recording`), and a part of each locality (`runtime::extension::Part`). What a program
+//! calls is in four extension traits.
+//!
 //! | file | what |
 //! | --- | --- |
 //! | `component.rs` | all that durability keeps beside one runtime |
 //! | `builder.rs` | the settings, and the start |
 //! | `runtime.rs` | what a program asks a runtime about its journal |
 //! | `record.rs` | a fom's entry in the journal |
-//! | `kept.rs` | the state beside a fom that is kept in a journal |
+//! | `state.rs` | the state beside a fom that is kept in a journal |
 //! | `step.rs` | how the steps of a fom get into the journal |
 //! | `answer.rs` | the end of a fom with an operation id |
 //! | `submit.rs` | submission of an operation that runs once |
@@ -15,17 +19,17 @@
 //! | `outbox.rs` | what a phase sends when its transition is committed |
 //! | `message.rs` | events that were sent through an outbox, until a fom takes them |
 //! | `schemas.rs` | the schemas that the journal has |
-//! | `commits.rs` | the changes that the foms of one locality want to commit |
+//! | `buffer.rs` | the changes that the foms of one locality want to commit |
 //! | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
-//! | `gather.rs` | how long to wait before the next sync |
-//! | `head.rs` | the entry with the journal's identity and time |
-//! | `once.rs` | operation ids and the outcomes that are remembered by them |
-//! | `stalled.rs` | transitions that could not be committed, until they can |
+//! | `group_commit.rs` | how long to wait before the next sync |
+//! | `identity.rs` | the entry with the journal's identity and time |
+//! | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
+//! | `uncommitted.rs` | transitions that could not be committed, until they can |
 //! | `recovery.rs` | recovery after a restart |
-//! | `dormant.rs` | foms that came back and rest |
-//! | `relock.rs` | foms that held long locks, until they have asked for them again |
-//! | `aside.rs` | entries that are in the journal and cannot run |
-//! | `check.rs` | a dry run of the recovery |
+//! | `passive.rs` | foms that came back and rest |
+//! | `lock_recovery.rs` | foms that held long locks, until they have asked for them again |
+//! | `quarantine.rs` | entries that are in the journal and cannot run |
+//! | `dry_run.rs` | a dry run of the recovery |
 
 mod answer;
 mod buffer;

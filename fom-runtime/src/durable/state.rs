@@ -6,10 +6,7 @@ use fom_journal::{EntryId, JournalError};
 
 use crate::{
     durable::{ColdRare, Meta, OperationId, Posted, Uncommitted},
-    fom::{
-        Header,
-        durability::{Answer, Function, Then},
-    },
+    fom::{Function, Header, Then, durability::Answer},
     step_key::EventId,
 };
 use fom_protocol::sync::{
@@ -237,6 +234,7 @@ impl DurableState {
     /// Enters a special function of the phase. Its requests have their own numbers, however many there were before.
     pub(super) fn enter(&self, function: Function) {
         let from = match function {
+            Function::Enter => 0,
             Function::Late => LATE,
             Function::Exhausted => EXHAUSTED,
             Function::Failed => FAILED,

@@ -10,14 +10,12 @@ use fom_journal::{Batch, JournalError};
 
 use crate::{
     durable::{
-        CommitBuffer, Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
+        Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
         outbox::with_outbox,
     },
     fom::{
-        AnyRef, Header, KeyWait,
-        durability::{
-            Answer, Content, FailedAs, FirstStep, Function, KeptFom, LastStep, Step, Then, Written,
-        },
+        AnyRef, Function, Header, KeyWait, Then,
+        durability::{Answer, Content, FailedAs, KeptFom, KeptStep, LastStep, Written},
     },
     id::entry_of,
     locality::Core,
@@ -79,23 +77,22 @@ impl KeptFom for DurableState {
         Some(now.saturating_add(committer.left_until(due)))
     }
 
-    fn begin(&self, fom: &Header) -> Option<FirstStep> {
+    fn begin(&self, fom: &Header) -> bool {
         let number = self.inner().begins();
-        if !self.is_recorded() {
-            return Some(FirstStep::Starts);
-        }
-        (number.is_some() && is_to_say_so(fom)).then_some(FirstStep::Begins)
+        // A fom that an outbox has sent is in the journal already.
+        !self.is_recorded() || number.is_some() && is_to_say_so(fom)
     }
 
-    fn step(&self, fom: &Header, step: Step<'_>) -> Written {
-        let Some(committer) = Durable::of(fom.shared()).committer() else {
+    fn step(&self, fom: &Header, step: KeptStep<'_>) -> Written {
+        let durable = Durable::of(fom.shared());
+        let Some(committer) = durable.committer() else {
             return Written::Now;
         };
         let waits = step.waits || committer.is_behind();
-        let first = matches!(step.then, Then::Enter { from: None, .. });
+        let first = matches!(step.then, Then::Begin { .. });
         let was_there = first && self.is_recorded();
         let content = step.content;
-        let written = group(fom, waits, |batch| {
+        let written = group(durable, fom, waits, |batch| {
             self.write(fom, batch, content, |inner| {
                 // The record of the fom is in the journal already, with the number of its first step.
                 inner.step -= u64::from(was_there);
@@ -141,7 +138,8 @@ impl KeptFom for DurableState {
         if !self.is_recorded() && self.once().is_none() {
             return;
         }
-        let written = group(fom, waits, |batch| {
+        let durable = Durable::of(fom.shared());
+        let written = group(durable, fom, waits, |batch| {
             match self.once() {
                 Some(_) => self.remember(fom, batch, Stored::failed(failed)),
                 None => batch.delete(entry_of(fom.id().get())),
@@ -204,18 +202,19 @@ fn is_to_say_so(fom: &Header) -> bool {
 /// Writes a group down on the thread that holds the core of the fom's home. `write` calls code of the user's, and may
 /// panic.
 fn group(
+    durable: &Durable,
     fom: &Header,
     waits: bool,
     write: impl FnOnce(&mut Batch) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
     crate::locality::regain_leaked(fom);
     // The batch is taken out, because user code must not run with the core in hand.
-    let take = |core: &mut Core| CommitBuffer::of(core)?.take_batch(waits);
+    let take = |core: &mut Core| durable.buffer(core)?.take_batch(waits);
     let batch = crate::locality::with_core(take);
     let mut batch = batch.flatten().unwrap_or_default();
     let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
         .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
-    let written = written.and_then(|()| match Durable::of(fom.shared()).committer() {
+    let written = written.and_then(|()| match durable.committer() {
         Some(committer) => committer.check_length(batch.longest_open_entry()),
         None => Ok(()),
     });
@@ -226,7 +225,7 @@ fn group(
     let waiting = (waits && written.is_ok()).then(|| AnyRef::of(fom));
     crate::locality::with_core(|core| {
         let now = core.now();
-        let Some(buffer) = CommitBuffer::of(core) else {
+        let Some(buffer) = durable.buffer(core) else {
             return;
         };
         buffer.waiting.extend(waiting);
@@ -244,7 +243,7 @@ fn group(
         if sends == Some(true) && !waits {
             // The outbox is sent at once, maybe to another locality. What its entries cause there enters the journal
             // after this step.
-            CommitBuffer::hand_over_now(core);
+            durable.hand_over_now(core);
         }
     });
     written
@@ -321,7 +320,7 @@ impl DurableState {
 
 impl Inner {
     /// Takes the state after this step. `to_journal` converts a time of the runtime's clock to journal time.
-    fn stand_after(&mut self, step: Step<'_>, to_journal: impl Fn(u64) -> u64) {
+    fn stand_after(&mut self, step: KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
         let then = step.then;
         self.set_then(then);
         if !matches!(then, Then::Retry(_)) {

@@ -9,12 +9,13 @@ use std::{
 use crate::{
     error::BoxError,
     fom::{
-        Cause, End, Failure, TransitionCause, Typed, WaitingFor,
+        Cause, End, Failure, Then, Typed, WaitingFor,
         durability::{
-            Answer, Content, FailedAs, FirstStep, KeptFom, LastStep, SavedTiming, Step, Then,
-            Written,
+            Answer, Content, FailedAs, KeptFom, KeptStep, LastStep, SavedTiming, Written,
         },
-        transition::{After, Instance, Verdict},
+        next::{Next, Step, Visit, next_cold},
+        run::{Decided, Failed},
+        transition::Instance,
     },
     operation::{Durability, Operation, kept_codec},
     snapshot::{Meta, Snapshot, SnapshotError},
@@ -161,48 +162,39 @@ impl<O: Operation> Content for Instance<O> {
 impl<O: Operation> Instance<O> {
     /// Writes down the current state of the fom, to be committed.
     #[inline(never)]
-    pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
-        self.commit_for(fom, then, O::DURABILITY == Durability::Sync)
-    }
-
-    /// Like [`commit`](Self::commit). `waits`: the fom continues only when the step is durable.
-    fn commit_for(&mut self, fom: &Typed<O>, then: Then, waits: bool) -> After<O> {
+    pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
         let Some(kept) = fom.journaled() else {
-            return self.proceed(fom, then);
+            return Ok(Next::Proceed(then));
         };
         if self.info().is_end() && !kept.is_recorded() {
             // The journal has no record of it.
-            return self.proceed(fom, then);
+            return Ok(Next::Proceed(then));
         }
-        let step = Step {
+        let was_there = matches!(then, Then::Begin { .. }) && kept.is_recorded();
+        let step = KeptStep {
             then,
-            waits,
+            waits: O::DURABILITY == Durability::Sync || was_there,
             holds_locks: self.keeps_locks(fom, kept, then),
             timing: self.timing_after(fom, then),
             content: self,
         };
-        match kept.step(fom, step) {
-            Written::Now => self.proceed(fom, then),
-            Written::Later => After::Commit,
+        let waits = match kept.step(fom, step) {
+            Written::Now => false,
+            Written::Later => true,
             Written::Refused(error) => {
                 fom.drop_outbox();
-                After::failed(Cause::NotSaved(error))
+                return Err(Box::new(Cause::NotSaved(error)));
             }
-        }
+        };
+        Ok(next_cold(Step::Written { then, waits }))
     }
 
-    /// Before the first phase, commits a new fom that is kept in the journal. A fom that came through an outbox is in the
-    /// journal already. It begins at once, unless another fom with its key may precede it after a restart.
+    /// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that
+    /// came through an outbox is in the journal already. It begins at once, unless another fom with its key may precede
+    /// it after a restart.
     #[inline]
-    pub(super) fn first_commit(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        let first = fom.journaled()?.begin(fom)?;
-        let cause = if fom.is_resumed() {
-            TransitionCause::Resumed
-        } else {
-            TransitionCause::Started
-        };
-        let waits = O::DURABILITY == Durability::Sync || matches!(first, FirstStep::Begins);
-        Some(self.commit_for(fom, Then::Enter { from: None, cause }, waits))
+    pub(super) fn is_begin_durable(&self, fom: &Typed<O>) -> bool {
+        fom.journaled().is_some_and(|kept| kept.begin(fom))
     }
 
     /// Returns whether the fom holds locks after this step, and has more to do with them.
@@ -223,8 +215,8 @@ impl<O: Operation> Instance<O> {
     fn timing_after(&self, fom: &Typed<O>, then: Then) -> Option<SavedTiming> {
         let timing = fom.timing()?;
         let (attempt, causes, deadlines) = match then {
-            Then::Enter { cause, .. } => {
-                let resumed = cause == TransitionCause::Resumed;
+            Then::Begin { .. } | Then::Enter { .. } => {
+                let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
                 let now = fom.shared().env.clock.nanos();
@@ -245,54 +237,23 @@ impl<O: Operation> Instance<O> {
         })
     }
 
-    /// Returns what to do after a step that was written down to be committed, or `None` if there is no such step.
-    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        let kept = fom.journaled()?;
-        match kept.take_answer() {
-            Answer::Calm => None,
-            Answer::Pending => Some(After::Commit),
-            Answer::Committed(then) => Some(self.proceed(fom, then)),
+    /// Returns the next action after a step that was written down to be committed, or `None` if there is no such step.
+    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Result<Option<Next>, Failed<O>> {
+        let Some(kept) = fom.journaled() else {
+            return Ok(None);
+        };
+        let step = match kept.take_answer() {
+            Answer::Calm => return Ok(None),
+            Answer::Pending => Step::Visit(Visit {
+                committing: true,
+                ..Visit::CALM
+            }),
+            Answer::Committed(then) => Step::Written { then, waits: false },
             Answer::Failed(error) => {
                 kept.keep_step(fom, &error, self);
-                Some(After::failed(Cause::Journal(error)))
+                return Err(Box::new(Cause::Journal(error)));
             }
-        }
-    }
-
-    /// Goes on after a step that is committed, or that needs no commit.
-    fn proceed(&mut self, fom: &Typed<O>, then: Then) -> After<O> {
-        match then {
-            Then::Enter { from, cause } => {
-                if cause == TransitionCause::Resumed {
-                    let then = self.resume(fom);
-                    if let Some(after) = self.call_resumed(fom, TransitionCause::Returned) {
-                        return after;
-                    }
-                    if !self.info().is_end() {
-                        return self.interrupted_or(fom, then);
-                    }
-                } else {
-                    self.enter(fom, from.map(usize::from), cause, None);
-                }
-                if self.info().is_end() {
-                    return After::Ended;
-                }
-            }
-            Then::Stay => {
-                fom.send_outbox();
-                return self.interrupted_or(fom, After::Stay);
-            }
-            Then::Retry(until) => return self.interrupted_or(fom, After::Retry(until)),
-            Then::Fail => {}
-        }
-        self.interrupted_or(fom, After::Enter)
-    }
-
-    /// Ends the fom if it was told to end while it waited for the commit.
-    pub(super) fn interrupted_or(&mut self, fom: &Typed<O>, after: After<O>) -> After<O> {
-        match fom.interrupt() {
-            Some(interrupt) => self.settle(fom, Verdict::Interrupted(interrupt)),
-            None => after,
-        }
+        };
+        Ok(Some(next_cold(step)))
     }
 }

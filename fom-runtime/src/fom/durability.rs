@@ -17,7 +17,7 @@ use std::{any::Any, time::Instant};
 use fom_journal::JournalError;
 
 use crate::{
-    fom::{Header, Order, Priority, TransitionCause},
+    fom::{Function, Header, Order, Priority, Then},
     id::{FomId, Key, KeyOf},
     snapshot::{SetAside, Snapshot, SnapshotError},
     step_key::EventId,
@@ -140,7 +140,7 @@ pub(crate) trait KeptFom: Send + Sync {
     /// Returns the number of the next request.
     fn next_part(&self) -> u32;
 
-    /// Enters a special function of the phase. Its requests have numbers of their own.
+    /// Enters a function of the phase that is not its own. Its requests have numbers of their own.
     fn enter(&self, function: Function);
 
     /// Takes the oldest event that came through an outbox and that `takes` accepts.
@@ -152,11 +152,11 @@ pub(crate) trait KeptFom: Send + Sync {
     /// Returns when the next attempt of a fom that came back is due, on the runtime's clock.
     fn retry_at(&self, fom: &Header) -> Option<u64>;
 
-    /// Begins the fom, which has its key. Returns the first step to commit, if there is one.
-    fn begin(&self, fom: &Header) -> Option<FirstStep>;
+    /// Begins the fom, which has its key. Returns whether the begin must be committed before the first phase.
+    fn begin(&self, fom: &Header) -> bool;
 
     /// Writes a step down, to be committed. `step.content` calls user code, and may panic.
-    fn step(&self, fom: &Header, step: Step<'_>) -> Written;
+    fn step(&self, fom: &Header, step: KeptStep<'_>) -> Written;
 
     /// Returns the result of the last step, once.
     fn take_answer(&self) -> Answer;
@@ -177,41 +177,8 @@ pub(crate) trait KeptFom: Send + Sync {
     fn leave(&self, fom: &Header);
 }
 
-/// A function of a phase that is not the phase's own.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Function {
-    Late,
-    Exhausted,
-    /// For a failed visit.
-    Failed,
-}
-
-/// The first step of a fom.
-pub(crate) enum FirstStep {
-    /// The journal has no record of the fom yet.
-    Starts,
-    /// An outbox has sent the fom, and the fom must wait until the journal has its begin.
-    Begins,
-}
-
-/// What a fom does after a step that is written down.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Then {
-    /// The fom enters the phase that it is in by now.
-    Enter {
-        from: Option<u8>,
-        cause: TransitionCause,
-    },
-    /// The fom waits for the next event in this visit.
-    Stay,
-    /// The fom waits until this time, and enters the phase again.
-    Retry(u64),
-    /// The fom has failed.
-    Fail,
-}
-
 /// The state of a fom after a step.
-pub(crate) struct Step<'a> {
+pub(crate) struct KeptStep<'a> {
     pub(crate) then: Then,
     /// Whether the fom continues only when the step is committed.
     pub(crate) waits: bool,

@@ -5,10 +5,11 @@ use std::any::Any;
 use crate::{
     fom::{
         Cause, ColdRare, Header, Typed,
-        durability::Function,
-        transition::{After, Instance},
+        next::{Next, Step, next_cold},
+        run::Decided,
+        transition::Instance,
     },
-    operation::Operation,
+    operation::{Entry, Operation},
 };
 
 /// The failure of a visit, kept beside the fom.
@@ -29,8 +30,8 @@ impl<O: Operation> Instance<O> {
     ///
     /// A failure from elsewhere, such as a cancel, is not a failure of the phase.
     #[cold]
-    pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> After<O> {
-        let of_the_phase = matches!(
+    pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Decided<O> {
+        let of_phase = matches!(
             cause,
             Cause::Error(_)
                 | Cause::Panicked(_)
@@ -39,12 +40,28 @@ impl<O: Operation> Instance<O> {
                 | Cause::Locks(_)
                 | Cause::UndeclaredExit { .. }
         );
-        if !const { O::GRAPH.has_ways_out() } || !of_the_phase {
-            return After::failed(cause);
-        }
-        let asked = fom.asked();
-        if asked >= self.info().ways_out() {
-            return After::failed(cause);
+        let decided = next_cold(Step::Failure {
+            of_phase,
+            way_out: self.has_way_out(fom),
+        });
+        self.fails_unless(fom, decided, cause)
+    }
+
+    /// Returns whether the phase has a function for its failure that has not run yet.
+    pub(super) fn has_way_out(&self, fom: &Typed<O>) -> bool {
+        (const { O::GRAPH.has_ways_out() }) && fom.asked() < self.info().ways_out()
+    }
+
+    /// Fails the fom, unless the decision is to call the function for a failure. That function gets the cause.
+    #[cold]
+    pub(super) fn fails_unless(
+        &mut self,
+        fom: &Typed<O>,
+        decided: Next,
+        cause: Cause<O::Error>,
+    ) -> Decided<O> {
+        if !const { O::GRAPH.has_ways_out() } || decided != Next::Call(Entry::Failed) {
+            return Err(Box::new(cause));
         }
         // The first cause must stay known if the way out fails too.
         match &cause {
@@ -56,10 +73,10 @@ impl<O: Operation> Instance<O> {
             timing.failed(fom);
         }
         if let Some(kept) = fom.journaled() {
-            kept.enter(Function::Failed);
+            kept.enter(Entry::Failed);
         }
         let failing = Failing {
-            asked: asked + 1,
+            asked: fom.asked() + 1,
             pending: false,
             word: cause.name(),
             cause: Some(Box::new(cause)),
@@ -71,7 +88,7 @@ impl<O: Operation> Instance<O> {
             .replace(Box::new(failing));
         // The user's error is dropped without the lock.
         drop(before);
-        After::WayOut
+        Ok(decided)
     }
 
     /// Like [`fails`](Self::fails), for a failure found outside the run loop. The run loop continues there.
@@ -81,9 +98,7 @@ impl<O: Operation> Instance<O> {
         fom: &Typed<O>,
         cause: Cause<O::Error>,
     ) -> Result<(), Cause<O::Error>> {
-        if let After::Failed(cause) = self.fails(fom, cause) {
-            return Err(*cause);
-        }
+        self.fails(fom, cause).map_err(|cause| *cause)?;
         if let Some(failing) = &mut *fom.cold_rare_made().failing.lock() {
             failing.pending = true;
         }

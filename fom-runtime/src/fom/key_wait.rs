@@ -65,6 +65,7 @@ const FULL: u64 = u64::MAX - 3;
 const OVERTAKES: u64 = u64::MAX - 4;
 
 /// Whether a fom may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
     Open,
     Waits(WaitingFor),

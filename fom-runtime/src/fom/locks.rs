@@ -9,10 +9,13 @@ use std::{
 use crate::{
     cx::Cx,
     fom::{
-        Cause, Header, TransitionCause, Typed, WaitingFor, reference,
-        transition::{After, Instance, cause_of},
+        Cause, Header, Interrupt, Typed, WaitingFor,
+        next::Next,
+        reference,
+        run::Decided,
+        transition::{Instance, cause_of},
     },
-    operation::Operation,
+    operation::{Entry, Operation},
 };
 
 impl<O: Operation> Instance<O> {
@@ -44,21 +47,18 @@ impl<O: Operation> Instance<O> {
     }
 
     /// Takes the locks again for a late fom that held them when the runtime ended. The late function runs when the
-    /// fom has its locks, as it does without a restart. Returns `Some` if the fom waits for the locks or has failed.
+    /// fom has its locks, as it does without a restart.
     #[cold]
-    pub(super) fn lock_again(&mut self, fom: &Typed<O>) -> Option<After<O>> {
-        if !fom.held_locks() || !self.info().is_late() {
-            return None;
-        }
+    pub(super) fn lock_again(&mut self, fom: &Typed<O>) -> Decided<O> {
         // The fom may know its locks only after its resume.
-        if let Some(failed) = self.resume_again(fom, TransitionCause::Late) {
-            return Some(failed);
+        if let Some(failed) = self.resume_again(fom, Entry::Late) {
+            return failed;
         }
         match reference::with_waker(fom, |waker| self.poll_locks(fom, waker)) {
-            Poll::Ready(Ok(())) => None,
-            Poll::Ready(Err(cause)) => Some(self.fails(fom, cause)),
+            Poll::Ready(Ok(())) => self.interrupted(fom, Interrupt::Late, false),
+            Poll::Ready(Err(cause)) => self.fails(fom, cause),
             // The fom is still late when it wakes, and reaches this place again.
-            Poll::Pending => Some(After::Queue(WaitingFor::Lock)),
+            Poll::Pending => Ok(Next::Wait(WaitingFor::Lock)),
         }
     }
 

@@ -12,8 +12,8 @@
 //!
 //! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
 //! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
-//! 3. The handler of the home runs the fom: the phase function, then the transition (`course.rs`), and so on, until
-//!    the fom waits, ends, or has used up its budget.
+//! 3. The handler of the home runs the fom: the phase function, then the transition (`transition.rs`), and so on, until
+//!    the fom waits, ends, or has used up its budget. `next.rs` decides what comes next, and `run.rs` carries it out.
 //! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
 //! 5. The end (`Fom::end`) tells the outcome, and gives up the reference of the runtime.
 //! 6. With the last reference, the slot returns to its pool.
@@ -71,10 +71,12 @@ pub(crate) mod launch;
 mod listeners;
 mod locks;
 mod mail;
+mod next;
 mod outcome;
 mod pool;
 mod priority;
 mod reference;
+mod run;
 mod serve;
 mod step_async;
 mod step_sync;
@@ -113,6 +115,7 @@ pub(crate) use listeners::Hooks;
 pub use listeners::Interpose;
 pub use listeners::{Transition, TransitionCause, TransitionOf};
 pub(crate) use mail::Mailed;
+pub(crate) use next::{Function, Then};
 pub use outcome::Ended;
 pub(crate) use outcome::Outcome;
 pub(crate) use pool::{Pool, Pools, Stocks};

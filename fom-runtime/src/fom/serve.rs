@@ -1,15 +1,16 @@
 //! The short way from the launch of a fom to its end, for operations that a part of a locality runs at once. Most of them
 //! run to their ends there, and have no handle or listener. All other foms go the usual way.
 
-use std::{pin::Pin, ptr::NonNull};
+use std::{ops::ControlFlow, pin::Pin, ptr::NonNull};
 
 use crate::{
     fom::{
-        Body, Fom, Header, Progress, Typed, reference,
+        Body, Fom, Header, Progress, Typed,
+        next::Next,
+        reference,
         step_sync::{self, SyncBody},
-        transition::{After, Onward, Verdict, Why},
     },
-    operation::{Entry, Next, Stepped, SyncOperation},
+    operation::{Entry, Stepped, SyncOperation},
 };
 
 /// The result of serving a fom.
@@ -97,12 +98,10 @@ impl<O: SyncOperation> SyncBody<O> {
         }
         instance.begin_unheard(fom);
         match step_sync::step(instance, fom, Entry::Enter) {
-            Ok(Next::Go(next)) if !shared.env.hooks.is_any() => {
-                if let Onward::Ended = instance.go_on(fom, next) {
-                    return Progress::Finished;
-                }
-                self.run(fom)
-            }
+            Ok(Some(next)) if !shared.env.hooks.is_any() => match instance.go_on(fom, next) {
+                Next::Finish => Progress::Finished,
+                _ => self.run(fom),
+            },
             stepped => self.settle_first(fom, stepped),
         }
     }
@@ -114,11 +113,12 @@ impl<O: SyncOperation> SyncBody<O> {
         let Self::Live(instance) = &mut *self else {
             return self.run(fom);
         };
-        match instance.settle_why(fom, Verdict::Stepped(stepped), Why::Own) {
-            After::Failed(cause) => self.fail_with(fom, *cause),
-            After::Ended => Progress::Finished,
-            // Another run handles all other cases.
-            _ => self.run(fom),
+        let decided = instance.settle(fom, Ok(stepped), Entry::Enter);
+        match instance.run_on(fom, decided) {
+            ControlFlow::Break(Err(cause)) => self.fail_with(fom, *cause),
+            ControlFlow::Break(Ok(progress)) => progress,
+            // The fom is in its phase, and another run calls the function.
+            ControlFlow::Continue(_) => self.run(fom),
         }
     }
 }

@@ -1,10 +1,12 @@
 //! The body of a machine with async phases: one future for the whole run, as large as the largest phase needs.
 
 use std::{
-    future::{Future, poll_fn},
+    future::Future,
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
+    thread,
 };
 
 use pin_project::pin_project;
@@ -12,12 +14,14 @@ use pin_project::pin_project;
 use crate::{
     cx::Cx,
     fom::{
-        Body, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor,
+        Body, Failure, Interrupt, Outcome, Progress, Typed, WaitingFor,
         launch::SelfRef,
+        next::{Function, Next},
         reference,
-        transition::{After, Instance, Onward, Verdict, Why, cause_of},
+        run::Decided,
+        transition::{Instance, cause_of},
     },
-    operation::{AsyncOperation, At, Entry, Next, Operation},
+    operation::{AsyncOperation, At, Entry, Operation},
 };
 
 /// A future in place of operation and phase, and later its outcome.
@@ -117,14 +121,27 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
     }
 }
 
-/// The next action, for the actions that can wait.
-#[derive(Clone, Copy)]
-enum Act {
-    Step(Why),
-    Yield,
-    Retry(u64),
-    Commit,
-    Queue(WaitingFor),
+/// Begins a run. Not inlined, because the loop does it in several places.
+#[inline(never)]
+fn start_run<O: AsyncOperation>(instance: &mut Instance<O>, fom: &Typed<O>) -> Decided<O> {
+    instance.start_run(fom)
+}
+
+/// Returns the entry for this function: the event, if the phase waits for one. Returns `None` if there is no event yet.
+#[inline(always)]
+fn enter<O: AsyncOperation>(
+    instance: &Instance<O>,
+    fom: &Typed<O>,
+    function: Function,
+) -> Option<Entry<O::Event>> {
+    if function != Entry::Enter || !instance.info().waits() {
+        return Some(function.without_event());
+    }
+    let event = fom.take_event();
+    if event.is_none() {
+        fom.set_waiting_for(WaitingFor::Event);
+    }
+    event.map(Entry::Event)
 }
 
 /// Runs one fom from phase to phase.
@@ -137,127 +154,55 @@ pub(super) fn drive<O: AsyncOperation>(
     mut instance: Instance<O>,
 ) -> impl Future<Output = Outcome<O>> + Send {
     async move {
-        let mut after = instance.begin(me.get());
-        loop {
-            let act = {
-                let after = after;
-                match after {
-                    After::Late => Act::Step(Why::Late),
-                    After::Exhausted => Act::Step(Why::Exhausted),
-                    After::WayOut => Act::Step(Why::Failed),
-                    After::Enter | After::Stay if crate::locality::spent() => Act::Yield,
-                    After::Enter | After::Stay => Act::Step(Why::Own),
-                    After::Retry(until) => Act::Retry(until),
-                    After::Commit => Act::Commit,
-                    After::Queue(what) => Act::Queue(what),
-                    After::Ended => return instance.ended(),
-                    After::Failed(cause) => {
-                        me.get().commit_failure(instance.info().name(), &cause);
-                        return Err(instance.failed(me.get(), *cause));
-                    }
-                }
-            };
-            let why = match act {
-                Act::Step(why) => why,
-                Act::Yield => {
-                    // Goes to the tail of the queue: a wake of a running fom makes it ready again when it stops.
-                    me.get().wake();
-                    Yield(false).await;
-                    after = match me.get().interrupt() {
-                        Some(interrupt) => {
-                            instance.settle(me.get(), Verdict::Interrupted(interrupt))
-                        }
-                        None => After::Enter,
-                    };
+        let mut decided = start_run(&mut instance, me.get());
+        'run: loop {
+            let function = match instance.run_on(me.get(), decided) {
+                ControlFlow::Continue(function) => function,
+                ControlFlow::Break(Ok(Progress::Finished)) => return instance.ended(),
+                ControlFlow::Break(Ok(progress)) => {
+                    Stop(me.get(), progress).await;
+                    decided = start_run(&mut instance, me.get());
                     continue;
                 }
-                Act::Commit => {
-                    Committed(me.get()).await;
-                    after = instance.committed(me.get()).unwrap_or(After::Enter);
-                    continue;
-                }
-                Act::Queue(what) => {
-                    me.get().set_waiting_for(what);
-                    Yield(false).await;
-                    after = instance.begin(me.get());
-                    continue;
-                }
-                Act::Retry(at) => {
-                    let fom = me.get();
-                    let pause = poll_fn(|cx| instance.poll_pause(fom, at, cx.waker()));
-                    match Fence::new(fom, pause).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(cause)) => {
-                            after = instance.fails(me.get(), cause);
-                            continue;
-                        }
-                        Err(verdict) => {
-                            after = instance.settle(me.get(), verdict);
-                            continue;
-                        }
-                    }
-                    let again = instance.resume_again(me.get(), TransitionCause::Returned);
-                    if let Some(again) = again {
-                        after = again;
-                        continue;
-                    }
-                    Why::Own
+                ControlFlow::Break(Err(cause)) => {
+                    me.get().commit_failure(instance.info().name(), &cause);
+                    return Err(instance.failed(me.get(), *cause));
                 }
             };
-            if const { O::GRAPH.has_locks() } && why == Why::Own {
-                let fom = me.get();
-                let locks = poll_fn(|cx| instance.poll_locks(fom, cx.waker()));
-                match Fence::new(fom, locks).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(cause)) => {
-                        after = instance.fails(me.get(), cause);
-                        continue;
-                    }
-                    Err(verdict) => {
-                        after = instance.settle(me.get(), verdict);
-                        continue;
-                    }
-                }
-            }
-            let entry = if why == Why::Own && instance.info().waits() {
-                let cx = Cx::new(me.get());
-                match Fence::new(me.get(), cx.event()).await {
-                    Ok(event) => Entry::Event(event),
-                    Err(verdict) => {
-                        after = instance.settle(me.get(), verdict);
-                        continue;
-                    }
-                }
-            } else {
-                why.entry()
-            };
-            // A way out runs without the interposers, because one of them may have caused the failure.
-            if why != Why::Failed
-                && let Some(verdict) = instance.before(me.get())
-            {
-                after = instance.settle_why(me.get(), verdict, why);
-                continue;
-            }
-            let mut cx = Cx::new(me.get());
-            let at = At {
-                phase: &mut instance.phase,
-                cx: &mut cx,
-                entry,
-            };
-            after = match Fence::new(me.get(), instance.operation.step(at)).await {
-                Ok(Ok(Next::Go(next)))
-                    if why == Why::Own && !me.get().shared().env.hooks.is_any() =>
+            loop {
+                let Some(entry) = enter(&instance, me.get(), function) else {
+                    Stop(me.get(), Progress::Waiting).await;
+                    decided = start_run(&mut instance, me.get());
+                    continue 'run;
+                };
+                // A way out runs without the interposers, because one of them may have caused the failure.
+                if function != Entry::Failed
+                    && let Some(returned) = instance.before(me.get())
                 {
-                    match instance.go_on(me.get(), next) {
-                        Onward::Ended => After::Ended,
-                        Onward::Enter | Onward::Spent => After::Enter,
+                    decided = instance.settle(me.get(), returned, function);
+                    continue 'run;
+                }
+                let mut cx = Cx::new(me.get());
+                let at = At {
+                    phase: &mut instance.phase,
+                    cx: &mut cx,
+                    entry,
+                };
+                decided = match Fence::new(me.get(), instance.operation.step(at)).await {
+                    Ok(Ok(Ok(Some(next))))
+                        if function == Entry::Enter && !me.get().shared().env.hooks.is_any() =>
+                    {
+                        match instance.go_on(me.get(), next) {
+                            // The most frequent case.
+                            Next::Call(Entry::Enter) if !const { O::GRAPH.has_locks() } => continue,
+                            next => Ok(next),
+                        }
                     }
-                }
-                stepped => {
-                    let verdict = stepped.map_or_else(|verdict| verdict, Verdict::Stepped);
-                    instance.settle_why(me.get(), verdict, why)
-                }
-            };
+                    Ok(returned) => instance.settle(me.get(), returned, function),
+                    Err(interrupt) => Ok(Next::Interrupt(interrupt)),
+                };
+                continue 'run;
+            }
         }
     }
 }
@@ -282,7 +227,7 @@ impl<'a, O: Operation, F: Future> Fence<'a, O, F> {
 }
 
 impl<O: Operation, F: Future> Future for Fence<'_, O, F> {
-    type Output = Result<F::Output, Verdict<O>>;
+    type Output = Result<thread::Result<F::Output>, Interrupt>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
@@ -290,11 +235,11 @@ impl<O: Operation, F: Future> Future for Fence<'_, O, F> {
         if *this.waited
             && let Some(interrupt) = header.interrupt()
         {
-            return Poll::Ready(Err(Verdict::Interrupted(interrupt)));
+            return Poll::Ready(Err(interrupt));
         }
         header.set_waiting_for(WaitingFor::Nothing);
         match catch_unwind(AssertUnwindSafe(|| this.inner.poll(cx))) {
-            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(Ok(output))),
             Ok(Poll::Pending) => {
                 *this.waited = true;
                 if header.waiting_for() == WaitingFor::Nothing {
@@ -302,37 +247,24 @@ impl<O: Operation, F: Future> Future for Fence<'_, O, F> {
                 }
                 Poll::Pending
             }
-            Err(panic) => Poll::Ready(Err(Verdict::Panicked(panic))),
+            Err(panic) => Poll::Ready(Ok(Err(panic))),
         }
     }
 }
 
-/// Pending once, then ready.
-struct Yield(bool);
+/// Stops the run with this progress. Pending once, and ready in the next run.
+struct Stop<'a, O: Operation>(&'a Typed<O>, Progress);
 
-impl Future for Yield {
+impl<O: Operation> Future for Stop<'_, O> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.0, true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        match std::mem::replace(&mut self.1, Progress::Finished) {
+            Progress::Finished => return Poll::Ready(()),
+            Progress::Waiting => {}
+            // Goes to the tail of the queue: a wake of a running fom makes it ready again when it stops.
+            Progress::Again => self.0.wake(),
         }
-    }
-}
-
-/// Becomes ready when the last step is committed, or could not be. No cancel interrupts this.
-struct Committed<'a, O: Operation>(&'a Typed<O>);
-
-impl<O: Operation> Future for Committed<'_, O> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.0.awaits_journal() {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        Poll::Pending
     }
 }

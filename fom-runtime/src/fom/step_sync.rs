@@ -1,14 +1,16 @@
 //! The body of a machine of plain functions: the operation and its phase, no future.
 
-use std::{mem, pin::Pin, task::Poll};
+use std::{mem, ops::ControlFlow, pin::Pin};
 
 use crate::{
     cx::Cx,
     fom::{
-        Body, Cause, Failure, Outcome, Progress, TransitionCause, Typed, WaitingFor, reference,
-        transition::{After, Instance, Onward, Verdict, Why, cause_of},
+        Body, Cause, Failure, Outcome, Progress, Typed, WaitingFor,
+        next::{Function, Next},
+        run::Decided,
+        transition::{Instance, cause_of},
     },
-    operation::{self, Entry, Next, Operation, Stepped, SyncOperation},
+    operation::{self, Entry, Operation, Stepped, SyncOperation},
 };
 
 /// Operation and phase do not move from the submission until the outcome is taken.
@@ -98,18 +100,55 @@ pub(super) fn step<O: SyncOperation>(
     })
 }
 
-/// Returns the next action of a run that has begun, or `None` in the usual case that it goes on with its phase.
+/// Calls a function other than the phase's own. A way out runs without the interposers, because one of them may have
+/// caused the failure.
+#[cold]
+fn run_other<O: SyncOperation>(
+    instance: &mut Instance<O>,
+    fom: &Typed<O>,
+    function: Function,
+) -> Decided<O> {
+    let instead = match function {
+        Entry::Failed => None,
+        _ => instance.before(fom),
+    };
+    let returned = instead.unwrap_or_else(|| Ok(step(instance, fom, function.without_event())));
+    instance.settle(fom, returned, function)
+}
+
+/// Goes from phase to phase until a function returns something other than an exit. Returns what to do then, or how the
+/// run stops. A panic is caught around the whole run, because operation and phase stay where they are.
 #[inline(always)]
-fn look<O: SyncOperation>(instance: &mut Instance<O>, fom: &Typed<O>) -> Option<After<O>> {
-    if let Some(after) = instance.committed(fom) {
-        Some(after)
-    } else if let Some(interrupt) = fom.interrupt() {
-        Some(instance.settle(fom, Verdict::Interrupted(interrupt)))
-    } else if fom.takes_way_out() {
-        Some(After::WayOut)
-    } else {
-        let until = fom.timing().and_then(|timing| timing.retry_at());
-        until.map(After::Retry)
+fn run_phases<O: SyncOperation>(
+    instance: &mut Instance<O>,
+    fom: &Typed<O>,
+) -> ControlFlow<Progress, Decided<O>> {
+    let mut heard = fom.shared().env.hooks.is_any();
+    let mut left = true;
+    loop {
+        let Some(entry) = enter(instance, fom, heard, &mut left) else {
+            return ControlFlow::Break(Progress::Waiting);
+        };
+        if heard && let Some(returned) = instance.before(fom) {
+            return ControlFlow::Continue(instance.settle(fom, returned, Entry::Enter));
+        }
+        let stepped = step(instance, fom, entry);
+        heard = fom.shared().env.hooks.is_any();
+        if heard {
+            return ControlFlow::Continue(instance.settle(fom, Ok(stepped), Entry::Enter));
+        }
+        let next = match stepped {
+            Ok(Some(next)) => instance.go_on(fom, next),
+            Ok(None) => instance.stay(fom),
+            Err(error) => return ControlFlow::Continue(instance.erred(fom, error, Entry::Enter)),
+        };
+        match next {
+            Next::Finish => return ControlFlow::Break(Progress::Finished),
+            Next::Again => return ControlFlow::Break(Progress::Again),
+            // The run loop takes the locks of the phase.
+            next if const { O::GRAPH.has_locks() } => return ControlFlow::Continue(Ok(next)),
+            _ => {}
+        }
     }
 }
 
@@ -123,96 +162,20 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
             Self::Failed(_) => return self.failed(fom),
             Self::Gone => return Progress::Waiting,
         };
-        fom.set_waiting_for(WaitingFor::Nothing);
-        let mut after = if fom.has_begun() {
-            look(instance, fom).unwrap_or(After::Enter)
-        } else {
-            instance.begin(fom)
-        };
+        let mut decided = instance.start_run(fom);
         loop {
-            let why = match after {
-                After::Enter | After::Stay if crate::locality::spent() => {
-                    return Progress::Again;
-                }
-                After::Enter | After::Stay => Why::Own,
-                After::Late => Why::Late,
-                After::Exhausted => Why::Exhausted,
-                After::WayOut => Why::Failed,
-                After::Retry(until) => {
-                    let pause = |waker: &_| instance.poll_pause(fom, until, waker);
-                    match reference::with_waker(fom, pause) {
-                        Poll::Ready(Ok(())) => {}
-                        Poll::Ready(Err(cause)) => {
-                            after = instance.fails(fom, cause);
-                            continue;
-                        }
-                        Poll::Pending => return Progress::Waiting,
-                    }
-                    if let Some(again) = instance.resume_again(fom, TransitionCause::Returned) {
-                        after = again;
-                        continue;
-                    }
-                    Why::Own
-                }
-                After::Ended => return Progress::Finished,
-                After::Commit => {
-                    fom.set_waiting_for(WaitingFor::Journal);
-                    return Progress::Waiting;
-                }
-                After::Queue(what) => {
-                    fom.set_waiting_for(what);
-                    return Progress::Waiting;
-                }
-                After::Failed(cause) => return self.fail_with(fom, *cause),
+            let function = match instance.run_on(fom, decided) {
+                ControlFlow::Continue(function) => function,
+                ControlFlow::Break(Ok(progress)) => return progress,
+                ControlFlow::Break(Err(cause)) => return self.fail_with(fom, *cause),
             };
-            if const { O::GRAPH.has_locks() } && why == Why::Own {
-                match reference::with_waker(fom, |waker| instance.poll_locks(fom, waker)) {
-                    Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(cause)) => {
-                        after = instance.fails(fom, cause);
-                        continue;
-                    }
-                    Poll::Pending => return Progress::Waiting,
-                }
+            if function != Entry::Enter {
+                decided = run_other(instance, fom, function);
+                continue;
             }
-            let mut heard = fom.shared().env.hooks.is_any();
-            let mut left = true;
-            // Goes from phase to phase, until a function returns something other than an exit. A panic is caught
-            // around the whole run, because operation and phase stay where they are.
-            after = loop {
-                let entry = if why != Why::Own {
-                    why.entry()
-                } else if let Some(entry) = enter(instance, fom, heard, &mut left) {
-                    entry
-                } else {
-                    return Progress::Waiting;
-                };
-                if heard
-                    && why != Why::Failed
-                    && let Some(verdict) = instance.before(fom)
-                {
-                    break instance.settle_why(fom, verdict, why);
-                }
-                let stepped = step(instance, fom, entry);
-                heard = fom.shared().env.hooks.is_any();
-                if heard || why != Why::Own {
-                    break instance.settle_why(fom, Verdict::Stepped(stepped), why);
-                }
-                let spent = match stepped {
-                    Ok(Next::Go(next)) => match instance.go_on(fom, next) {
-                        Onward::Ended => return Progress::Finished,
-                        Onward::Spent => true,
-                        Onward::Enter => false,
-                    },
-                    Ok(Next::Stay) => instance.stay(fom),
-                    Err(error) => break instance.erred(fom, error, TransitionCause::Returned),
-                };
-                if spent {
-                    return Progress::Again;
-                }
-                if const { O::GRAPH.has_locks() } {
-                    break After::Enter;
-                }
+            decided = match run_phases(instance, fom) {
+                ControlFlow::Continue(decided) => decided,
+                ControlFlow::Break(progress) => return progress,
             };
         }
     }

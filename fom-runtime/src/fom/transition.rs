@@ -1,4 +1,5 @@
-//! The transition protocol: what happens to a fom after a step. It is the same with and without a future.
+//! The transition of a fom: its effects, and what a fom does after a function of its phase has returned. It is the same
+//! with and without a future.
 //!
 //! The order of one transition: The phase function has returned (the exit of the old phase). The deadlines of the old
 //! visit are removed, and the deadlines of the new visit armed. Phase and time are stored. Listeners are told, then
@@ -7,19 +8,19 @@
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    task::{Poll, Waker},
+    thread,
 };
 
 use crate::{
     cx::Cx,
     fom::{
-        BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, RefusedReason, Rejected,
-        Transition, TransitionCause, Typed, WaitingFor,
-        durability::{Function, Then},
-        key_wait::Gate,
+        BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, Then, Transition,
+        TransitionCause, Typed,
+        next::{Function, Next, Step, Visit, next, next_cold},
+        run::Decided,
     },
-    graph::PhaseInfo,
-    operation::{At, Entry, Next, Operation, Resumed, Stepped},
+    graph::{PhaseInfo, Retry},
+    operation::{At, Entry, Operation, Resumed, Stepped},
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -29,48 +30,8 @@ pub(super) struct Instance<O: Operation> {
     pub(super) phase: O::Phase,
 }
 
-/// The result of a step.
-pub(super) enum Verdict<O: Operation> {
-    Stepped(Stepped<O>),
-    Panicked(Box<dyn Any + Send>),
-    Interrupted(Interrupt),
-}
-
-/// The state of a fom after a transition without hooks.
-pub(super) enum Onward {
-    Enter,
-    /// The budget is used up.
-    Spent,
-    Ended,
-}
-
-/// The next action of a fom.
-pub(super) enum After<O: Operation> {
-    Enter,
-    Late,
-    /// The last attempt has failed.
-    Exhausted,
-    /// Wait for the next event in this visit.
-    Stay,
-    /// Wait until this time, and enter the phase again.
-    Retry(u64),
-    /// Wait until this step is committed.
-    Commit,
-    /// Wait until the fom may begin.
-    Queue(WaitingFor),
-    /// The phase has failed, and declares where to go then.
-    WayOut,
-    Ended,
-    /// Boxed because failures are rare, which keeps the other variants at two words.
-    Failed(Box<Cause<O::Error>>),
-}
-
-impl<O: Operation> After<O> {
-    #[cold]
-    pub(super) fn failed(cause: Cause<O::Error>) -> Self {
-        Self::Failed(Box::new(cause))
-    }
-}
+/// The result of a function of the user's, or its panic.
+pub(super) type Returned<O> = thread::Result<Stepped<O>>;
 
 impl<O: Operation> Instance<O> {
     pub(super) fn new(operation: O, phase: O::Phase) -> Self {
@@ -87,52 +48,13 @@ impl<O: Operation> Instance<O> {
         &O::GRAPH.phases()[self.index()]
     }
 
-    /// Begins the first visit. A fom that was cancelled in the queue never begins it.
-    #[inline]
-    pub(super) fn begin(&mut self, fom: &Typed<O>) -> After<O> {
-        // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
-        // before.
-        if let Some(interrupt) = fom.interrupt() {
-            return self.settle(fom, Verdict::Interrupted(interrupt));
-        }
-        if fom.cold().is_some()
-            && let Some(after) = Self::gated(fom)
-        {
-            return after;
-        }
-        fom.set_begun();
-        if let Some(first) = self.first_commit(fom) {
-            return first;
-        }
-        if fom.is_resumed() {
-            let then = self.resume(fom);
-            if let Some(after) = self.call_resumed(fom, TransitionCause::Returned) {
-                return after;
-            }
-            if !self.info().is_end() {
-                return self.interrupted_or(fom, then);
-            }
-        } else {
-            self.enter(fom, None, TransitionCause::Started, None);
-        }
-        if self.info().is_end() {
-            After::Ended
-        } else {
-            After::Enter
-        }
-    }
-
-    /// Returns the next action if the fom may not enter its first phase yet.
-    #[cold]
-    fn gated(fom: &Typed<O>) -> Option<After<O>> {
-        match fom.gate() {
-            Gate::Open => None,
-            Gate::Waits(what) => Some(After::Queue(what)),
-            Gate::Rejected(why) => Some(After::failed(match why {
-                Rejected::Shed => Cause::Shed,
-                Rejected::Stuck => Cause::Stuck,
-                Rejected::Full => Cause::Refused(RefusedReason::KeyFull),
-            })),
+    /// Returns the visit between two functions, as far as the phase and the budget decide.
+    #[inline(always)]
+    pub(super) fn visit(&self) -> Visit {
+        Visit {
+            end: self.info().is_end(),
+            spent: crate::locality::spent(),
+            ..Visit::CALM
         }
     }
 
@@ -144,113 +66,11 @@ impl<O: Operation> Instance<O> {
         fom.enter(self.index(), now);
     }
 
-    /// Restores the saved visit. Returns the next action: the phase, or the rest of the pause before it.
-    #[cold]
-    pub(super) fn resume(&mut self, fom: &Typed<O>) -> After<O> {
-        let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
-        let (left, tries, kept) = saved.map_or((None, 0, None), |saved| {
-            (saved.left, saved.tries, saved.kept_deadline)
-        });
-        self.enter(fom, None, TransitionCause::Resumed, left);
-        if let Some(timing) = fom.timing() {
-            timing.set_attempt(tries);
-            if let Some((at, owner)) = kept {
-                timing.keep_again(fom, at, owner);
-            }
-            // An overdue fom is late at once, before any function of the phase runs again.
-            let now = fom.shared().env.clock.nanos();
-            timing.fired(fom, now);
-            if let Some(until) = fom.journaled().and_then(|kept| kept.retry_at(fom)) {
-                return After::Retry(until);
-            }
-        }
-        After::Enter
-    }
-
-    /// Calls the user's function for an operation that came back, before the function that has this cause. Returns
-    /// `Some` if the call failed.
-    #[cold]
-    pub(super) fn call_resumed(
-        &mut self,
-        fom: &Typed<O>,
-        before: TransitionCause,
-    ) -> Option<After<O>> {
-        if self.info().is_end() {
-            return None;
-        }
-        let failed = match self.resumed(fom) {
-            Ok(Ok(())) => return None,
-            Ok(Err(error)) => self.erred(fom, error, before),
-            Err(panic) => self.fails(fom, cause_of(panic)),
-        };
-        // It is now unknown when the fom asks for its locks.
-        fom.shared().env.has_asked(fom.id());
-        Some(failed)
-    }
-
-    /// Like [`call_resumed`](Self::call_resumed), if the fom still owes that call.
-    pub(super) fn resume_again(
-        &mut self,
-        fom: &Typed<O>,
-        before: TransitionCause,
-    ) -> Option<After<O>> {
-        if fom.owes_resume() {
-            self.call_resumed(fom, before)
-        } else {
-            None
-        }
-    }
-
-    /// Becomes ready when the next attempt is due. Uses the fom's own timer.
-    #[cold]
-    pub(super) fn poll_pause(
-        &mut self,
-        fom: &Typed<O>,
-        until: u64,
-        waker: &Waker,
-    ) -> Poll<Result<(), Cause<O::Error>>> {
-        let Some(timing) = fom.timing() else {
-            unreachable!("a retry without a timer")
-        };
-        if fom.shared().env.clock.nanos() >= until {
-            timing.retried(fom);
-            return Poll::Ready(Ok(()));
-        }
-        timing.await_retry(fom, until);
-        // A fom that came back holds its locks during the pause. It may know these locks only after `resume`.
-        if const { O::GRAPH.has_locks() } && !fom.owes_resume() {
-            match self.poll_locks(fom, waker) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(cause)) => {
-                    timing.retried(fom);
-                    return Poll::Ready(Err(cause));
-                }
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        fom.set_waiting_for(WaitingFor::Retry);
-        Poll::Pending
-    }
-
-    fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
-        let mut cx = Cx::new(fom);
-        let at = At {
-            phase: &mut self.phase,
-            cx: &mut cx,
-            entry: Entry::Enter,
-        };
-        let operation = &mut self.operation;
-        let done = catch_unwind(AssertUnwindSafe(|| operation.resumed(at)));
-        // A call that failed is due again before the next attempt.
-        fom.set_owes_resume(matches!(done, Ok(Err(_))));
-        done
-    }
-
     /// Goes to the next phase. The caller has checked, after the step, that there are no hooks.
     #[inline(always)]
-    pub(super) fn go_on(&mut self, fom: &Typed<O>, next: O::Phase) -> Onward {
+    pub(super) fn go_on(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
         let from = self.index();
-        self.phase = next;
+        self.phase = to;
         if const { O::GRAPH.has_locks() } {
             self.leave_locks(fom);
         }
@@ -261,13 +81,11 @@ impl<O: Operation> Instance<O> {
         } else {
             self.enter_unheard(fom, None, now);
         }
-        if self.info().is_end() {
-            Onward::Ended
-        } else if spent {
-            Onward::Spent
-        } else {
-            Onward::Enter
-        }
+        next(Step::Visit(Visit {
+            end: self.info().is_end(),
+            spent,
+            ..Visit::CALM
+        }))
     }
 
     #[cold]
@@ -276,16 +94,19 @@ impl<O: Operation> Instance<O> {
         self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
     }
 
-    /// Waits for the next event in this visit, if there are no hooks. Returns `true` if the budget is used up.
+    /// Stays in the visit, for its next event. The caller has checked that there are no hooks.
     #[inline(always)]
-    pub(super) fn stay(&mut self, fom: &Typed<O>) -> bool {
+    pub(super) fn stay(&mut self, fom: &Typed<O>) -> Next {
         // A step counts like a phase, so that a flood of events does not occupy the locality.
         let (_, spent) = crate::locality::step(fom.shared());
         if fom.is_noted() {
             fom.leave_event();
             fom.send_outbox();
         }
-        spent
+        next(Step::Visit(Visit {
+            spent,
+            ..Visit::CALM
+        }))
     }
 
     /// Enters the phase that the fom is in now.
@@ -387,9 +208,24 @@ impl<O: Operation> Instance<O> {
         }
     }
 
+    /// Calls the user's function for an operation that came back.
+    pub(super) fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
+        let mut cx = Cx::new(fom);
+        let at = At {
+            phase: &mut self.phase,
+            cx: &mut cx,
+            entry: Entry::Enter,
+        };
+        let operation = &mut self.operation;
+        let done = catch_unwind(AssertUnwindSafe(|| operation.resumed(at)));
+        // A call that failed is due again before the next attempt.
+        fom.set_owes_resume(matches!(done, Ok(Err(_))));
+        done
+    }
+
     /// Returns the result of an interposer that replaces the step.
     #[inline]
-    pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
+    pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
         if fom.shared().env.hooks.is_any() {
             self.interposed(fom)
         } else {
@@ -398,13 +234,11 @@ impl<O: Operation> Instance<O> {
     }
 
     #[cold]
-    fn interposed(&mut self, fom: &Typed<O>) -> Option<Verdict<O>> {
+    fn interposed(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
         let hooks = fom.shared().env.hooks.active()?;
         match hooks.before::<O>(&mut self.operation, &mut self.phase) {
-            Ok(None) => None,
-            Ok(Some(Ok(next))) => Some(Verdict::Stepped(Ok(Next::Go(next)))),
-            Ok(Some(Err(error))) => Some(Verdict::Stepped(Err(error))),
-            Err(panic) => Some(Verdict::Panicked(panic)),
+            Ok(result) => result.map(|result| Ok(result.map(Some))),
+            Err(panic) => Some(Err(panic)),
         }
     }
 
@@ -424,8 +258,8 @@ impl<O: Operation> Instance<O> {
             return Ok(stepped);
         };
         let result = match stepped {
-            Ok(Next::Stay) => return Ok(stepped),
-            Ok(Next::Go(next)) => Ok(next),
+            Ok(None) => return Ok(stepped),
+            Ok(Some(next)) => Ok(next),
             Err(error) => Err(error),
         };
         let result = hooks
@@ -445,140 +279,126 @@ impl<O: Operation> Instance<O> {
                 });
             }
         }
-        Ok(result.map(Next::Go))
+        Ok(result.map(Some))
     }
 
-    pub(super) fn settle(&mut self, fom: &Typed<O>, verdict: Verdict<O>) -> After<O> {
-        self.settle_as(fom, verdict, TransitionCause::Returned)
-    }
-
-    /// Like [`settle`](Self::settle), for the result of the function that ran for this reason.
-    pub(super) fn settle_why(&mut self, fom: &Typed<O>, verdict: Verdict<O>, why: Why) -> After<O> {
-        self.settle_as(fom, verdict, why.cause(fom))
-    }
-
-    #[inline]
-    fn settle_as(
+    /// Decides after a function has returned.
+    pub(super) fn settle(
         &mut self,
         fom: &Typed<O>,
-        verdict: Verdict<O>,
-        cause: TransitionCause,
-    ) -> After<O> {
-        let stepped = match verdict {
-            Verdict::Stepped(stepped) if !fom.shared().env.hooks.is_any() => stepped,
-            Verdict::Stepped(stepped) if matches!(cause, TransitionCause::Failed(_)) => stepped,
-            Verdict::Stepped(stepped) => match self.after(fom, stepped) {
+        returned: Returned<O>,
+        function: Function,
+    ) -> Decided<O> {
+        let stepped = match returned {
+            Ok(stepped) if function == Entry::Failed || !fom.shared().env.hooks.is_any() => stepped,
+            Ok(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
             },
-            Verdict::Panicked(panic) => return self.fails(fom, cause_of(panic)),
-            Verdict::Interrupted(interrupt) => return self.interrupted(fom, interrupt),
+            Err(panic) => return self.fails(fom, cause_of(panic)),
         };
-        match stepped {
-            Ok(Next::Go(next)) => {
-                let from = Some(self.index());
+        let then = match stepped {
+            Ok(Some(next)) => {
+                let from = self.index() as u8;
                 self.phase = next;
-                if fom.journaled().is_some() {
-                    let from = from.map(|from| from as u8);
-                    return self.commit(fom, Then::Enter { from, cause });
-                }
-                self.enter(fom, from, cause, None);
-                if self.info().is_end() {
-                    After::Ended
-                } else {
-                    After::Enter
-                }
+                Then::Enter { from, by: function }
             }
-            Ok(Next::Stay) => {
-                if fom.journaled().is_some() {
-                    crate::locality::step(fom.shared());
-                    return self.commit(fom, Then::Stay);
-                }
-                self.stay(fom);
-                After::Stay
-            }
-            Err(error) => self.erred(fom, error, cause),
+            Ok(None) => Then::Stay,
+            Err(error) => return self.erred(fom, error, function),
+        };
+        let durable = fom.journaled().is_some();
+        if durable && matches!(then, Then::Stay) {
+            // A step counts like a phase, so that a flood of events does not occupy the locality.
+            crate::locality::step(fom.shared());
         }
+        Ok(next_cold(Step::Made { then, durable }))
     }
 
+    /// Decides after the fom was told to end, or its visit became late. `held`: the fom held its locks before a
+    /// restart, and does not have them again.
     #[cold]
-    fn interrupted(&mut self, fom: &Typed<O>, interrupt: Interrupt) -> After<O> {
+    pub(super) fn interrupted(&mut self, fom: &Typed<O>, by: Interrupt, held: bool) -> Decided<O> {
+        let decided = next_cold(Step::Interrupted {
+            by,
+            late: self.info().is_late(),
+            held: const { O::GRAPH.has_locks() } && held,
+            way_out: self.has_way_out(fom),
+        });
+        if decided == Next::LockAgain {
+            return Ok(decided);
+        }
         if const { O::GRAPH.has_locks() } {
-            if matches!(interrupt, Interrupt::Late)
-                && let Some(waits) = self.lock_again(fom)
-            {
-                return waits;
-            }
             fom.stop_taking_locks();
         }
-        match interrupt {
-            Interrupt::Shutdown => After::failed(Cause::Shutdown),
-            Interrupt::Cancelled => After::failed(Cause::Cancelled),
+        match by {
+            Interrupt::Shutdown => self.fails_unless(fom, decided, Cause::Shutdown),
+            Interrupt::Cancelled => self.fails_unless(fom, decided, Cause::Cancelled),
             Interrupt::Late => {
-                let Some(timing) = fom.timing() else {
-                    unreachable!("late without a deadline")
-                };
-                let armed_in = timing.late_of(fom);
-                timing.clear_late(fom, fom.shared().env.clock.nanos());
-                // The phase function did not return, so its outbox is dropped. The late function has an outbox of its
-                // own.
-                fom.drop_outbox();
-                if !self.info().takes().is_empty() {
-                    // After a restart the fom is late at once, and takes no event before.
-                    fom.leave_event();
+                let armed_in = self.leave_late(fom);
+                if decided != Next::Call(Entry::Late) {
+                    return self.fails_unless(fom, decided, Cause::Late { armed_in });
                 }
-                if self.info().is_late() {
-                    if let Some(after) = self.resume_again(fom, TransitionCause::Late) {
-                        return after;
-                    }
-                    if let Some(kept) = fom.journaled() {
-                        kept.enter(Function::Late);
-                    }
-                    After::Late
-                } else {
-                    self.fails(fom, Cause::Late { armed_in })
+                if let Some(failed) = self.resume_again(fom, Entry::Late) {
+                    return failed;
                 }
+                if let Some(kept) = fom.journaled() {
+                    kept.enter(Entry::Late);
+                }
+                Ok(decided)
             }
         }
     }
 
+    /// Acknowledges that the visit is late. Returns the phase with the deadline that passed.
+    fn leave_late(&self, fom: &Typed<O>) -> &'static str {
+        let Some(timing) = fom.timing() else {
+            unreachable!("late without a deadline")
+        };
+        let armed_in = timing.late_of(fom);
+        timing.clear_late(fom, fom.shared().env.clock.nanos());
+        // The phase function did not return, so its outbox is dropped. The late function has an outbox of its own.
+        fom.drop_outbox();
+        if !self.info().takes().is_empty() {
+            // After a restart the fom is late at once, and takes no event before.
+            fom.leave_event();
+        }
+        armed_in
+    }
+
+    /// Decides after this function returned an error.
     #[cold]
     pub(super) fn erred(
         &mut self,
         fom: &Typed<O>,
         error: O::Error,
-        cause: TransitionCause,
-    ) -> After<O> {
+        function: Function,
+    ) -> Decided<O> {
         fom.drop_outbox();
-        // Another attempt of the late function would be one more visit without a deadline, so the visit fails at once.
-        let own = cause == TransitionCause::Returned;
-        match (self.info().retries(), fom.timing()) {
-            (Some(retry), Some(timing)) if timing.attempt() < retry.times && own => {
+        let attempt = self.info().retries().zip(fom.timing());
+        let now = || fom.shared().env.clock.nanos();
+        let decided = next_cold(Step::Error {
+            function,
+            retry: attempt.and_then(|(retry, timing)| due(retry, timing.attempt(), now())),
+            exhausted: attempt.is_some() && self.info().is_exhausted(),
+            way_out: self.has_way_out(fom),
+            durable: fom.journaled().is_some(),
+        });
+        match decided {
+            Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {
                 fom.failed_attempt(O::DESCRIBE, &error);
-                let tries = timing.attempt();
-                // The wait doubles from the shortest to the longest.
-                let wait = nanos(retry.min)
-                    .saturating_mul(1 << tries.min(32))
-                    .min(nanos(retry.max));
-                timing.set_attempt(tries + 1);
-                let until = fom.shared().env.clock.nanos().saturating_add(wait);
-                if fom.journaled().is_some() {
-                    return self.commit(fom, Then::Retry(until));
+                if let Some((_, timing)) = attempt {
+                    timing.set_attempt(timing.attempt() + 1);
                 }
-                if !self.info().takes().is_empty() {
-                    // The next attempt takes another event.
-                    fom.leave_event();
-                }
-                After::Retry(until)
+                Ok(decided)
             }
-            (Some(_), _) if own && self.info().is_exhausted() => {
+            Next::Call(Entry::Exhausted) => {
                 fom.failed_attempt(O::DESCRIBE, &error);
                 if let Some(kept) = fom.journaled() {
-                    kept.enter(Function::Exhausted);
+                    kept.enter(Entry::Exhausted);
                 }
-                After::Exhausted
+                Ok(decided)
             }
-            _ => self.fails(fom, Cause::Error(error)),
+            decided => self.fails_unless(fom, decided, Cause::Error(error)),
         }
     }
 
@@ -606,37 +426,22 @@ pub(super) fn cause_of<E>(panic: Box<dyn Any + Send>) -> Cause<E> {
     }
 }
 
-/// The function of the phase that runs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Why {
-    /// The phase's own function.
-    Own,
-    /// The function for a late visit.
-    Late,
-    /// The function for a visit that has used up its attempts.
-    Exhausted,
-    /// A function for a failed visit.
-    Failed,
+/// Returns when the next attempt is due, or `None` if this was the last. The pause doubles from the shortest to the
+/// longest.
+fn due(retry: Retry, tries: u32, now: u64) -> Option<u64> {
+    let pause = nanos(retry.min)
+        .saturating_mul(1 << tries.min(32))
+        .min(nanos(retry.max));
+    (tries < retry.times).then(|| now.saturating_add(pause))
 }
 
-impl Why {
-    fn cause(self, fom: &Header) -> TransitionCause {
-        match self {
-            Self::Own => TransitionCause::Returned,
-            Self::Late => TransitionCause::Late,
-            Self::Exhausted => TransitionCause::Exhausted,
-            Self::Failed => TransitionCause::Failed(fom.failed_with()),
-        }
-    }
-
-    /// Returns the matching entry.
-    pub(super) fn entry<E>(self) -> Entry<E> {
-        match self {
-            Self::Own => Entry::Enter,
-            Self::Late => Entry::Late,
-            Self::Exhausted => Entry::Exhausted,
-            Self::Failed => Entry::Failed,
-        }
+/// Returns the cause of a transition for which this function chose the exit.
+pub(super) fn transition_cause(function: Function, fom: &Header) -> TransitionCause {
+    match function {
+        Entry::Enter => TransitionCause::Returned,
+        Entry::Late => TransitionCause::Late,
+        Entry::Exhausted => TransitionCause::Exhausted,
+        Entry::Failed => TransitionCause::Failed(fom.failed_with()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     fom::{Cause, Launch},
     graph::Joined,
     layer::{Layer, Layered},
-    operation::{At, Entry, Next, Operation, Stepped},
+    operation::{At, Entry, Operation, Stepped},
 };
 
 /// Runs the function of a phase of the operation inside. In a layer it is always a future, whatever the operation's own
@@ -26,10 +26,9 @@ pub fn inner<'a, R: Operation, E: Send + 'static>(
 pub fn raised<R: Operation, P, E>(
     stepped: Stepped<R>,
     raise: impl FnOnce(R::Phase) -> P,
-) -> Result<Next<P>, Layered<E, R::Error>> {
+) -> Result<Option<P>, Layered<E, R::Error>> {
     match stepped {
-        Ok(Next::Go(phase)) => Ok(Next::Go(raise(phase))),
-        Ok(Next::Stay) => Ok(Next::Stay),
+        Ok(next) => Ok(next.map(raise)),
         Err(error) => Err(Layered::Inner(error)),
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fom_runtime::{
-    __private::{At, Next, Stepped, SyncOperation, Synchronous},
+    __private::{At, Stepped, SyncOperation, Synchronous},
     Graph, NoEvent, Operation, PhaseInfo,
     prelude::*,
 };
@@ -76,7 +76,7 @@ impl Operation for ByHand {
 
 impl SyncOperation for ByHand {
     fn step(&mut self, _: At<'_, '_, Phase>) -> Stepped<Self> {
-        Ok(Next::Go(Phase::Done))
+        Ok(Some(Phase::Done))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use fom_runtime::{
-    __private::{At, Entry, Next, SyncOperation},
+    __private::{At, Entry, SyncOperation},
     prelude::*,
 };
 
@@ -45,8 +45,8 @@ fn fom(times: u64, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         };
         // Fully qualified: the phase of the stepper has this name, too.
         match <Chain as SyncOperation>::step(&mut chain, at)? {
-            Next::Go(next) => phase = next,
-            Next::Stay => {}
+            Some(next) => phase = next,
+            None => {}
         }
     }
     black_box(chain.word);

@@ -1,0 +1,262 @@
+//! The run loop of a fom: carries out the decisions of [`next`], until a function of the phase must run or the run
+//! stops.
+
+use std::{
+    ops::ControlFlow,
+    task::{Poll, Waker},
+};
+
+use crate::{
+    fom::{
+        Cause, Progress, RefusedReason, Rejected, Then, TransitionCause, Typed, WaitingFor,
+        key_wait::Gate,
+        next::{Function, Next, Step, Visit, next, next_cold},
+        reference,
+        transition::{Instance, cause_of, transition_cause},
+    },
+    operation::{Entry, Operation},
+};
+
+/// The cause of a failure. Boxed because failures are rare, which keeps results small.
+pub(super) type Failed<O> = Box<Cause<<O as Operation>::Error>>;
+
+/// The next action, or why the fom fails.
+pub(super) type Decided<O> = Result<Next, Failed<O>>;
+
+/// The next function of the phase, or the end of the run.
+pub(super) type Flow<O> = ControlFlow<Result<Progress, Failed<O>>, Function>;
+
+impl<O: Operation> Instance<O> {
+    /// The run loop: carries actions out until a function of the phase must run, or the run stops.
+    ///
+    /// It is the same for all bodies. They differ only in how they call the function: a sync body calls it, an async
+    /// body polls it.
+    #[inline(always)]
+    pub(super) fn run_on(&mut self, fom: &Typed<O>, decided: Decided<O>) -> Flow<O> {
+        match decided {
+            // The most frequent case, without a call.
+            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_locks() } => {
+                ControlFlow::Continue(Entry::Enter)
+            }
+            decided => self.run_loop(fom, decided),
+        }
+    }
+
+    #[inline(never)]
+    fn run_loop(&mut self, fom: &Typed<O>, mut decided: Decided<O>) -> Flow<O> {
+        loop {
+            let next = match decided {
+                Ok(next) => next,
+                Err(cause) => return ControlFlow::Break(Err(cause)),
+            };
+            decided = match next {
+                Next::Commit(then) => self.commit(fom, then),
+                Next::Proceed(then) => self.proceed(fom, then),
+                Next::Interrupt(by) => self.interrupted(fom, by, fom.held_locks()),
+                Next::LockAgain => self.lock_again(fom),
+                Next::Pause(until) => self.pause(fom, until),
+                Next::Call(Entry::Enter) if const { O::GRAPH.has_locks() } => {
+                    match reference::with_waker(fom, |waker| self.poll_locks(fom, waker)) {
+                        Poll::Ready(Ok(())) => return ControlFlow::Continue(Entry::Enter),
+                        Poll::Ready(Err(cause)) => self.fails(fom, cause),
+                        Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
+                    }
+                }
+                Next::Call(function) => return ControlFlow::Continue(function),
+                // `start_run` begins a fom, and a failure comes with its cause.
+                Next::Begin | Next::Fail => unreachable!("carried out where it is decided"),
+                Next::Wait(what) => {
+                    fom.set_waiting_for(what);
+                    return ControlFlow::Break(Ok(Progress::Waiting));
+                }
+                Next::Again => return ControlFlow::Break(Ok(Progress::Again)),
+                Next::Finish => return ControlFlow::Break(Ok(Progress::Finished)),
+            }
+        }
+    }
+
+    /// Begins a run, the first or a later one.
+    #[inline(always)]
+    pub(super) fn start_run(&mut self, fom: &Typed<O>) -> Decided<O> {
+        fom.set_waiting_for(WaitingFor::Nothing);
+        let interrupt;
+        if fom.has_begun() {
+            if let Some(next) = self.committed(fom)? {
+                return Ok(next);
+            }
+            interrupt = fom.interrupt();
+            return Ok(next(Step::Visit(Visit {
+                end: false,
+                interrupt,
+                failed: interrupt.is_none() && fom.takes_way_out(),
+                retry: fom.timing().and_then(|timing| timing.retry_at()),
+                ..self.visit()
+            })));
+        }
+        // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
+        // before.
+        interrupt = fom.interrupt();
+        let gate = match interrupt {
+            None if fom.cold().is_some() => fom.gate(),
+            _ => Gate::Open,
+        };
+        match next(Step::New { interrupt, gate }) {
+            Next::Begin => self.begin(fom),
+            Next::Fail => Err(rejection(gate)),
+            next => Ok(next),
+        }
+    }
+
+    /// Begins the first visit.
+    #[inline(always)]
+    fn begin(&mut self, fom: &Typed<O>) -> Decided<O> {
+        fom.set_begun();
+        let then = Then::Begin {
+            resumed: fom.is_resumed(),
+        };
+        let durable = self.is_begin_durable(fom);
+        match next(Step::Made { then, durable }) {
+            Next::Proceed(Then::Begin { resumed: false }) => {
+                self.enter(fom, None, TransitionCause::Started, None);
+                Ok(next(Step::Visit(self.visit())))
+            }
+            next => Ok(next),
+        }
+    }
+
+    /// Goes on after a step that is committed, or that needs no commit.
+    fn proceed(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
+        let journaled = fom.journaled().is_some();
+        let (mut retry, mut looks) = (None, journaled);
+        match then {
+            Then::Begin { resumed: false } => self.enter(fom, None, TransitionCause::Started, None),
+            Then::Begin { resumed: true } => {
+                retry = self.resume(fom);
+                if let Some(failed) = self.call_resumed(fom, Entry::Enter) {
+                    return failed;
+                }
+                looks = true;
+            }
+            Then::Enter { from, by } => {
+                let cause = transition_cause(by, fom);
+                self.enter(fom, Some(usize::from(from)), cause, None);
+            }
+            Then::Stay if journaled => fom.send_outbox(),
+            Then::Stay => _ = self.stay(fom),
+            Then::Retry(until) => {
+                if !journaled && !self.info().takes().is_empty() {
+                    // The next attempt takes another event.
+                    fom.leave_event();
+                }
+                retry = Some(until);
+            }
+            Then::Fail => {}
+        }
+        Ok(next_cold(Step::Visit(Visit {
+            // The fom may have been told to end while it waited for the commit.
+            interrupt: looks.then(|| fom.interrupt()).flatten(),
+            retry,
+            ..self.visit()
+        })))
+    }
+
+    /// Restores the saved visit. Returns when the next attempt is due, if the fom waits for one.
+    #[cold]
+    fn resume(&mut self, fom: &Typed<O>) -> Option<u64> {
+        let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
+        let (left, tries, kept) = saved.map_or((None, 0, None), |saved| {
+            (saved.left, saved.tries, saved.kept_deadline)
+        });
+        self.enter(fom, None, TransitionCause::Resumed, left);
+        let timing = fom.timing()?;
+        timing.set_attempt(tries);
+        if let Some((at, owner)) = kept {
+            timing.keep_again(fom, at, owner);
+        }
+        // An overdue fom is late at once, before any function of the phase runs again.
+        let now = fom.shared().env.clock.nanos();
+        timing.fired(fom, now);
+        fom.journaled()?.retry_at(fom)
+    }
+
+    /// Calls the user's function for an operation that came back, before this function. Returns `Some` if the call
+    /// failed.
+    #[cold]
+    fn call_resumed(&mut self, fom: &Typed<O>, before: Function) -> Option<Decided<O>> {
+        if self.info().is_end() {
+            return None;
+        }
+        let failed = match self.resumed(fom) {
+            Ok(Ok(())) => return None,
+            Ok(Err(error)) => self.erred(fom, error, before),
+            Err(panic) => self.fails(fom, cause_of(panic)),
+        };
+        // It is now unknown when the fom asks for its locks.
+        fom.shared().env.has_asked(fom.id());
+        Some(failed)
+    }
+
+    /// Like [`call_resumed`](Self::call_resumed), if the fom still owes that call.
+    pub(super) fn resume_again(&mut self, fom: &Typed<O>, before: Function) -> Option<Decided<O>> {
+        if fom.owes_resume() {
+            self.call_resumed(fom, before)
+        } else {
+            None
+        }
+    }
+
+    /// Waits until the next attempt is due.
+    #[cold]
+    fn pause(&mut self, fom: &Typed<O>, until: u64) -> Decided<O> {
+        match reference::with_waker(fom, |waker| self.poll_pause(fom, until, waker)) {
+            Poll::Pending => return Ok(Next::Wait(fom.waiting_for())),
+            Poll::Ready(Err(cause)) => return self.fails(fom, cause),
+            Poll::Ready(Ok(())) => {}
+        }
+        if let Some(failed) = self.resume_again(fom, Entry::Enter) {
+            return failed;
+        }
+        Ok(next_cold(Step::Visit(self.visit())))
+    }
+
+    /// Becomes ready when the next attempt is due. Uses the fom's own timer.
+    fn poll_pause(
+        &mut self,
+        fom: &Typed<O>,
+        until: u64,
+        waker: &Waker,
+    ) -> Poll<Result<(), Cause<O::Error>>> {
+        let Some(timing) = fom.timing() else {
+            unreachable!("a retry without a timer")
+        };
+        if fom.shared().env.clock.nanos() >= until {
+            timing.retried(fom);
+            return Poll::Ready(Ok(()));
+        }
+        timing.await_retry(fom, until);
+        // A fom that came back holds its locks during the pause. It may know these locks only after `resume`.
+        if const { O::GRAPH.has_locks() } && !fom.owes_resume() {
+            match self.poll_locks(fom, waker) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(cause)) => {
+                    timing.retried(fom);
+                    return Poll::Ready(Err(cause));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        fom.set_waiting_for(WaitingFor::Retry);
+        Poll::Pending
+    }
+}
+
+/// Returns why the fom must not begin.
+#[cold]
+fn rejection<E>(gate: Gate) -> Box<Cause<E>> {
+    Box::new(match gate {
+        Gate::Rejected(Rejected::Shed) => Cause::Shed,
+        Gate::Rejected(Rejected::Stuck) => Cause::Stuck,
+        Gate::Rejected(Rejected::Full) => Cause::Refused(RefusedReason::KeyFull),
+        Gate::Open | Gate::Waits(_) => unreachable!("only a rejected fom fails before it begins"),
+    })
+}
