@@ -83,7 +83,7 @@ impl KeptFom for DurableState {
         !self.is_recorded() || number.is_some() && is_to_say_so(fom)
     }
 
-    fn step(&self, fom: &Header, step: KeptStep<'_>) -> Written {
+    fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
         let durable = Durable::of(fom.shared());
         let Some(committer) = durable.committer() else {
             return Written::Now;
@@ -320,7 +320,7 @@ impl DurableState {
 
 impl Inner {
     /// Takes the state after this step. `to_journal` converts a time of the runtime's clock to journal time.
-    fn stand_after(&mut self, step: KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
+    fn stand_after(&mut self, step: &mut KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
         let then = step.then;
         self.set_then(then);
         if !matches!(then, Then::Retry(_)) {
@@ -329,7 +329,9 @@ impl Inner {
         if let Some(held) = step.holds_gate {
             self.set_held_gate(held);
         }
-        let Some(timing) = step.timing else { return };
+        let Some(timing) = &mut step.timing else {
+            return;
+        };
         self.attempt = timing.attempt;
         self.set_retry(match then {
             Then::Retry(until) => Some(to_journal(until)),
@@ -341,7 +343,7 @@ impl Inner {
             .map(|(at, owner)| (to_journal(at), owner.to_owned()));
         if self.more().is_some() || !timing.causes.is_empty() || kept.is_some() {
             let more = self.more_made();
-            (more.causes, more.kept) = (timing.causes, kept);
+            (more.causes, more.kept) = (std::mem::take(&mut timing.causes), kept);
         }
     }
 }

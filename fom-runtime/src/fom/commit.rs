@@ -171,14 +171,14 @@ impl<O: Operation> Instance<O> {
             return Ok(Next::Proceed(then));
         }
         let was_there = matches!(then, Then::Begin { .. }) && kept.is_recorded();
-        let step = KeptStep {
+        let mut step = KeptStep {
             then,
             waits: O::DURABILITY == Durability::Sync || was_there,
             holds_gate: self.keeps_gate(fom, kept, then),
             timing: self.timing_after(fom, then),
             content: self,
         };
-        let waits = match kept.step(fom, step) {
+        let waits = match kept.step(fom, &mut step) {
             Written::Now => false,
             Written::Later => true,
             Written::Refused(error) => {
