@@ -123,7 +123,8 @@ fn run_phases<O: SyncOperation>(
     instance: &mut Instance<O>,
     fom: &Typed<O>,
 ) -> ControlFlow<Progress, Decided<O>> {
-    let mut heard = fom.shared().env.hooks.is_any();
+    let hooks = &fom.shared().env.hooks;
+    let mut heard = hooks.is_any();
     let mut left = true;
     loop {
         let Some(entry) = enter(instance, fom, heard, &mut left) else {
@@ -133,7 +134,7 @@ fn run_phases<O: SyncOperation>(
             return ControlFlow::Continue(instance.settle(fom, returned, Entry::Enter));
         }
         let stepped = step(instance, fom, entry);
-        heard = fom.shared().env.hooks.is_any();
+        heard = hooks.is_any();
         if heard {
             return ControlFlow::Continue(instance.settle(fom, Ok(stepped), Entry::Enter));
         }
@@ -143,11 +144,14 @@ fn run_phases<O: SyncOperation>(
             Err(error) => return ControlFlow::Continue(instance.erred(fom, error, Entry::Enter)),
         };
         match next {
+            // The run loop waits for the gate of the phase.
+            Next::Call(_) if const { O::GRAPH.has_gates() } => {
+                return ControlFlow::Continue(Ok(next));
+            }
+            Next::Call(_) => {}
             Next::Finish => return ControlFlow::Break(Progress::Finished),
             Next::Again => return ControlFlow::Break(Progress::Again),
-            // The run loop waits for the gate of the phase.
-            next if const { O::GRAPH.has_gates() } => return ControlFlow::Continue(Ok(next)),
-            _ => {}
+            next => return ControlFlow::Continue(Ok(next)),
         }
     }
 }
