@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 
 /// Looks a name up in a directory, which answers after `answer_after`.
 struct Lookup {

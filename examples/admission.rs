@@ -14,7 +14,7 @@ use fom_patterns::{
     admission::{Admission, Level, Policy, Rate, Rule, Share, TokenBuckets},
     prelude::*,
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 const SECOND: Duration = Duration::from_secs(1);
 

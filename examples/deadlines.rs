@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

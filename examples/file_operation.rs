@@ -13,10 +13,10 @@ use fom_patterns::{
     lock::{LockGuard, LongLocks},
     prelude::*,
 };
-use fom_runtime::Layered;
+use fom_runtime::machine::Layered;
 
 /// What the layer asks of every operation on an object.
-trait FileOperation: Operation<Event = fom_runtime::NoEvent, Error = io::Error> {
+trait FileOperation: Operation<Event = fom_runtime::machine::NoEvent, Error = io::Error> {
     fn object(&self) -> u64;
     /// Returns whether the operation changes the object.
     fn writes(&self) -> bool {

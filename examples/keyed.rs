@@ -2,7 +2,10 @@
 //!
 //! `cargo run --example keyed`
 
-use fom_runtime::{RefusedReason, SendError, prelude::*};
+use fom_runtime::{
+    error::{RefusedReason, SendError},
+    prelude::*,
+};
 use serde::{Deserialize, Serialize};
 
 #[derive(Default, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Mutex};
 
-use fom_runtime::{Layered, prelude::*};
+use fom_runtime::{machine::Layered, prelude::*};
 
 /// The files of the server, and what it has counted.
 #[derive(Default)]

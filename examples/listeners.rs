@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Interpose, prelude::*};
+use fom_runtime::{observe::Interpose, prelude::*};
 
 struct Job {
     size: u64,

@@ -8,7 +8,7 @@
 
 use std::{collections::BTreeMap, thread};
 
-use fom_runtime::{Unanswered, prelude::*};
+use fom_runtime::{error::Unanswered, prelude::*};
 use serde::{Deserialize, Serialize};
 
 /// One call on its way: the state that the operation keeps between questions, and that a standby would need to

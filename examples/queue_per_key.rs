@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{RefusedReason, prelude::*};
+use fom_runtime::{error::RefusedReason, prelude::*};
 
 /// One request of one account. Its number gives the order of arrival.
 struct Request {

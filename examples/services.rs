@@ -11,7 +11,7 @@ use fom_patterns::{
     prelude::*,
     service::{CallCause, CallCx, Provider, Running, Service, Services},
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},

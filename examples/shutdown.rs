@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use fom_runtime::{RefusedReason, prelude::*};
+use fom_runtime::{error::RefusedReason, prelude::*};
 
 struct Nap {
     time: Duration,

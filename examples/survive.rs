@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{StepKey, prelude::*};
+use fom_runtime::{context::StepKey, prelude::*};
 use serde::{Deserialize, Serialize};
 
 /// The order of a customer.

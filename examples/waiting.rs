@@ -4,7 +4,7 @@
 
 use std::{thread, time::Duration};
 
-use fom_runtime::{Unanswered, prelude::*};
+use fom_runtime::{error::Unanswered, prelude::*};
 
 /// Finds the cheapest seller of a thing, and buys there.
 struct Purchase {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::{Mode, prelude::*};
+use fom_runtime::{machine::Mode, prelude::*};
 use serde::{Deserialize, Serialize};
 
 /// Counts the numbers that it receives, writes the sum, and says it.
@@ -153,7 +153,7 @@ async fn an_error_tells_the_phase_and_gives_the_operation_back() {
 
 #[tokio::test]
 async fn a_phase_that_is_late_is_asked_where_to_go() {
-    let clock = fom_runtime::TestClock::new();
+    let clock = fom_runtime::time::TestClock::new();
     let runtime = Runtime::builder().clock(&clock).build().unwrap();
     let handle = runtime.submit(Count::default()).start().unwrap();
     handle.send(Told::Number(1)).unwrap();
@@ -351,7 +351,7 @@ impl TryingTransitions for Stubborn {
 /// any more.
 #[tokio::test]
 async fn an_error_of_a_late_function_is_the_last_word() {
-    let clock = fom_runtime::TestClock::new();
+    let clock = fom_runtime::time::TestClock::new();
     let runtime = Runtime::builder().clock(&clock).build().unwrap();
     let trying = runtime.submit(Stubborn { attempts: 0 }).start().unwrap();
     for _ in 0..3 {

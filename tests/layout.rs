@@ -17,7 +17,7 @@ const RUNTIME: &[&str] = &[
     "heap",
     "key_encoding",
     "step_key",
-    "error",
+    "defaults",
     "clock",
     "graph",
     "adaptive",

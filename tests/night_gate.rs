@@ -9,9 +9,10 @@ use std::{
 };
 
 use fom_runtime::{
-    FomState, Sleep, TestClock,
     extension::{Attached, FomAddress, Gate, GateError, Wait, WaitKind, block_on},
+    machine::FomState,
     prelude::*,
+    time::{Sleep, TestClock},
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);

@@ -156,7 +156,7 @@ use proc_macro::TokenStream;
 /// and run as one fom. Most layers work for any operation:
 ///
 /// ```
-/// # use fom_runtime::{Layered, prelude::*};
+/// # use fom_runtime::{prelude::*, machine::Layered};
 /// /// What every request goes through.
 /// struct Guarded<R> {
 ///     token: String,
@@ -254,7 +254,7 @@ use proc_macro::TokenStream;
 /// refused and stay unchanged.
 ///
 /// ```
-/// # use fom_runtime::{Saved, prelude::*};
+/// # use fom_runtime::{prelude::*, snapshot::Saved};
 /// # use serde::{Deserialize, Serialize};
 /// #[derive(Serialize, Deserialize)]
 /// struct Call {

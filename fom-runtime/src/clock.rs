@@ -79,7 +79,7 @@ pub(crate) trait Moved: Send + Sync {
 ///
 /// ```
 /// use std::time::Duration;
-/// use fom_runtime::{Clock, TestClock};
+/// use fom_runtime::time::{Clock, TestClock};
 ///
 /// let clock = TestClock::new();
 /// let seen = Clock::from(&clock);

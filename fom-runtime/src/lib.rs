@@ -4,7 +4,7 @@
 //! - It takes only declared transitions.
 //! - It can be saved, listed, drawn and resumed at every phase boundary.
 //! - It never owns a thread while it waits.
-//! - It survives the process if there is a [journal](crate::DurableBuilderExt::journal).
+//! - It survives the process if there is a [journal](durable::DurableBuilderExt::journal).
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]. `use fom_runtime::prelude::*` imports what a program needs.
 //!
@@ -53,31 +53,31 @@
 //! | to | see |
 //! | --- | --- |
 //! | declare a machine | [`fom`] |
-//! | make a runtime | [`Builder`], [`Followers`], [`Budget`] |
+//! | make a runtime | [`Builder`], [`Followers`](config::Followers), [`Budget`](config::Budget) |
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
 //! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
-//! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`], [`BlockingCx`] |
-//! | start other foms and wait for their ends | [`Cx::team`], [`Team`] |
+//! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`](context::Reply), [`BlockingCx`] |
+//! | start other foms and wait for their ends | [`Cx::team`], [`Team`](context::Team) |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
-//! | survive a crash | [`Builder::journal`](crate::DurableBuilderExt::journal), [`Cx::step_key`], [`Cx::outbox`](crate::DurableCxExt::outbox), [`Submission::once`](crate::DurableSubmissionExt::once), [`Durability`] |
-//! | list what could not come back | [`Runtime::set_aside`](crate::DurableExt::set_aside), [`Builder::check_journal`](crate::DurableBuilderExt::check_journal) |
-//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](crate::DurableBuilderExt::journal_with) |
-//! | save and resume by hand | [`Persistent`], [`Snapshot`], [`Runtime::resume`] |
-//! | work with localities and their data | [`Placement`], [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
+//! | survive a crash | [`Builder::journal`](durable::DurableBuilderExt::journal), [`Cx::step_key`], [`Cx::outbox`](durable::DurableCxExt::outbox), [`Submission::once`](durable::DurableSubmissionExt::once), [`Durability`](machine::Durability) |
+//! | list what could not come back | [`Runtime::set_aside`](durable::DurableExt::set_aside), [`Builder::check_journal`](durable::DurableBuilderExt::check_journal) |
+//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](durable::DurableBuilderExt::journal_with) |
+//! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
+//! | work with localities and their data | [`Placement`](submission::Placement), [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
 //! | check a condition before a phase function | [`extension::Gate`] |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
-//! | test deadlines | [`TestClock`], [`Runtime::quiet`] |
+//! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
-//! | draw a machine | [`Operation::GRAPH`], [`Graph`] |
+//! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions are
 // in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `error`, `clock`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
@@ -98,8 +98,8 @@ mod adaptive;
 pub mod balance;
 mod clock;
 mod cx;
-mod durable;
-mod error;
+mod defaults;
+pub mod durable;
 mod fom;
 mod gate;
 mod graph;
@@ -111,40 +111,80 @@ mod locality;
 mod operation;
 pub mod prelude;
 mod runtime;
-mod snapshot;
+pub mod snapshot;
 mod step_key;
 #[cfg(not(fom_shuttle))]
 pub mod testing;
 pub mod topology;
-pub use clock::{Clock, TestClock};
-pub use cx::{BlockGuard, BlockingCx, Cx, Reply, Team};
-pub use durable::{
-    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
-    Outbox, Posting, RecoveryProgress, RetryError,
-};
-pub use error::{BoxError, NoEvent};
-pub use fom::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
-pub use fom::{Ended, Interpose, Priority, Transition, TransitionCause, TransitionOf};
+pub use cx::{BlockingCx, Cx};
+pub use fom::{Cause, Failure};
 #[doc(inline)]
 pub use fom_journal as journal;
 pub use fom_macros::fom;
-pub use fom_protocol::FomState;
-pub use graph::{Adaptive, Graph, Mode, PhaseInfo, Retry};
 pub use id::{FomId, Key};
-pub use layer::Layered;
-pub use locality::{Followers, Sleep};
-pub use operation::{Codec, Durability, Operation, Persistent, Savable};
-pub use runtime::extension;
-pub use runtime::observe::{
-    AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening, LocalityInfo,
-    NotOnTop, Operations, TypeInfo, Visited,
-};
-pub use runtime::{
-    Budget, Builder, CallError, Chore, ChoreError, EventSender, FomRef, Handle, Joined, Local,
-    Placement, Reached, Runtime, Shutdown, ShutdownReport, Submission, SuspendedKey, Waiting,
-    WhenRoom,
-};
-pub use runtime::{BuildError, Refused};
-pub use snapshot::{RestoreError, SetAside, SnapshotError};
-pub use snapshot::{Saved, SavedError, Snapshot};
-pub use step_key::StepKey;
+pub use operation::{Operation, Persistent};
+pub use runtime::{Builder, FomRef, Handle, Refused, Runtime, Submission, extension};
+
+/// The settings of a runtime, and of its end.
+pub mod config {
+    pub use crate::{
+        locality::Followers,
+        runtime::{Budget, Shutdown, ShutdownReport},
+    };
+}
+
+/// The types that a phase function gets from its [`Cx`].
+pub mod context {
+    pub use crate::{
+        cx::{BlockGuard, Reply, Team},
+        runtime::{Chore, Local},
+        step_key::StepKey,
+    };
+}
+
+/// The errors of the calls of a runtime and of its foms.
+pub mod error {
+    pub use crate::{
+        defaults::BoxError,
+        fom::{BlockError, RefusedReason, SendError, TimedOut, Unanswered},
+        runtime::{BuildError, CallError, ChoreError},
+    };
+}
+
+/// The parts of a declared machine.
+pub mod machine {
+    pub use crate::{
+        defaults::NoEvent,
+        graph::{Adaptive, Graph, Mode, PhaseInfo, Retry},
+        layer::Layered,
+        operation::{Codec, Durability, Savable},
+    };
+    pub use fom_protocol::FomState;
+}
+
+/// Listings of the foms in flight, and listeners to their transitions.
+pub mod observe {
+    pub use crate::{
+        fom::{Interpose, Transition, TransitionCause, TransitionOf},
+        runtime::observe::{
+            AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,
+            LocalityInfo, NotOnTop, Operations, TypeInfo, Visited,
+        },
+    };
+}
+
+/// The choices of a submission, and the answers to it.
+pub mod submission {
+    pub use crate::{
+        fom::{Ended, Priority},
+        runtime::{EventSender, Joined, Placement, Reached, SuspendedKey, Waiting, WhenRoom},
+    };
+}
+
+/// The clock of a runtime, and sleeps on it.
+pub mod time {
+    pub use crate::{
+        clock::{Clock, TestClock},
+        locality::Sleep,
+    };
+}

@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
     cx::Cx,
-    error::NoEvent,
+    defaults::NoEvent,
     fom::Launch,
     gate::Gate,
     graph::Graph,
@@ -67,7 +67,7 @@ pub trait Operation: Sized + Send + 'static {
     }
     /// Returns the name of a phase.
     fn kind(phase: &Self::Phase) -> Self::Kind;
-    /// Returns the index of a phase in [`Graph::phases`](crate::Graph).
+    /// Returns the index of a phase in [`Graph::phases`](crate::machine::Graph).
     fn index(kind: Self::Kind) -> usize {
         Self::INDEX(kind)
     }

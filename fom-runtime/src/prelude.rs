@@ -4,6 +4,11 @@ pub use crate::durable::{
     DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, DurableSubmissionExt as _,
 };
 pub use crate::{
-    BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Handle, Operation, Persistent,
-    Placement, Priority, Reached, Refused, Reply, Runtime, Shutdown, Snapshot, fom,
+    BlockingCx, Cause, Cx, Failure, FomRef, Handle, Operation, Persistent, Refused, Runtime,
+    config::Shutdown,
+    context::Reply,
+    error::BoxError,
+    fom,
+    snapshot::Snapshot,
+    submission::{Ended, Placement, Priority, Reached},
 };

@@ -21,7 +21,7 @@ impl Simulation {
         let idle = idle
             .filter(|(_, (site, _))| site.hungry)
             .map(|(index, (_, distance))| (index, *distance));
-        let Some(to) = foms::whom_to_serve(&load, idle) else {
+        let Some(to) = foms::choose_receiver(&load, idle) else {
             return false;
         };
         let line = nanos(LINE) * Nanos::from(self.distances[giver][to].factor());
@@ -62,8 +62,7 @@ impl Simulation {
                     let distance = self.distances[borrower][index];
                     (index, site.load(self.now), distance)
                 });
-            let lender =
-                processors::whom_to_borrow_from(&self.sites[borrower].load(self.now), others);
+            let lender = processors::choose_lender(&self.sites[borrower].load(self.now), others);
             if let Some(lender) = lender {
                 self.outcome.lent();
                 self.sites[lender].own = 0.0;

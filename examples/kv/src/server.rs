@@ -11,7 +11,12 @@ use std::time::Duration;
 use fom_patterns::admission::BuildAdmissionError;
 use fom_patterns::lock::LongLocks;
 use fom_runtime::prelude::*;
-use fom_runtime::{BuildError, Chore, ChoreError, Clock, ShutdownReport, TestClock};
+use fom_runtime::{
+    config::ShutdownReport,
+    context::Chore,
+    error::{BuildError, ChoreError},
+    time::{Clock, TestClock},
+};
 use tokio::net::TcpListener;
 
 use crate::accept::Accept;
@@ -181,7 +186,7 @@ impl Server {
         });
         let sweep = runtime
             .chore("remove what has expired", SWEEP, |_| {
-                Ok::<_, BoxError>(|local: &mut fom_runtime::Local<'_>| {
+                Ok::<_, BoxError>(|local: &mut fom_runtime::context::Local<'_>| {
                     local.data::<Shard>().sweep(SWEPT_AT_ONCE);
                 })
             })

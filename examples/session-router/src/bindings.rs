@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use fom_runtime::{RefusedReason, SendError, Unanswered, prelude::*};
+use fom_runtime::{
+    error::{RefusedReason, SendError, Unanswered},
+    prelude::*,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::locator::{Locator, Place, Registered, Update, Updated};

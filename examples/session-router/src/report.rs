@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fom_runtime::{TransitionOf, prelude::*};
+use fom_runtime::{observe::TransitionOf, prelude::*};
 use hdrhistogram::Histogram;
 
 use crate::call::Call;

@@ -11,7 +11,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fom_runtime::journal::JournalError;
-use fom_runtime::{BuildError, Builder, FomInfo, SetAside, TestClock, TransitionCause, prelude::*};
+use fom_runtime::{
+    Builder,
+    durable::SetAside,
+    error::BuildError,
+    observe::{FomInfo, TransitionCause},
+    prelude::*,
+    time::TestClock,
+};
 
 use crate::bindings::Bindings;
 use crate::call::{Call, Timers};

@@ -264,7 +264,7 @@ mod tests {
     use std::net::{Ipv4Addr, Ipv6Addr};
     use std::sync::Arc;
 
-    use fom_runtime::{Clock, TestClock};
+    use fom_runtime::time::{Clock, TestClock};
 
     use super::*;
 

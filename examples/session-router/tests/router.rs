@@ -6,7 +6,7 @@ mod phone;
 use std::time::Duration;
 
 use bed::{T1, bed, block_on, bob, drain, talking};
-use fom_runtime::{BoxError, Interpose};
+use fom_runtime::{error::BoxError, observe::Interpose};
 use phone::{Calling, Phone};
 use session_router::call::{Call, Stage};
 

@@ -12,7 +12,10 @@ use bed::{Bed, T1, answered, block_on, hang_up, talking, wait_until};
 use fom_runtime::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
-use fom_runtime::{DurableBuilderExt as _, DurableExt as _, TestClock};
+use fom_runtime::{
+    durable::{DurableBuilderExt as _, DurableExt as _},
+    time::TestClock,
+};
 use phone::{Calling, Phone};
 use session_router::router::{Router, Settings, StartError};
 

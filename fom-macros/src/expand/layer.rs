@@ -60,12 +60,12 @@ impl<'a> Layer<'a> {
             &self.machine.names.kind,
             self.as_operation(),
         );
-        quote!(#krate::Layered<#kind, #operation::Kind>)
+        quote!(#krate::machine::Layered<#kind, #operation::Kind>)
     }
 
     pub(super) fn error_type(&self, own: &TokenStream) -> TokenStream {
         let (krate, inner) = (&self.machine.krate, self.inner_error());
-        quote!(#krate::Layered<#own, #inner>)
+        quote!(#krate::machine::Layered<#own, #inner>)
     }
 
     pub(super) fn inner_error(&self) -> TokenStream {
@@ -185,7 +185,7 @@ impl<'a> Layer<'a> {
             Member::Unnamed(index) => index.index.to_string(),
         };
         quote! {
-            fn migrate(saved: &mut #krate::Saved) -> ::core::result::Result<(), #krate::RestoreError> {
+            fn migrate(saved: &mut #krate::snapshot::Saved) -> ::core::result::Result<(), #krate::snapshot::RestoreError> {
                 fom_::migrate::<Self>(saved, #place, #persistent::migrate)
             }
         }

@@ -56,10 +56,10 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     let go = any(false).then(|| quote!(, go as go_));
     let layered = machine
         .inner_phase()
-        .map(|_| quote!(use #krate::Layered as L_;));
+        .map(|_| quote!(use #krate::machine::Layered as L_;));
     quote! {
         const _: () = {
-            use #krate::{Graph as G_, PhaseInfo as I_};
+            use #krate::machine::{Graph as G_, PhaseInfo as I_};
             #layered
             #allowed
             use #krate::__private::{self as fom_ #to #go};
@@ -122,7 +122,7 @@ fn error_type(machine: &Machine) -> TokenStream {
     machine
         .error
         .as_ref()
-        .map_or_else(|| quote!(#krate::BoxError), Type::to_token_stream)
+        .map_or_else(|| quote!(#krate::error::BoxError), Type::to_token_stream)
 }
 
 fn event_type(machine: &Machine) -> TokenStream {
@@ -130,7 +130,7 @@ fn event_type(machine: &Machine) -> TokenStream {
     machine
         .event
         .as_ref()
-        .map_or_else(|| quote!(#krate::NoEvent), Type::to_token_stream)
+        .map_or_else(|| quote!(#krate::machine::NoEvent), Type::to_token_stream)
 }
 
 /// `Cx<'_>`, with the event type where there is one.

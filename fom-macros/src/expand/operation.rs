@@ -92,7 +92,9 @@ fn durability(machine: &Machine) -> Option<TokenStream> {
         Durability::Lazy => quote!(Lazy),
         Durability::None => quote!(None),
     };
-    Some(quote!(const DURABILITY: #krate::Durability = #krate::Durability::#word;))
+    Some(
+        quote!(const DURABILITY: #krate::machine::Durability = #krate::machine::Durability::#word;),
+    )
 }
 
 /// Returns how errors become text, for an operation that needs this. Only a retry, or a phase that continues after a
@@ -665,7 +667,7 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
     let items = quote! {
             #types
             type Form = #krate::__private::Unfinished;
-            const GRAPH: &'static #krate::Graph = &#krate::Graph::new("", "", "", &[]);
+            const GRAPH: &'static #krate::machine::Graph = &#krate::machine::Graph::new("", "", "", &[]);
             const START: #phase_type = ::core::panic!();
             const INDEX: fn(#kind) -> usize = |_| 0;
             fn kind(_: &#phase_type) -> #kind { loop {} }

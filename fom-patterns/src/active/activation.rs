@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use fom_runtime::{Key, Placement, Priority, Runtime};
+use fom_runtime::{
+    Key, Runtime,
+    submission::{Placement, Priority},
+};
 
 use crate::active::{
     Active, NotActivated, Pressure, Proxy, WhenFull,

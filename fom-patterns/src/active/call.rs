@@ -10,7 +10,7 @@ use std::{
 };
 
 use fom_protocol::sync::block_on;
-use fom_runtime::{Local, Runtime, Sleep, extension::holds_locality};
+use fom_runtime::{Runtime, context::Local, extension::holds_locality, time::Sleep};
 use futures::{FutureExt, future};
 
 use crate::active::{
@@ -165,7 +165,7 @@ impl<T> Call<T> {
     /// answered. No lock is held during `f`. To run code in a certain locality, use [`then`](Self::then), or await the
     /// call there.
     ///
-    /// A panic in `f` is recorded as an [incident](fom_runtime::Operations::incidents) and affects nothing else.
+    /// A panic in `f` is recorded as an [incident](fom_runtime::observe::Operations::incidents) and affects nothing else.
     pub fn observe(self, f: impl FnOnce(Result<&T, &ActiveCallError>) + Send + 'static) -> Self {
         self.slot.observe(Box::new(f));
         self

@@ -3,7 +3,7 @@
 use std::{any::Any, fmt, sync::Arc, time::Duration};
 
 use fom_protocol::sync::Mutex;
-use fom_runtime::RefusedReason;
+use fom_runtime::error::RefusedReason;
 
 /// The reason why a call has no value.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -60,7 +60,7 @@ pub use activation::Activation;
 pub use call::{Call, Canceller};
 pub use error::{ActiveCallError, Arguments, NotActivated};
 #[doc(no_inline)]
-pub use fom_runtime::Priority;
+pub use fom_runtime::submission::Priority;
 pub use object_handle::is_cancelled;
 pub use pool::Pool;
 pub use set::CallSet;

@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use fom_runtime::{Placement, Runtime};
+use fom_runtime::{Runtime, submission::Placement};
 
 use crate::active::{Activation, Active, NotActivated, ObjectRef};
 

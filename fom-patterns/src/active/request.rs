@@ -10,7 +10,7 @@ use std::{
 };
 
 use fom_protocol::panic_message;
-use fom_runtime::Priority;
+use fom_runtime::submission::Priority;
 
 use crate::active::{ActiveCallError, Arguments, object_handle::ObjectHandle, slot::Answer};
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use fom_protocol::panic_message;
-use fom_runtime::{BoxError, Cx, extension::WaitKind, fom};
+use fom_runtime::{Cx, error::BoxError, extension::WaitKind, fom};
 
 use crate::active::{
     Active, ActiveCallError,

@@ -9,7 +9,7 @@ use std::{
 };
 
 use fom_protocol::sync::block_on;
-use fom_runtime::TimedOut;
+use fom_runtime::error::TimedOut;
 use futures::{StreamExt, future, stream::FuturesUnordered};
 
 use crate::active::{ActiveCallError, Call, call::may_block};

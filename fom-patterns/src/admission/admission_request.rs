@@ -10,7 +10,9 @@ use std::{
 };
 
 use fom_runtime::{
-    Cause, Ended, Failure, Key, Operation, Placement, Priority, Refused, extension::block_on,
+    Cause, Failure, Key, Operation, Refused,
+    extension::block_on,
+    submission::{Ended, Placement, Priority},
 };
 
 use crate::admission::{
@@ -104,7 +106,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     }
 
     /// Sets the key, like [`Submission::key`](fom_runtime::Submission::key), for when the operation's turn comes. The
-    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::RefusedReason::KeyInUse) if another fom of its
+    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::error::RefusedReason::KeyInUse) if another fom of its
     /// type has the key then.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.parts.key = Some(key.into());

@@ -12,7 +12,7 @@ use crate::admission::{
 /// The result of a request that finds the queue full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// The request is given back with [`RefusedReason::Full`](fom_runtime::RefusedReason::Full).
+    /// The request is given back with [`RefusedReason::Full`](fom_runtime::error::RefusedReason::Full).
     #[default]
     Reject,
     /// The request enters, and the policy chooses a request to shed. A policy chooses by the latest deadline, the

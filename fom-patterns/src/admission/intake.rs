@@ -21,7 +21,8 @@ use fom_protocol::{
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };
 use fom_runtime::{
-    RefusedReason, Runtime,
+    Runtime,
+    error::RefusedReason,
     extension::{Attachment, PendingWork, RuntimeState},
 };
 use tokio::sync::oneshot;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Key, Priority, RefusedReason};
+use fom_runtime::{Key, error::RefusedReason, submission::Priority};
 
 use crate::admission::{
     intake::{Event, Shared},

@@ -11,8 +11,10 @@ use std::{
 
 use fom_protocol::sync::{Mutex, MutexGuard};
 use fom_runtime::{
-    Cause, Ended, Failure, FomRef, Handle, Key, Operation, Placement, RefusedReason,
+    Cause, Failure, FomRef, Handle, Key, Operation,
+    error::RefusedReason,
     extension::block_on,
+    submission::{Ended, Placement},
 };
 
 use crate::admission::{

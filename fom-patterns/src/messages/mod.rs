@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use fom_protocol::sync::atomic::{AtomicBool, Ordering};
-use fom_runtime::{CallError, Local, Runtime};
+use fom_runtime::{Runtime, context::Local, error::CallError};
 use tokio::sync::mpsc;
 
 /// A set of messages to localities. See [`MessagesExt::posts`].

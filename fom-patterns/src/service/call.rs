@@ -20,7 +20,7 @@ use crate::service::{
     entry::{Entry, Turned},
     provider::{Provided, Runs},
 };
-use fom_runtime::{Key, RefusedReason, extension::holds_locality};
+use fom_runtime::{Key, error::RefusedReason, extension::holds_locality};
 
 /// A prepared call. It is made when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
 /// [`then`](Self::then) or [`detach`](Self::detach).
@@ -112,7 +112,7 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     ///
     /// The callback runs once for each call, even if the call was not admitted or was cancelled. If the runtime ends
     /// first, the callback runs on the thread that finds this out, and the order of strands ends there. A callback that
-    /// panics is reported in [`Operations::incidents`](fom_runtime::Operations::incidents).
+    /// panics is reported in [`Operations::incidents`](fom_runtime::observe::Operations::incidents).
     ///
     /// ```
     /// # use fom_patterns::{prelude::*, service::{Provider, Service}};

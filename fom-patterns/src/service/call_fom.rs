@@ -16,7 +16,12 @@ use crate::service::{
     provider::{BoxFuture, Function, Provided},
 };
 use fom_protocol::panic_message;
-use fom_runtime::{BlockError, BlockingCx, BoxError, Cx, extension::RuntimeState, fom};
+use fom_runtime::{
+    BlockingCx, Cx,
+    error::{BlockError, BoxError},
+    extension::RuntimeState,
+    fom,
+};
 
 /// The run of a call, for all types. The drop of a call that has not begun still gives an answer.
 pub(super) trait Work: Send + 'static {

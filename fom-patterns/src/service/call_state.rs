@@ -19,7 +19,7 @@ use crate::service::{
     provider::Provided,
 };
 use fom_protocol::{panic_message, sync::Mutex};
-use fom_runtime::{FomId, FomRef, Key, Runtime, Sleep};
+use fom_runtime::{FomId, FomRef, Key, Runtime, time::Sleep};
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;

@@ -3,7 +3,10 @@
 use std::{fmt, time::Duration};
 
 use crate::service::{DomainState, Provider, ServiceState, Signature};
-use fom_runtime::{BlockError, Key, RefusedReason};
+use fom_runtime::{
+    Key,
+    error::{BlockError, RefusedReason},
+};
 
 /// Why a call was not admitted. Two calls in the same situation get equal refusals, and neither leaves anything behind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,7 +14,7 @@ use crate::service::{
     registry::Registry,
 };
 use fom_protocol::sync::Mutex;
-use fom_runtime::{CallError, Local, Runtime};
+use fom_runtime::{Runtime, context::Local, error::CallError};
 
 /// An event of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -294,7 +294,7 @@ impl Services {
 
     /// Like [`subscribe`](Self::subscribe), with a callback that runs in this locality, once for each event, in order.
     /// A callback that panics is not called again, and is reported in
-    /// [`Operations::incidents`](fom_runtime::Operations::incidents).
+    /// [`Operations::incidents`](fom_runtime::observe::Operations::incidents).
     ///
     /// # Errors
     ///

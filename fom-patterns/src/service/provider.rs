@@ -4,8 +4,10 @@ use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::service::DomainState;
 use fom_runtime::{
-    BlockingCx, BoxError, Cause, Cx, Ended, Failure, FomRef, Key, Operation, Placement, Runtime,
-    Sleep, Submission,
+    BlockingCx, Cause, Cx, Failure, FomRef, Key, Operation, Runtime, Submission,
+    error::BoxError,
+    submission::{Ended, Placement},
+    time::Sleep,
 };
 
 pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -262,7 +264,7 @@ impl<A, R> Provider<A, R> {
     }
 
     /// Sets what runs after the last call of a started service, when the service is stopped or unregistered. An error
-    /// is reported as an [incident](fom_runtime::Operations::incidents).
+    /// is reported as an [incident](fom_runtime::observe::Operations::incidents).
     pub fn on_stop<F, E>(mut self, stop: impl Fn(CallCx) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), E>> + Send + 'static,

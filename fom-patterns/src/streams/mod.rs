@@ -29,7 +29,7 @@ use std::{
 pub use error::{PushError, PushReason};
 use foldhash::fast::RandomState;
 use fom_protocol::panic_message;
-use fom_runtime::{Local, Operation, Runtime, extension::block_on};
+use fom_runtime::{Operation, Runtime, context::Local, extension::block_on};
 use home::StreamPart;
 use inlet::{Inlet, Item};
 pub use options::StreamOptions;
@@ -88,7 +88,7 @@ impl<O: Operation, K: StreamKey> Drop for Last<O, K> {
 /// flight takes no memory.
 ///
 /// A request becomes a fom when its turn comes, with everything that a fom has. It is listed while it waits, a panic
-/// ends only that request, and its failure is counted ([`Operations`](fom_runtime::Operations)). It has no handle; if a
+/// ends only that request, and its failure is counted ([`Operations`](fom_runtime::observe::Operations)). It has no handle; if a
 /// caller waits for an answer, the operation itself sends it. Use [`Submission::key`](fom_runtime::Submission::key) if you
 /// need handles, priorities, or foms that can be found by key. The keys of a stream are separate, and find no fom.
 ///
@@ -98,8 +98,8 @@ impl<O: Operation, K: StreamKey> Drop for Last<O, K> {
 /// In a runtime with a journal, a request is committed when it becomes a fom. Requests that still queue at a crash are
 /// lost, as if they had not been pushed.
 ///
-/// A [`Shutdown::Drain`](fom_runtime::Shutdown::Drain) runs all requests that were taken in. After a
-/// [`Shutdown::Now`](fom_runtime::Shutdown::Now), or once the drain's time is over, queued requests never run;
+/// A [`Shutdown::Drain`](fom_runtime::config::Shutdown::Drain) runs all requests that were taken in. After a
+/// [`Shutdown::Now`](fom_runtime::config::Shutdown::Now), or once the drain's time is over, queued requests never run;
 /// [`take_refused`](Self::take_refused) returns them.
 ///
 /// ```

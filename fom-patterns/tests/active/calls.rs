@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex};
 
 use fom_patterns::{active::ActiveCallError, prelude::*};
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{limited, many, one};
 

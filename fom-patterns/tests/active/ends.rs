@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use fom_patterns::{active::ActiveCallError, prelude::*};
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{Gate, Log, limited, many, one, secs};
 
@@ -248,7 +248,7 @@ fn a_refused_activation_gives_the_object_back() {
         let Err(refused) = shop(&log).activation().key("corner").start(&runtime) else {
             panic!("two have the key")
         };
-        assert_eq!(refused.reason, fom_runtime::RefusedReason::KeyInUse);
+        assert_eq!(refused.reason, fom_runtime::error::RefusedReason::KeyInUse);
         assert_eq!(refused.object.stock, 0);
         assert_eq!(first.stock(1).await.unwrap(), 1);
     });

@@ -21,7 +21,7 @@ use fom_patterns::{
     active::{ActiveCallError, WhenFull},
     prelude::*,
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{Gate, limited, many, one};
 

@@ -10,7 +10,7 @@ use fom_patterns::{
     active::{ActiveCallError, Pressure, WhenFull},
     prelude::*,
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{Gate, Log, limited, one};
 

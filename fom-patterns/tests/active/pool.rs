@@ -5,7 +5,7 @@
 )]
 
 use fom_patterns::{active::Pool, prelude::*};
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{self, limited, many};
 

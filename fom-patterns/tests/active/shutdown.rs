@@ -7,7 +7,7 @@
 use std::{future::pending, time::Duration};
 
 use fom_patterns::{active::ActiveCallError, prelude::*};
-use fom_runtime::{Shutdown, TestClock};
+use fom_runtime::{config::Shutdown, time::TestClock};
 
 use crate::kit::{limited, one};
 

@@ -10,7 +10,7 @@ use fom_patterns::{
     active::{ActiveCallError, CallSet},
     prelude::*,
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{self, Gate, limited, many, one, secs};
 

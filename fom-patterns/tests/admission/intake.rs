@@ -14,7 +14,7 @@ use fom_patterns::{
     },
     prelude::*,
 };
-use fom_runtime::{RefusedReason, TestClock};
+use fom_runtime::{error::RefusedReason, time::TestClock};
 
 use crate::kit::{limited, one, poll_once, secs};
 use crate::queue::{self, Held, Slow, Starts, Word, reason};

@@ -5,7 +5,7 @@ use fom_patterns::admission::{
     Admission, ClientRoundRobin, DeadlineFirst, Fifo, Policy, Priorities, Queued, Rate,
     SortedBatches, TokenBuckets,
 };
-use fom_runtime::{Priority, Runtime, TestClock};
+use fom_runtime::{Runtime, submission::Priority, time::TestClock};
 use std::collections::HashMap;
 
 use crate::kit::{limited, millis, one, secs};

@@ -7,7 +7,7 @@ use fom_patterns::{
     admission::{Admission, AdmissionBuilder, AdmissionRequest, Queued},
     prelude::*,
 };
-use fom_runtime::RefusedReason;
+use fom_runtime::error::RefusedReason;
 
 /// The names of operations in the order of their starts.
 #[derive(Clone, Default)]

@@ -10,7 +10,7 @@ use fom_patterns::{
     admission::{Admission, ConfigError, Rate, Rule, Rules, Share, TokenBuckets},
     prelude::*,
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{limited, many, millis, one, secs};
 use crate::queue::{Quick, Random, Starts};

@@ -6,7 +6,7 @@ use fom_patterns::{
     admission::{Admission, Fifo},
     prelude::*,
 };
-use fom_runtime::{RefusedReason, TestClock};
+use fom_runtime::{error::RefusedReason, time::TestClock};
 
 use crate::kit::{limited, one, poll_once};
 

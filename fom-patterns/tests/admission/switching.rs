@@ -13,7 +13,7 @@ use fom_patterns::{
     admission::{Admission, Next, Nudge, Policy, Queued, Request, Tags},
     prelude::*,
 };
-use fom_runtime::{Key, TestClock};
+use fom_runtime::{Key, time::TestClock};
 
 use crate::kit::{self, limited, many, millis, one};
 use crate::queue::{Held, Random, Slow};

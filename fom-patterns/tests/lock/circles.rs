@@ -4,7 +4,7 @@ use fom_patterns::{
     lock::{LockGuard, LockMode, LongLock},
     prelude::*,
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{limited, one, secs};
 

@@ -9,7 +9,7 @@ use fom_patterns::{
     lock::{LockMode, LockSet, LongLock, LongLocks},
     prelude::*,
 };
-use fom_runtime::{Cause, Shutdown, TestClock};
+use fom_runtime::{Cause, config::Shutdown, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

@@ -5,7 +5,7 @@ use fom_patterns::{
     lock::{LockMode, LockSet, LongLock, LongLocks},
     prelude::*,
 };
-use fom_runtime::{Shutdown, TestClock};
+use fom_runtime::{config::Shutdown, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

@@ -13,7 +13,7 @@ use fom_patterns::{
     lock::{LockError, LockGuard, LockMode, LongLock},
     prelude::*,
 };
-use fom_runtime::{Handle, Runtime, TestClock};
+use fom_runtime::{Handle, Runtime, time::TestClock};
 
 use crate::kit::{limited, many, millis, one};
 

@@ -5,7 +5,7 @@ use fom_patterns::{
     lock::{LockError, LockMode, LockSet, LongLock},
     prelude::*,
 };
-use fom_runtime::{Operation, Shutdown, TestClock};
+use fom_runtime::{Operation, config::Shutdown, time::TestClock};
 
 use crate::kit::{Log, limited, one, secs};
 

@@ -4,7 +4,7 @@ use fom_patterns::{
     lock::{LockSet, LongLocks},
     prelude::*,
 };
-use fom_runtime::{TestClock, journal::MemoryJournal};
+use fom_runtime::{journal::MemoryJournal, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{Log, limited, one, secs};

@@ -6,7 +6,7 @@ use fom_patterns::{
     lock::{LockError, LockGuard, LockMode, LockSet, LongLock, LongLocks},
     prelude::*,
 };
-use fom_runtime::{Shutdown, TestClock};
+use fom_runtime::{config::Shutdown, time::TestClock};
 
 use crate::kit::{self, Log, limited, millis, one, secs};
 

@@ -12,7 +12,7 @@ use fom_patterns::{
     lock::{LockMode, LockSet, Locker, LongLocks},
     prelude::*,
 };
-use fom_runtime::{Placement, Runtime, TestClock};
+use fom_runtime::{Runtime, submission::Placement, time::TestClock};
 
 use crate::kit::{limited, many};
 

@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use fom_patterns::prelude::*;
-use fom_runtime::CallError;
+use fom_runtime::error::CallError;
 use futures::executor::block_on;
 
 use crate::kit::task::{self, Door, Drops, LIMIT, limit, task};
@@ -25,7 +25,7 @@ fn all_have_run_when_it_is_done() {
     let runtime = two();
     let posts = runtime.posts();
     for n in 0..1000 {
-        let add = move |local: &mut fom_runtime::Local<'_>| {
+        let add = move |local: &mut fom_runtime::context::Local<'_>| {
             local.data::<Vec<usize>>().push(n);
             assert!(n != 500, "one of them");
         };

@@ -3,8 +3,11 @@
 
 use fom_patterns::{lock::LongLocks, prelude::*};
 use fom_runtime::{
-    BoxError, BuildError, Builder, Cause, RefusedReason, RestoreError, TestClock,
+    Builder, Cause,
+    error::{BoxError, BuildError, RefusedReason},
     journal::MemoryJournal,
+    snapshot::RestoreError,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,7 @@ use fom_patterns::{
     lock::{LockSet, LongLocks},
     prelude::*,
 };
-use fom_runtime::BoxError;
+use fom_runtime::error::BoxError;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::Log;

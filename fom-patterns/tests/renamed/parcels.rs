@@ -1,6 +1,6 @@
 //! Two releases of an operation. The second cannot read what the first saved.
 
-use fom_runtime::{BoxError, prelude::*};
+use fom_runtime::{error::BoxError, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::Log;

@@ -1,7 +1,10 @@
 //! A release renames an operation, and cannot read the parked fom: the fom is set aside under its old names, and found
 //! by them.
 
-use fom_runtime::{BoxError, Builder, RestoreError, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{
+    Builder, error::BoxError, journal::MemoryJournal, prelude::*, snapshot::RestoreError,
+    time::TestClock,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{

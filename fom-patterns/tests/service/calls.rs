@@ -12,7 +12,7 @@ use fom_patterns::{
         CallCause, CancelledBy, Provider, Refusal, RegisterReason, Running, Service, Signature,
     },
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 
 use crate::kit::{Gate, Log, limited, many, one, secs};
 

@@ -15,7 +15,7 @@ use fom_patterns::service::{
     CallCause, CallFailure, DomainState, Happened, LifeError, Provider, Registration, Running,
     Service, ServiceState, Services, ServicesExt, Subscription,
 };
-use fom_runtime::{BoxError, Runtime, Shutdown, TestClock};
+use fom_runtime::{Runtime, config::Shutdown, error::BoxError, time::TestClock};
 
 use crate::kit::{self, Log, hush_localities, limited, many, one, secs};
 

@@ -13,7 +13,7 @@ use std::{
 use fom_patterns::service::{
     CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services, ServicesExt,
 };
-use fom_runtime::{DurableBuilderExt as _, Shutdown, TestClock, journal};
+use fom_runtime::{config::Shutdown, durable::DurableBuilderExt as _, journal, time::TestClock};
 
 use crate::kit::{limited, many, millis, secs};
 

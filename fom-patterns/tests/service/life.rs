@@ -9,7 +9,7 @@ use fom_patterns::service::{
     Admits, CallFailure, DomainState, LifeError, Provider, Refusal, Registration, Service,
     ServiceState, Services, ServicesExt, ServicesStatus,
 };
-use fom_runtime::{BoxError, Runtime, Shutdown, TestClock};
+use fom_runtime::{Runtime, config::Shutdown, error::BoxError, time::TestClock};
 use tokio::sync::Notify;
 
 use crate::kit::{self, Gate, Log, limited, many, one, secs};

@@ -12,7 +12,7 @@ use fom_patterns::{
         ServiceEvent, ServiceState,
     },
 };
-use fom_runtime::{BoxError, FomState, TestClock};
+use fom_runtime::{error::BoxError, machine::FomState, time::TestClock};
 
 use crate::kit::{self, Gate, Log, limited, many, one, secs};
 

@@ -1,7 +1,7 @@
 //! Admission: submissions, waits for room, cancels and ends meet the thread that works behind the lock.
 
 use fom_patterns::admission::{Admission, ClientRoundRobin, Fifo, Level, Queued};
-use fom_runtime::RefusedReason;
+use fom_runtime::error::RefusedReason;
 
 use super::*;
 

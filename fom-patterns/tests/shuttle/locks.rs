@@ -10,7 +10,7 @@ use fom_patterns::{
     lock::{LockSet, LongLock},
     prelude::*,
 };
-use fom_runtime::Shutdown;
+use fom_runtime::config::Shutdown;
 use shuttle::{
     sync::atomic::{AtomicBool, Ordering},
     thread,

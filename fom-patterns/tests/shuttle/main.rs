@@ -16,7 +16,9 @@ mod service;
 use std::{sync::Arc, time::Duration};
 
 use fom_patterns::prelude::*;
-use fom_runtime::{Builder, Followers, TestClock, balance::Balance, topology::Machine};
+use fom_runtime::{
+    Builder, balance::Balance, config::Followers, time::TestClock, topology::Machine,
+};
 use shuttle::{
     Config, Runner,
     future::block_on,

@@ -6,7 +6,7 @@ use fom_patterns::{
     prelude::*,
     streams::{KeyedStream, PushReason, StreamOptions},
 };
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 use tokio::sync::{mpsc, watch};
 
 use crate::kit::{limited, many, millis};

@@ -9,7 +9,7 @@ use fom_patterns::{
     prelude::*,
     streams::{KeyedStream, StreamOptions},
 };
-use fom_runtime::Shutdown;
+use fom_runtime::config::Shutdown;
 
 use crate::kit::alone::alone;
 use crate::kit::{limited, secs};

@@ -12,7 +12,7 @@ use fom_patterns::{
     prelude::*,
     streams::{KeyedStream, StreamOptions},
 };
-use fom_runtime::{Shutdown, journal::MemoryJournal};
+use fom_runtime::{config::Shutdown, journal::MemoryJournal};
 
 use crate::kit::{hush_localities, limited, secs};
 

@@ -12,7 +12,7 @@ use fom_patterns::{
     prelude::*,
     streams::{KeyedStream, PushReason, StreamOptions},
 };
-use fom_runtime::Shutdown;
+use fom_runtime::config::Shutdown;
 use tokio::sync::watch;
 
 use crate::kit::{Gate, limited, millis, secs};

@@ -17,7 +17,7 @@ use fom_patterns::{
     prelude::*,
     streams::{KeyedStream, PushReason, StreamOptions},
 };
-use fom_runtime::{Shutdown, TestClock};
+use fom_runtime::{config::Shutdown, time::TestClock};
 
 use crate::kit::{self, Gate, hush_localities, limited, secs};
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use fom_runtime::{Budget, prelude::*};
+use fom_runtime::{config::Budget, prelude::*};
 use kit::{now, peers::submit_here};
 
 use super::{FLOWS, WORKERS, block, ended, work};

@@ -2,7 +2,9 @@
 
 use std::convert::Infallible;
 
-use fom_runtime::{BoxError, Cx, EventSender, Operation, Reply as ToFom, Runtime, fom};
+use fom_runtime::{
+    Cx, Operation, Runtime, context::Reply as ToFom, error::BoxError, fom, submission::EventSender,
+};
 use kit::peers::submit_here;
 
 use crate::{

@@ -3,7 +3,9 @@
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
 use fom_runtime::{
-    Cx, DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, Runtime, fom,
+    Cx, Runtime,
+    durable::{DurableBuilderExt as _, DurableCxExt as _, DurableExt as _},
+    fom,
     journal::{JournalStats, MemoryJournal},
 };
 use kit::{mix, now};

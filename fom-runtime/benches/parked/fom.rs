@@ -4,7 +4,8 @@ use std::{convert::Infallible, hint::black_box, marker::PhantomData};
 
 use fom_runtime::{
     __private::{AsyncOperation, At},
-    Cx, FomRef, Operation, Placement, fom,
+    Cx, FomRef, Operation, fom,
+    submission::Placement,
 };
 use kit::{Figures, One, Tally, peers::Flight};
 

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Cx, DurableBuilderExt as _, DurableExt as _, Runtime, fom};
+use fom_runtime::{
+    Cx, Runtime,
+    durable::{DurableBuilderExt as _, DurableExt as _},
+    fom,
+};
 use kit::settle;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use fom_runtime::{Budget, Cx, fom};
+use fom_runtime::{Cx, config::Budget, fom};
 use kit::{
     mix,
     peers::{Flight, Load, Small, generate_foms},

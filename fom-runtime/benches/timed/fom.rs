@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use fom_runtime::{EventSender, prelude::*};
+use fom_runtime::{prelude::*, submission::EventSender};
 use kit::peers::self_wake;
 
 use super::{BATCH, State, Timed, WORKERS};

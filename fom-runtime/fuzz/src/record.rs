@@ -1,6 +1,8 @@
 //! The entries of a journal: foms, schemas, outcomes, events.
 
-use fom_runtime::{DurableBuilderExt as _, RestoreError, Runtime, journal::EntryId};
+use fom_runtime::{
+    Runtime, durable::DurableBuilderExt as _, journal::EntryId, snapshot::RestoreError,
+};
 
 use super::{archive::unpack, memory::bounded};
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use fom_runtime::{
-    RestoreError, TestClock,
     journal::{Batch, Journal, MemoryJournal},
     prelude::*,
+    snapshot::RestoreError,
+    time::TestClock,
 };
 
 use super::{archive::unpack, record::entry_of};

@@ -3,9 +3,9 @@
 use std::{path::Path, time::Duration};
 
 use fom_runtime::{
-    TestClock,
     journal::{Batch, EntryId, FileJournal, Journal, MemoryJournal},
     prelude::*,
+    time::TestClock,
 };
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fom_runtime::{Saved, prelude::*};
+use fom_runtime::{prelude::*, snapshot::Saved};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

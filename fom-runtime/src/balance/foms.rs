@@ -1,7 +1,7 @@
 //! When an idle locality gets foms, which locality gives them, and how many.
 //!
 //! *Which locality gives.* A locality that runs out of work makes that known and sleeps. A locality with a long enough
-//! queue serves the nearest idle one, between two of its own runs ([`whom_to_serve`]). No locality asks for foms, so
+//! queue serves the nearest idle one, between two of its own runs ([`choose_receiver`]). No locality asks for foms, so
 //! none is asked in vain. (In the simulation it makes no difference if the idle locality first asks the one with the
 //! longest queue: 3 % of the longest waits, one way or the other. A locality that was served serves the next.)
 //!
@@ -61,7 +61,7 @@ pub fn pays(load: &Load, distance: Distance) -> bool {
 
 /// Returns the idle locality that one with this load serves: the nearest, if that pays.
 #[must_use]
-pub fn whom_to_serve(
+pub fn choose_receiver(
     load: &Load,
     idle: impl IntoIterator<Item = (usize, Distance)>,
 ) -> Option<usize> {

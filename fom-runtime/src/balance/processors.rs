@@ -36,7 +36,7 @@ pub fn is_starved(load: &Load) -> bool {
 /// Returns the locality from which one with this load borrows. Of those that have not lent their processors, it is the
 /// nearest that has been idle for long enough.
 #[must_use]
-pub fn whom_to_borrow_from(
+pub fn choose_lender(
     load: &Load,
     others: impl IntoIterator<Item = (usize, Load, Distance)>,
 ) -> Option<usize> {

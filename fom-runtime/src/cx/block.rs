@@ -22,7 +22,7 @@ impl<E> Cx<'_, E> {
     /// ```compile_fail,E0499
     /// # fn count(cx: &mut fom_runtime::Cx<'_>) {
     /// let guard = cx.enter_block().unwrap();
-    /// cx.local(|count: &mut u64| *count += 1); // its locality is somebody else's now
+    /// cx.local(|count: &mut u64| *count += 1); // another thread has the locality now
     /// drop(guard);
     /// # }
     /// ```
@@ -30,7 +30,7 @@ impl<E> Cx<'_, E> {
     /// # Errors
     ///
     /// Fails with [`BlockError`] if no thread can take over; the fom still has its locality. At
-    /// [`Followers::most`](crate::Followers::most) threads, this waits until another section ends.
+    /// [`Followers::most`](crate::config::Followers::most) threads, this waits until another section ends.
     pub fn enter_block(&mut self) -> Result<BlockGuard<'_>, BlockError> {
         let away = crate::locality::enter_block()?;
         Ok(BlockGuard {

@@ -11,7 +11,7 @@ pub use call::Reply;
 pub use team::Team;
 
 use crate::{
-    error::NoEvent,
+    defaults::NoEvent,
     fom::{Cause, FomAddress, Header, Mailed, WaitingFor},
     id::{FomId, Key},
     locality::Sleep,
@@ -93,7 +93,7 @@ impl<'a, E> Cx<'a, E> {
     /// ```
     /// use fom_runtime::prelude::*;
     ///
-    /// /// What a request to somebody who takes money has in its head.
+    /// /// The header of a request to a payment provider.
     /// fn header(cx: &Cx<'_>) -> String {
     ///     format!("Idempotency-Key: {}", cx.step_key())
     /// }

@@ -31,7 +31,7 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// No handle, listener or waiter hears of a transition before it is on disk. After a crash, the function of a phase
     /// may repeat what it does outside, with the same [`Cx::step_key`](crate::Cx::step_key). What the function gives to
-    /// [`Cx::outbox`](crate::DurableCxExt::outbox) is sent once. Resources, locality data, and events that were sent directly and
+    /// [`Cx::outbox`](crate::durable::DurableCxExt::outbox) is sent once. Resources, locality data, and events that were sent directly and
     /// that no phase took are not kept.
     ///
     /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
@@ -43,7 +43,7 @@ pub trait DurableBuilderExt: Sized {
     /// - Something else is in that place.
     /// - It is damaged, and the runtime cannot tell which foms have lost records.
     ///
-    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`](crate::DurableExt::set_aside)).
+    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`](crate::durable::DurableExt::set_aside)).
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -65,7 +65,7 @@ pub trait DurableBuilderExt: Sized {
 
     /// Names an operation type so that its foms can come back out of the journal. Only generic types need this; the
     /// runtime knows all others. A fom of a generic type that is not named is set aside with
-    /// [`RestoreError::UnknownOperation`](crate::RestoreError::UnknownOperation).
+    /// [`RestoreError::UnknownOperation`](crate::snapshot::RestoreError::UnknownOperation).
     ///
     /// ```
     /// use fom_runtime::{journal::MemoryJournal, prelude::*};
@@ -145,7 +145,7 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn on_recovery(self, tell: impl FnMut(&RecoveryProgress) + Send + 'static) -> Self;
 
-    /// Sets how many outcomes of operations [submitted with an id](crate::DurableSubmissionExt::once) are remembered, and how
+    /// Sets how many outcomes of operations [submitted with an id](crate::durable::DurableSubmissionExt::once) are remembered, and how
     /// long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an hour, on the clock of
     /// the journal, which goes on while the program does not run.
     ///
@@ -182,7 +182,7 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::passive`](crate::Operations::passive) counts them. [`build`](Builder::build) refuses a limit of zero.
+    /// [`Operations::passive`](crate::observe::Operations::passive) counts them. [`build`](Builder::build) refuses a limit of zero.
     fn resident(self, most: usize) -> Self;
 }
 

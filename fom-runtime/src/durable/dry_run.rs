@@ -19,7 +19,7 @@ use crate::{
 };
 use fom_protocol::panic_message;
 
-/// What a program would bring back from a journal; see [`Builder::check_journal`](crate::DurableBuilderExt::check_journal).
+/// What a program would bring back from a journal; see [`Builder::check_journal`](crate::durable::DurableBuilderExt::check_journal).
 ///
 /// `Display` writes a report: what comes back, and a line for each reason why an entry cannot run.
 #[derive(Clone, Debug, Default)]

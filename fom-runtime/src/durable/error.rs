@@ -4,7 +4,7 @@ use fom_journal::JournalError;
 
 use crate::{id::FomId, snapshot::RestoreError};
 
-/// A fom that is [set aside](crate::DurableExt::set_aside) could not be tried again, or still cannot run.
+/// A fom that is [set aside](crate::durable::DurableExt::set_aside) could not be tried again, or still cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetryError {
@@ -22,7 +22,7 @@ pub enum RetryError {
     ShuttingDown,
 }
 
-/// A fom that is [set aside](crate::DurableExt::set_aside) could not be removed from the journal.
+/// A fom that is [set aside](crate::durable::DurableExt::set_aside) could not be removed from the journal.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscardError {

@@ -1,35 +1,37 @@
 //! Durability: how each transition gets into the journal, and how its entries become foms again.
 //!
-//! No lower folder imports this one. It attaches to the runtime in three places: the traits of `fom/durability.rs`, the
-//! settings of a builder (`runtime::Recording`), and a part of each locality (`runtime::extension::Part`). What a program
-//! calls is in four extension traits.
-//!
-//! | file | what |
-//! | --- | --- |
-//! | `component.rs` | all that durability keeps beside one runtime |
-//! | `builder.rs` | the settings, and the start |
-//! | `runtime.rs` | what a program asks a runtime about its journal |
-//! | `record.rs` | a fom's entry in the journal |
-//! | `state.rs` | the state beside a fom that is kept in a journal |
-//! | `step.rs` | how the steps of a fom get into the journal |
-//! | `answer.rs` | the end of a fom with an operation id |
-//! | `submit.rs` | submission of an operation that runs once |
-//! | `cx.rs` | the outbox, as a phase function sees it |
-//! | `prepare.rs` | what is given to an outbox, as entries |
-//! | `outbox.rs` | what a phase sends when its transition is committed |
-//! | `message.rs` | events that were sent through an outbox, until a fom takes them |
-//! | `schemas.rs` | the schemas that the journal has |
-//! | `buffer.rs` | the changes that the foms of one locality want to commit |
-//! | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
-//! | `group_commit.rs` | how long to wait before the next sync |
-//! | `identity.rs` | the entry with the journal's identity and time |
-//! | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
-//! | `uncommitted.rs` | transitions that could not be committed, until they can |
-//! | `recovery.rs` | recovery after a restart |
-//! | `passive.rs` | foms that came back and rest |
-//! | `gate_recovery.rs` | foms that held the gates of their phases, until they have asked for them again |
-//! | `quarantine.rs` | entries that are in the journal and cannot run |
-//! | `dry_run.rs` | a dry run of the recovery |
+//! A program uses it through four extension traits, which the prelude imports: [`DurableBuilderExt`],
+//! [`DurableExt`], [`DurableSubmissionExt`] and [`DurableCxExt`].
+
+// No lower folder imports this one. It attaches to the runtime in three places: the traits of `fom/durability.rs`, the
+// settings of a builder (`runtime::Recording`), and a part of each locality (`runtime::extension::Part`).
+//
+// | file | what |
+// | --- | --- |
+// | `component.rs` | all that durability keeps beside one runtime |
+// | `builder.rs` | the settings, and the start |
+// | `runtime.rs` | what a program asks a runtime about its journal |
+// | `record.rs` | a fom's entry in the journal |
+// | `state.rs` | the state beside a fom that is kept in a journal |
+// | `step.rs` | how the steps of a fom get into the journal |
+// | `answer.rs` | the end of a fom with an operation id |
+// | `submit.rs` | submission of an operation that runs once |
+// | `cx.rs` | the outbox, as a phase function sees it |
+// | `prepare.rs` | what is given to an outbox, as entries |
+// | `outbox.rs` | what a phase sends when its transition is committed |
+// | `message.rs` | events that were sent through an outbox, until a fom takes them |
+// | `schemas.rs` | the schemas that the journal has |
+// | `buffer.rs` | the changes that the foms of one locality want to commit |
+// | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
+// | `group_commit.rs` | how long to wait before the next sync |
+// | `identity.rs` | the entry with the journal's identity and time |
+// | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
+// | `uncommitted.rs` | transitions that could not be committed, until they can |
+// | `recovery.rs` | recovery after a restart |
+// | `passive.rs` | foms that came back and rest |
+// | `gate_recovery.rs` | foms that held the gates of their phases, until they have asked for them again |
+// | `quarantine.rs` | entries that are in the journal and cannot run |
+// | `dry_run.rs` | a dry run of the recovery |
 
 mod answer;
 mod buffer;
@@ -57,6 +59,7 @@ mod step;
 mod submit;
 mod uncommitted;
 
+pub use crate::snapshot::SetAside;
 pub(crate) use buffer::{CommitBuffer, Handover};
 pub use builder::DurableBuilderExt;
 pub(crate) use committer::Committer;

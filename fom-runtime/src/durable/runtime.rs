@@ -19,15 +19,15 @@ use crate::{
 /// The methods of a [`Runtime`] for its journal. The prelude has it.
 pub trait DurableExt {
     /// Lists what is in the journal and cannot run, by id: why, and its bytes. It stays there unchanged, and each start
-    /// tries it again. [`Operations`](crate::Operations) lists it, too.
+    /// tries it again. [`Operations`](crate::observe::Operations) lists it, too.
     ///
     /// A submission with the key of a set-aside fom may start meanwhile, unless it [queues](crate::Submission::queue).
     /// A queueing submission waits behind the set-aside fom if the operation type of that fom is known. It does not
     /// wait if the fom was set aside because the key was in use. A fom that waits for the journal alone keeps its key,
-    /// and comes back by itself. The operation id ([`once`](crate::DurableSubmissionExt::once)) of a set-aside fom stays taken.
+    /// and comes back by itself. The operation id ([`once`](crate::durable::DurableSubmissionExt::once)) of a set-aside fom stays taken.
     ///
     /// ```
-    /// use fom_runtime::{RestoreError, RetryError, prelude::*};
+    /// use fom_runtime::{prelude::*, durable::RetryError, snapshot::RestoreError};
     ///
     /// # async fn look(runtime: &Runtime) -> Result<(), BoxError> {
     /// for aside in runtime.set_aside() {

@@ -17,7 +17,7 @@ pub trait DurableSubmissionExt<O: Operation>: Sized {
     /// Gives the operation an id. Of all submissions of this type with the same id, one runs, and all get its answer.
     ///
     /// A submission with an id that was seen before waits for the fom in flight. If that fom has ended, the submission
-    /// gets the [remembered](crate::DurableBuilderExt::remember) outcome at once, also after a restart. That outcome is the end
+    /// gets the [remembered](crate::durable::DurableBuilderExt::remember) outcome at once, also after a restart. That outcome is the end
     /// phase and the operation, or a failure with [`Cause::Remembered`] and no operation.
     ///
     /// A failure counts as the answer; to try again, use a new id. The exception is [`Cause::Unread`]: the operation
@@ -44,7 +44,7 @@ pub trait DurableSubmissionExt<O: Operation>: Sized {
     ///     Paid { receipt: u64 },
     /// }
     /// # impl PaymentTransitions for Pay {
-    /// #     fn book(&mut self, cx: &mut Cx<'_>) -> Result<PaymentAfterBook, fom_runtime::BoxError> {
+    /// #     fn book(&mut self, cx: &mut Cx<'_>) -> Result<PaymentAfterBook, fom_runtime::error::BoxError> {
     /// #         Ok(PaymentAfterBook::Paid { receipt: cx.id().get() })
     /// #     }
     /// # }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    error::BoxError,
+    defaults::BoxError,
     fom::{
         Cause, End, Failure, Then, Typed, WaitingFor,
         durability::{

@@ -26,7 +26,7 @@ use renamed::Around;
 /// hand:
 ///
 /// ```
-/// use fom_runtime::{Graph, PhaseInfo};
+/// use fom_runtime::machine::{Graph, PhaseInfo};
 ///
 /// static GRAPH: Graph = Graph::new("Fetch", "FetchPage", "Gets one page.", &[
 ///     PhaseInfo::asynchronous("Ask", "Ask the server.").to(&[1, 2]).start().within_nanos(2_000_000_000),

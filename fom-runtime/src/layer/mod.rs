@@ -21,7 +21,7 @@ use crate::{
 /// [error](Operation::Error).
 ///
 /// ```
-/// # use fom_runtime::{Layered, prelude::*};
+/// # use fom_runtime::{prelude::*, machine::Layered};
 /// # struct Read;
 /// # #[fom(operation(Read), transient)]
 /// # enum Reading {

@@ -12,7 +12,7 @@ const STRIDE: u32 = 32;
 /// Time between two looks at the clock, in nanoseconds. Above it, the looks become more frequent.
 const SHORT: u64 = 100_000;
 
-/// A [`Budget`](crate::Budget) in the units of its comparisons.
+/// A [`Budget`](crate::config::Budget) in the units of its comparisons.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BudgetLimits {
     pub(crate) phases: i32,

@@ -255,7 +255,7 @@ impl Core {
         if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && self.parts.are_quiet() {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
-                self.home.fenced("who waited for quiet in", || {
+                self.home.fenced("a waiter for quiet in", || {
                     // A waiter that no longer listens needs no answer.
                     let _ = waiter.send(runs);
                 });

@@ -110,7 +110,7 @@ impl Core {
             let plan = &localities[index].plan;
             (index, Distance::between(&self.home.plan, plan))
         });
-        let Some(to) = foms::whom_to_serve(&load, idle) else {
+        let Some(to) = foms::choose_receiver(&load, idle) else {
             return;
         };
         if !idle_set.take(to) {

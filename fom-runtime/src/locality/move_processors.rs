@@ -167,7 +167,7 @@ impl Home {
             }
         };
         let localities = &self.shared().localities;
-        let lender = processors::whom_to_borrow_from(
+        let lender = processors::choose_lender(
             &load,
             localities.iter().map(|other| {
                 let distance = Distance::between(&self.plan, &other.plan);

@@ -36,7 +36,7 @@ impl Timer {
     }
 }
 
-/// What a [`Sleep`](crate::Sleep) leaves in its locality.
+/// What a [`Sleep`](crate::time::Sleep) leaves in its locality.
 #[repr(C)]
 pub(crate) struct Sleeper {
     /// First, for the same reason as the node of a timer.

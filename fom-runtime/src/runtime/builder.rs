@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use crate::{
     balance::Balance,
     clock::Clock,
-    error::BoxError,
+    defaults::BoxError,
     fom::{Hooks, Transition, TransitionOf},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
@@ -135,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// Sets the clock for deadlines and ages. Use a [`TestClock`](crate::TestClock) in tests.
+    /// Sets the clock for deadlines and ages. Use a [`TestClock`](crate::time::TestClock) in tests.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = clock.into();
         self
@@ -278,7 +278,7 @@ impl Builder {
         if self.followers.least == 0 {
             return range(
                 "followers.least",
-                "at least one: somebody must take over when the handler blocks",
+                "at least one: a follower takes over when the handler blocks",
             );
         }
         if self.followers.most < self.followers.least {

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    error::BoxError,
+    defaults::BoxError,
     runtime::{Local, Runtime, Shared},
 };
 
@@ -66,13 +66,13 @@ impl Runtime {
     /// first tick comes after one interval; missed ticks are not made up for.
     ///
     /// A tick that panics removes the chore in that locality, and is reported in
-    /// [`Operations::incidents`](crate::Operations::incidents).
+    /// [`Operations::incidents`](crate::observe::Operations::incidents).
     ///
     /// The idea is Motr's, where chores tick only while the locality has other work.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use fom_runtime::{TestClock, prelude::*};
+    /// # use fom_runtime::{prelude::*, time::TestClock};
     /// struct Sessions(Vec<(u64, Duration)>);
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -101,7 +101,7 @@ impl Runtime {
     /// # assert_eq!(left, 0);
     /// forget.stop().await;
     /// # Ok(()) }
-    /// # use fom_runtime::Local;
+    /// # use fom_runtime::context::Local;
     /// ```
     ///
     /// # Errors

@@ -177,7 +177,7 @@ impl Runtime {
         deadlocks(&self.shared)
     }
 
-    /// Describes one fom in flight. A [resting](crate::DurableBuilderExt::resident) fom is brought back first.
+    /// Describes one fom in flight. A [resting](crate::durable::DurableBuilderExt::resident) fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
         self.shared.env.revive(id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
@@ -218,7 +218,7 @@ impl Runtime {
         true
     }
 
-    /// Returns the number of foms that were submitted and have not ended. This includes [resting](crate::DurableBuilderExt::resident)
+    /// Returns the number of foms that were submitted and have not ended. This includes [resting](crate::durable::DurableBuilderExt::resident)
     /// foms and [pending work](extension::PendingWork) in front of the localities.
     pub fn in_flight(&self) -> usize {
         self.shared

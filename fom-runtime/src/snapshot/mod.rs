@@ -1,7 +1,7 @@
 //! One fom as self-contained bytes: its operation, its phase by name, and the phase's data by field name.
 //!
 //! A snapshot is a magic number, the schema and the body in one record of MessagePack, and a checksum. A transition
-//! writes only the body: see [`body`].
+//! writes only the body, without the schema.
 
 mod body;
 mod bytes;
@@ -74,7 +74,7 @@ struct Record<'a> {
 ///     Said,
 /// }
 /// # impl GreetingTransitions for Greet {
-/// #     async fn say(&mut self, _: &mut Cx<'_>) -> Result<(), fom_runtime::BoxError> { Ok(()) }
+/// #     async fn say(&mut self, _: &mut Cx<'_>) -> Result<(), fom_runtime::error::BoxError> { Ok(()) }
 /// # }
 ///
 /// let saved = Greet { name: "Ada".into() }.snapshot(&Greeting::Say)?;

@@ -8,7 +8,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    error::BoxError,
+    defaults::BoxError,
     snapshot::{
         RestoreError,
         body::Parts,
@@ -27,7 +27,7 @@ pub type Migration = (u32, fn(&mut Saved) -> Result<(), BoxError>);
 /// migration runs for each restored fom and touches nothing else. After an error the fom is kept as before.
 ///
 /// ```
-/// use fom_runtime::{BoxError, Saved, prelude::*};
+/// use fom_runtime::{prelude::*, error::BoxError, snapshot::Saved};
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]

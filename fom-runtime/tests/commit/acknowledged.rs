@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{BoxError, Reached, prelude::*};
+use fom_runtime::{error::BoxError, prelude::*, submission::Reached};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::gate::Gated;

@@ -1,7 +1,8 @@
 //! Events sent through an outbox that no fom takes: set aside, tried again, discarded.
 
 use fom_runtime::{
-    BoxError, RestoreError, RetryError, TestClock, journal::MemoryJournal, prelude::*,
+    durable::RetryError, error::BoxError, journal::MemoryJournal, prelude::*,
+    snapshot::RestoreError, time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +141,7 @@ fn an_event_that_its_receiver_did_not_take_is_kept() {
         let ids = |runtime: &Runtime| {
             let aside = runtime.set_aside();
             let ids: Vec<_> = aside.iter().map(|aside| aside.id).collect();
-            let has_none = |aside: &fom_runtime::SetAside| {
+            let has_none = |aside: &fom_runtime::durable::SetAside| {
                 matches!(aside.reason, RestoreError::NoReceiver { .. })
             };
             assert!(aside.iter().all(has_none), "{aside:?}");

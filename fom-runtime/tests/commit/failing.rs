@@ -11,12 +11,16 @@ use std::{
 };
 
 use fom_runtime::{
-    BoxError, Cause, FomInfo, SnapshotError, TestClock,
+    Cause,
+    error::BoxError,
     journal::{
         Batch, Change, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover,
         Recovery,
     },
+    observe::FomInfo,
     prelude::*,
+    snapshot::SnapshotError,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

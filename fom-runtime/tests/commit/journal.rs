@@ -9,7 +9,9 @@ use std::{
 };
 
 use fom_runtime::{
-    BoxError, Cause, RefusedReason, StepKey,
+    Cause,
+    context::StepKey,
+    error::{BoxError, RefusedReason},
     journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
     prelude::*,
 };
@@ -370,7 +372,9 @@ fn a_directory_is_all_that_it_needs() {
         assert!(
             matches!(
                 build(),
-                Err(fom_runtime::BuildError::Journal(JournalError::Locked(_)))
+                Err(fom_runtime::error::BuildError::Journal(
+                    JournalError::Locked(_)
+                ))
             ),
             "one runtime at a time"
         );

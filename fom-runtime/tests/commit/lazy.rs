@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use fom_runtime::{BoxError, prelude::*};
+use fom_runtime::{error::BoxError, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::gate::Gated;
@@ -108,14 +108,14 @@ fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
         let fom = handle.fom().clone();
         futures::executor::block_on(async {
             // The fom has ended, or waits.
-            while fom.state() != fom_runtime::FomState::Finished {
+            while fom.state() != fom_runtime::machine::FomState::Finished {
                 if listed_as_waiting(&runtime) {
                     break;
                 }
                 std::thread::yield_now();
             }
         });
-        if fom.state() != fom_runtime::FomState::Finished {
+        if fom.state() != fom_runtime::machine::FomState::Finished {
             break handle;
         }
         handle.wait().unwrap();

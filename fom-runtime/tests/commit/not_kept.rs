@@ -1,6 +1,6 @@
 //! Events and submissions between operations that are kept and operations that are not: `durability = "none"`.
 
-use fom_runtime::{BoxError, TestClock, journal::Journal, prelude::*};
+use fom_runtime::{error::BoxError, journal::Journal, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

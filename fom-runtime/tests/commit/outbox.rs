@@ -1,6 +1,6 @@
 //! What a phase sends through its outbox, beside what it sends directly.
 
-use fom_runtime::{Runtime, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{Runtime, journal::MemoryJournal, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::gate::Gated;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use fom_runtime::{
-    FomId, Placement, RestoreError, RetryError, TestClock, balance::Balance,
-    journal::MemoryJournal, prelude::*, topology::Machine,
+    FomId, balance::Balance, durable::RetryError, journal::MemoryJournal, prelude::*,
+    snapshot::RestoreError, submission::Placement, time::TestClock, topology::Machine,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
@@ -406,7 +406,7 @@ fn what_is_sent_while_its_receiver_does_not_come_back_stays_for_it() {
             runtime.retry_set_aside(ear),
             Err(RetryError::Still(RestoreError::Panicked(_)))
         ));
-        let waits = |aside: &&fom_runtime::SetAside| matches!(aside.reason, RestoreError::ReceiverSetAside(id) if id == ear);
+        let waits = |aside: &&fom_runtime::durable::SetAside| matches!(aside.reason, RestoreError::ReceiverSetAside(id) if id == ear);
         assert_eq!(runtime.set_aside().iter().filter(waits).count(), 3);
         runtime.retry_set_aside(ear).unwrap();
         let heard = heard(&runtime, &log, 1).await;

@@ -8,9 +8,12 @@ use std::{
 };
 
 use fom_runtime::{
-    Cause, Placement, RestoreError, TestClock,
+    Cause,
     journal::{Journal, MemoryJournal},
     prelude::*,
+    snapshot::RestoreError,
+    submission::Placement,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

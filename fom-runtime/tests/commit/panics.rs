@@ -2,7 +2,13 @@
 
 use std::fmt;
 
-use fom_runtime::{BoxError, BuildError, Cause, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{
+    Cause,
+    error::{BoxError, BuildError},
+    journal::MemoryJournal,
+    prelude::*,
+    time::TestClock,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{Log, limited, one};

@@ -2,7 +2,7 @@
 
 use std::{fs, sync::mpsc, thread, time::Duration};
 
-use fom_runtime::{BoxError, Cause, TestClock, prelude::*};
+use fom_runtime::{Cause, error::BoxError, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

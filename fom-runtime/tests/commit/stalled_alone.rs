@@ -12,11 +12,13 @@ use std::{
 };
 
 use fom_runtime::{
-    RestoreError, SendError, TestClock,
+    error::SendError,
     journal::{
         Batch, Change, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
     },
     prelude::*,
+    snapshot::RestoreError,
+    time::TestClock,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 

@@ -9,9 +9,9 @@ use std::{
 };
 
 use fom_runtime::{
-    TestClock,
     journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
     prelude::*,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

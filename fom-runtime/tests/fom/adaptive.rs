@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{BoxError, Snapshot, TestClock, prelude::*};
+use fom_runtime::{error::BoxError, prelude::*, snapshot::Snapshot, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{Gate, Log, limited, many, millis, one, secs};

@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{Clock, prelude::*};
+use fom_runtime::{prelude::*, time::Clock};
 
 struct Counting;
 

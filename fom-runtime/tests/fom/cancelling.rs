@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use fom_runtime::{FomState, TestClock, prelude::*};
+use fom_runtime::{machine::FomState, prelude::*, time::TestClock};
 
 use crate::kit::foms::{Oops, Word, walker};
 use crate::kit::{Gate, Log, limited, one};
@@ -46,7 +46,7 @@ fn cancel_in_the_queue_while_waiting_and_after_the_end() {
         assert!(!runtime.cancel(address.id()));
         assert_eq!(
             address.send(Word::Go),
-            Err(fom_runtime::SendError::Ended(Word::Go))
+            Err(fom_runtime::error::SendError::Ended(Word::Go))
         );
         runtime.quiet().await;
         assert_eq!(runtime.in_flight(), 0);

@@ -2,7 +2,13 @@
 
 use std::{future::pending, sync::mpsc, time::Duration};
 
-use fom_runtime::{BoxError, Clock, FomState, TestClock, TransitionCause, prelude::*};
+use fom_runtime::{
+    error::BoxError,
+    machine::FomState,
+    observe::TransitionCause,
+    prelude::*,
+    time::{Clock, TestClock},
+};
 
 use crate::kit::{Log, limited, millis, one, secs};
 

@@ -2,7 +2,7 @@
 
 use std::{future::pending, pin::pin};
 
-use fom_runtime::{Reached, RefusedReason, TestClock, prelude::*};
+use fom_runtime::{error::RefusedReason, prelude::*, submission::Reached, time::TestClock};
 
 use crate::kit::foms::{Drops, Held, Oops, WalkKind, Walker, Word, walker};
 use crate::kit::{Gate, Log, limited, many, one, poll_once, secs};

@@ -5,7 +5,13 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{EventSender, FomState, Reached, SendError, TestClock, prelude::*};
+use fom_runtime::{
+    error::SendError,
+    machine::FomState,
+    prelude::*,
+    submission::{EventSender, Reached},
+    time::TestClock,
+};
 
 use crate::kit::{Gate, Log, limited, one, secs};
 
@@ -552,7 +558,7 @@ impl MillingTransitions for Mill {
         &mut self,
         cx: &mut Cx<'_, Call>,
         event: Call,
-    ) -> Result<MillingAfterTurns, fom_runtime::BoxError> {
+    ) -> Result<MillingAfterTurns, fom_runtime::error::BoxError> {
         cx.address().send(event).map_err(|_| "ended")?;
         Ok(MillingAfterTurns::Stay)
     }

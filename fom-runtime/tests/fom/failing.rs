@@ -3,7 +3,7 @@
 
 use std::panic::resume_unwind;
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, one, secs};
 

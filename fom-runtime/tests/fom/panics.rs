@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 
 use crate::kit::foms::{Chain, Oops, Word};
 use crate::kit::task::{self, quick};

@@ -2,7 +2,7 @@
 
 use std::{pin::pin, time::Duration};
 
-use fom_runtime::{FomState, Reached, TestClock, TimedOut};
+use fom_runtime::{error::TimedOut, machine::FomState, submission::Reached, time::TestClock};
 
 use crate::kit::foms::{WalkKind, Word, walker};
 use crate::kit::{Log, limited, one, poll_once, secs};

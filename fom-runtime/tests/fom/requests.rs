@@ -7,7 +7,11 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use fom_runtime::{BoxError, TestClock, Unanswered, prelude::*};
+use fom_runtime::{
+    error::{BoxError, Unanswered},
+    prelude::*,
+    time::TestClock,
+};
 
 use crate::kit::{self, Gate, Log, limited, one, secs};
 

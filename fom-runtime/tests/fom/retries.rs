@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, millis, one};
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Budget, FomState, TestClock, prelude::*};
+use fom_runtime::{config::Budget, machine::FomState, prelude::*, time::TestClock};
 
 use crate::kit::foms::{Chain, Oops, Oops2, Walker, Word, walker};
 use crate::kit::{Gate, Log, limited, many, one, secs};

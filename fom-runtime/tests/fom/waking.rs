@@ -10,7 +10,7 @@ use std::{
     task::Poll,
 };
 
-use fom_runtime::{BoxError, FomState, TestClock, prelude::*};
+use fom_runtime::{error::BoxError, machine::FomState, prelude::*, time::TestClock};
 
 use crate::kit::{Gate, Log, limited, many, one};
 

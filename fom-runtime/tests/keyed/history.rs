@@ -11,8 +11,12 @@ use std::{
 };
 
 use fom_runtime::{
-    BlockError, Builder, Cause, FomRef, Placement, RefusedReason, SuspendedKey, TestClock,
-    balance::Balance, prelude::*,
+    Builder, Cause, FomRef,
+    balance::Balance,
+    error::{BlockError, RefusedReason},
+    prelude::*,
+    submission::{Placement, SuspendedKey},
+    time::TestClock,
 };
 
 use crate::kit::{limited, many, millis, secs};

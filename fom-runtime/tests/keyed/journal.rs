@@ -7,9 +7,12 @@ use std::{
 };
 
 use fom_runtime::{
-    Builder, Cause, FomInfo, RefusedReason, TestClock,
+    Builder, Cause,
+    error::RefusedReason,
     journal::{Journal, MemoryJournal},
+    observe::FomInfo,
     prelude::*,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

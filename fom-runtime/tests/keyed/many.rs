@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 
 use crate::kit::alone::alone;
 use crate::kit::task::{quick, task};

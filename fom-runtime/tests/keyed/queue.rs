@@ -1,6 +1,8 @@
 //! Order per key: which fom waits behind which, which foms go together, and how many may wait.
 
-use fom_runtime::{FomState, Joined, Key, RefusedReason, TestClock, prelude::*};
+use fom_runtime::{
+    Key, error::RefusedReason, machine::FomState, prelude::*, submission::Joined, time::TestClock,
+};
 
 use crate::kit::foms::{Drops, Held, Walker, Word, walker};
 use crate::kit::{Log, limited, millis, one, secs};

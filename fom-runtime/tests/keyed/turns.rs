@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
-use fom_runtime::{RefusedReason, TestClock, prelude::*};
+use fom_runtime::{error::RefusedReason, prelude::*, time::TestClock};
 
 use crate::kit::foms::{Walker, Word, walker};
 use crate::kit::task::{self, Task, quick, task};

@@ -16,7 +16,7 @@ pub(crate) struct Oops;
 #[derive(Debug)]
 pub(crate) enum Oops2 {}
 
-impl From<Oops2> for fom_runtime::BoxError {
+impl From<Oops2> for fom_runtime::error::BoxError {
     fn from(oops: Oops2) -> Self {
         match oops {}
     }

@@ -29,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Builder, Runtime, TestClock};
+use fom_runtime::{Builder, Runtime, time::TestClock};
 
 /// The real time after which a test counts as hung. `FOM_TEST_PATIENCE=4` multiplies it by four, for tools that slow a
 /// program down.

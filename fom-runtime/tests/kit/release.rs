@@ -25,7 +25,7 @@ macro_rules! release {
                 fn begin(
                     &mut self,
                     _: &mut fom_runtime::Cx<'_>,
-                ) -> Result<RouteAfterBegin, fom_runtime::BoxError> {
+                ) -> Result<RouteAfterBegin, fom_runtime::error::BoxError> {
                     Err("it is never run".into())
                 }
             }

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{LocalityInfo, prelude::*};
+use fom_runtime::{observe::LocalityInfo, prelude::*};
 
 /// The limit for every test here, however loaded the machine is; a slower test counts as hung.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub(crate) enum TaskPhase {
 }
 
 impl TaskPhaseTransitions for Task {
-    async fn work(&mut self, cx: &mut Cx<'_>) -> Result<(), fom_runtime::BoxError> {
+    async fn work(&mut self, cx: &mut Cx<'_>) -> Result<(), fom_runtime::error::BoxError> {
         let body = self.0.take().expect("it runs once");
         body(cx).await;
         Ok(())

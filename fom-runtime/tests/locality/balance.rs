@@ -166,19 +166,19 @@ fn the_nearest_idle_one_is_served() {
         (7, Distance::Cache),
         (8, Distance::Cache),
     ];
-    assert_eq!(foms::whom_to_serve(&load, idle), Some(7));
-    assert_eq!(foms::whom_to_serve(&load, idle[..2].to_vec()), Some(9));
-    assert_eq!(foms::whom_to_serve(&load, []), None);
-    assert_eq!(foms::whom_to_serve(&load, [(1, Distance::None)]), None);
+    assert_eq!(foms::choose_receiver(&load, idle), Some(7));
+    assert_eq!(foms::choose_receiver(&load, idle[..2].to_vec()), Some(9));
+    assert_eq!(foms::choose_receiver(&load, []), None);
+    assert_eq!(foms::choose_receiver(&load, [(1, Distance::None)]), None);
     assert_eq!(
-        foms::whom_to_serve(&queue(5, micros(10)), idle),
+        foms::choose_receiver(&queue(5, micros(10)), idle),
         None,
         "too short"
     );
     // A move that pays nearby may not pay far away.
     let short = queue(1_000, Duration::from_nanos(1_000));
-    assert_eq!(foms::whom_to_serve(&short, idle), Some(7));
-    assert_eq!(foms::whom_to_serve(&short, [(5, Distance::Far)]), None);
+    assert_eq!(foms::choose_receiver(&short, idle), Some(7));
+    assert_eq!(foms::choose_receiver(&short, [(5, Distance::Far)]), None);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn processors_of_who_is_idle_for_long() {
             (3, starved(), Distance::Cache),
         ]
     };
-    let borrow = |load: &Load, idle_for| processors::whom_to_borrow_from(load, others(idle_for));
+    let borrow = |load: &Load, idle_for| processors::choose_lender(load, others(idle_for));
     assert_eq!(borrow(&starved(), IDLE), Some(2));
     assert_eq!(borrow(&starved(), IDLE / 2), None, "it may have work soon");
     let mut well = starved();
@@ -207,7 +207,7 @@ fn processors_of_who_is_idle_for_long() {
         (1, idle(IDLE), Distance::None),
         (2, borrower, Distance::Cache),
     ];
-    assert_eq!(processors::whom_to_borrow_from(&starved(), useless), None);
+    assert_eq!(processors::choose_lender(&starved(), useless), None);
 }
 
 #[test]

@@ -10,7 +10,12 @@ use std::{
 };
 
 use fom_runtime::{
-    BlockError, BlockGuard, BlockingCx, BoxError, Cause, Followers, TestClock, prelude::*,
+    BlockingCx, Cause,
+    config::Followers,
+    context::BlockGuard,
+    error::{BlockError, BoxError},
+    prelude::*,
+    time::TestClock,
 };
 
 use crate::copying::{copy, sleeps};

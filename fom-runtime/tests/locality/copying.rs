@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use fom_runtime::{BlockingCx, BoxError, prelude::*};
+use fom_runtime::{BlockingCx, error::BoxError, prelude::*};
 
 use crate::kit::task::Door;
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{BlockError, Cause, Followers, prelude::*};
+use fom_runtime::{Cause, config::Followers, error::BlockError, prelude::*};
 
 use crate::copying::{copy, sleeps};
 use crate::kit::alone::alone;

@@ -1,6 +1,6 @@
 //! The home of a fom: chosen at submission, passed on to what the fom submits, and the only place where the fom runs.
 
-use fom_runtime::{RefusedReason, TestClock, prelude::*};
+use fom_runtime::{error::RefusedReason, prelude::*, time::TestClock};
 
 use crate::kit::foms::{Oops, Oops2, Word};
 use crate::kit::{limited, many, secs};

@@ -10,7 +10,11 @@ use std::{
     task::{Context, Wake, Waker},
 };
 
-use fom_runtime::{BoxError, BuildError, CallError, Followers, RefusedReason, prelude::*};
+use fom_runtime::{
+    config::Followers,
+    error::{BoxError, BuildError, CallError, RefusedReason},
+    prelude::*,
+};
 use futures::executor::block_on;
 
 use crate::kit::alone::assert_passed;
@@ -132,7 +136,7 @@ fn submissions_of_one_thread_keep_their_order() {
 #[test]
 fn a_budget_of_no_time_keeps_the_order() {
     let _limit = limit();
-    let budget = fom_runtime::Budget {
+    let budget = fom_runtime::config::Budget {
         phases: 1,
         time: std::time::Duration::ZERO,
     };
@@ -457,9 +461,9 @@ fn settings_are_checked() {
         most,
         ..Followers::default()
     };
-    let budget = fom_runtime::Budget {
+    let budget = fom_runtime::config::Budget {
         phases: 0,
-        ..fom_runtime::Budget::default()
+        ..fom_runtime::config::Budget::default()
     };
     for (builder, what) in [
         (Runtime::builder().localities(0), "localities"),

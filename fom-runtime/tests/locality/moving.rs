@@ -13,7 +13,8 @@ use std::{
 };
 
 use fom_runtime::{
-    CallError, Cx, FomRef, Handle, TestClock, balance::Balance, prelude::*, topology::Machine,
+    Cx, FomRef, Handle, balance::Balance, error::CallError, prelude::*, time::TestClock,
+    topology::Machine,
 };
 
 use crate::kit::{limited, many, secs};

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use fom_runtime::{Cx, RefusedReason, Runtime, prelude::*};
+use fom_runtime::{Cx, Runtime, error::RefusedReason, prelude::*};
 
 use crate::kit::task::{self, limit, pause, quick, task};
 

@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{BoxError, FomState, Local, TestClock, prelude::*};
+use fom_runtime::{
+    context::Local, error::BoxError, machine::FomState, prelude::*, time::TestClock,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream, UdpSocket},

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 
 use crate::kit::alone::alone;
 use crate::kit::task::{limit, quick, task};

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use fom_runtime::{
-    Cx, RefusedReason,
+    Cx,
+    error::RefusedReason,
     prelude::*,
     topology::{Cpu, Machine, PlanOptions, plan},
 };

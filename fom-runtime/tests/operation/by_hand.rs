@@ -8,7 +8,8 @@ use std::{
 
 use fom_runtime::{
     __private::{At, Stepped, SyncOperation, Synchronous},
-    Graph, NoEvent, Operation, PhaseInfo,
+    Operation,
+    machine::{Graph, NoEvent, PhaseInfo},
     prelude::*,
 };
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use fom_runtime::{RestoreError, prelude::*};
+use fom_runtime::{prelude::*, snapshot::RestoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::release::release;

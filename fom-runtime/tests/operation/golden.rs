@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use fom_runtime::{Saved, prelude::*, testing::check_release};
+use fom_runtime::{prelude::*, snapshot::Saved, testing::check_release};
 use serde::{Deserialize, Serialize};
 
 /// The first release of a shop.

@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
 };
 
-use fom_runtime::{Saved, prelude::*};
+use fom_runtime::{prelude::*, snapshot::Saved};
 use proptest::{collection, prelude::*, sample::Index};
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Interposers: a stack around each phase that looks, takes the phase's place, or replaces its result.
 
-use fom_runtime::{Interpose, TestClock, prelude::*};
+use fom_runtime::{observe::Interpose, prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, one};
 use crate::trip::{Leg, Oops, Trip};

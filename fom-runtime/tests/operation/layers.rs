@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{Interpose, Layered, TestClock, prelude::*};
+use fom_runtime::{machine::Layered, observe::Interpose, prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, many, secs};
 use crate::request::{

@@ -1,6 +1,9 @@
 //! Releases of a layer and of the operation inside, each with its own versions.
 
-use fom_runtime::{RestoreError, Saved, prelude::*};
+use fom_runtime::{
+    prelude::*,
+    snapshot::{RestoreError, Saved},
+};
 use serde::{Deserialize, Serialize};
 
 mod then {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use fom_runtime::{Mode, TestClock, prelude::*};
+use fom_runtime::{machine::Mode, prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, one};
 use crate::trip::{LegAfterHome, LegAfterWalk, LegKind, Oops, Trip, WAYS};

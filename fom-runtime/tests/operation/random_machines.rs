@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use fom_runtime::{TestClock, prelude::*};
+use fom_runtime::{prelude::*, time::TestClock};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -525,7 +525,7 @@ macro_rules! either {
     };
 }
 
-fn put(logs: &Logs, name: u32, transition: &fom_runtime::Transition<'_>) {
+fn put(logs: &Logs, name: u32, transition: &fom_runtime::observe::Transition<'_>) {
     let line = line(
         transition.from().unwrap_or_default().to_owned(),
         transition.to().unwrap_or_default().to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fom_runtime::Snapshot;
+use fom_runtime::snapshot::Snapshot;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 
 /// Bytes in a snapshot as the runtime writes them, made by hand.

@@ -1,6 +1,6 @@
 //! Two operations that know nothing of any layer, and one layer that goes around both.
 
-use fom_runtime::{Layered, prelude::*};
+use fom_runtime::{machine::Layered, prelude::*};
 
 use std::panic::resume_unwind;
 

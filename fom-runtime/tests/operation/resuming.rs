@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{RestoreError, TestClock, TransitionCause, prelude::*};
+use fom_runtime::{observe::TransitionCause, prelude::*, snapshot::RestoreError, time::TestClock};
 
 use crate::kit::{Log, limited, one, secs};
 use crate::record::Record;
@@ -19,7 +19,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
         clock: &TestClock,
         handle: Handle<Order>,
     ) -> (Shop, Order) {
-        while !handle.state().eq(&fom_runtime::FomState::Finished) {
+        while !handle.state().eq(&fom_runtime::machine::FomState::Finished) {
             runtime.quiet().await;
             match handle.phase() {
                 "Reserved" => clock.advance(secs(3)),
@@ -94,7 +94,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
 /// Gives a restored order its log back.
 struct Relog(Log);
 
-impl fom_runtime::Interpose<Order> for Relog {
+impl fom_runtime::observe::Interpose<Order> for Relog {
     fn before(&self, operation: &mut Order, _: &mut Shop) -> Option<Result<Shop, Oops>> {
         operation.log.0 = self.0.clone();
         None

@@ -9,7 +9,7 @@ use std::{
     fmt::Debug,
 };
 
-use fom_runtime::{RestoreError, prelude::*};
+use fom_runtime::{prelude::*, snapshot::RestoreError};
 use proptest::{collection, prelude::*};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::Value;

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use fom_runtime::{RestoreError, SnapshotError, TestClock, prelude::*};
+use fom_runtime::{
+    prelude::*,
+    snapshot::{RestoreError, SnapshotError},
+    time::TestClock,
+};
 use proptest::{collection, prelude::*};
 use serde::{Deserialize, Serialize, Serializer};
 

@@ -1,6 +1,6 @@
 //! One transition, and many in a row: their order, their causes, and the effect of an error.
 
-use fom_runtime::{TestClock, TransitionCause, prelude::*};
+use fom_runtime::{observe::TransitionCause, prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, one, secs};
 use crate::trip::{Leg, Oops, Trip};
@@ -33,7 +33,7 @@ fn the_order_of_one_transition() {
         async fn begin(
             &mut self,
             _: &mut Cx<'_>,
-        ) -> Result<PassingAfterBegin, fom_runtime::BoxError> {
+        ) -> Result<PassingAfterBegin, fom_runtime::error::BoxError> {
             self.0.put("begin returns");
             Ok(PassingAfterBegin::First {
                 held: Noisy(self.0.clone(), "data of First"),
@@ -43,7 +43,7 @@ fn the_order_of_one_transition() {
             &mut self,
             _: &mut Cx<'_>,
             _: &mut Noisy,
-        ) -> Result<PassingAfterFirst, fom_runtime::BoxError> {
+        ) -> Result<PassingAfterFirst, fom_runtime::error::BoxError> {
             self.0.put("first entered");
             let _local = Noisy(self.0.clone(), "local of first");
             Ok(PassingAfterFirst::Second {
@@ -54,7 +54,7 @@ fn the_order_of_one_transition() {
             &mut self,
             _: &mut Cx<'_>,
             _: &mut Noisy,
-        ) -> Result<(), fom_runtime::BoxError> {
+        ) -> Result<(), fom_runtime::error::BoxError> {
             self.0.put("second entered");
             Ok(())
         }
@@ -106,7 +106,10 @@ mod chain {
     }
 
     impl CountingTransitions for Count {
-        fn link(&mut self, _: &mut Cx<'_>) -> Result<CountingAfterLink, fom_runtime::BoxError> {
+        fn link(
+            &mut self,
+            _: &mut Cx<'_>,
+        ) -> Result<CountingAfterLink, fom_runtime::error::BoxError> {
             let here = 0u8;
             self.least_stack = self.least_stack.min(std::ptr::from_ref(&here).addr());
             self.left -= 1;
@@ -134,7 +137,7 @@ mod chain {
         async fn odd(
             &mut self,
             _: &mut Cx<'_>,
-        ) -> Result<AsyncCountingAfterOdd, fom_runtime::BoxError> {
+        ) -> Result<AsyncCountingAfterOdd, fom_runtime::error::BoxError> {
             self.0 -= 1;
             Ok(if self.0 == 0 {
                 AsyncCountingAfterOdd::Done
@@ -145,7 +148,7 @@ mod chain {
         async fn even(
             &mut self,
             _: &mut Cx<'_>,
-        ) -> Result<AsyncCountingAfterEven, fom_runtime::BoxError> {
+        ) -> Result<AsyncCountingAfterEven, fom_runtime::error::BoxError> {
             self.0 -= 1;
             Ok(if self.0 == 0 {
                 AsyncCountingAfterEven::Done
@@ -217,14 +220,14 @@ fn a_phase_that_goes_to_itself_is_entered_again() {
         async fn begin(
             &mut self,
             _: &mut Cx<'_>,
-        ) -> Result<LoopingAfterBegin, fom_runtime::BoxError> {
+        ) -> Result<LoopingAfterBegin, fom_runtime::error::BoxError> {
             Ok(LoopingAfterBegin::Turn { number: 1 })
         }
         async fn turn(
             &mut self,
             cx: &mut Cx<'_>,
             number: &mut u32,
-        ) -> Result<LoopingAfterTurn, fom_runtime::BoxError> {
+        ) -> Result<LoopingAfterTurn, fom_runtime::error::BoxError> {
             self.1.put(format_args!(
                 "turn {number} due {:?}",
                 cx.deadline().unwrap()

@@ -1,6 +1,9 @@
 //! What one release saved is read by the next correctly, or not at all.
 
-use fom_runtime::{RestoreError, SavedError, prelude::*};
+use fom_runtime::{
+    prelude::*,
+    snapshot::{RestoreError, SavedError},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::release::release;
@@ -34,7 +37,7 @@ release!(second(, version = 2, migrate(v1(super::to_second)))
     Over,
 });
 
-fn to_second(saved: &mut fom_runtime::Saved) -> Result<(), BoxError> {
+fn to_second(saved: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
     assert_eq!(saved.version(), 1);
     if saved.phase() == "Ring" {
         let seconds: u64 = saved.take("seconds")?;
@@ -53,7 +56,7 @@ release!(third(, version = 3, migrate(v1(super::to_second), v2(super::to_third))
     Ended { well: bool },
 });
 
-fn to_third(saved: &mut fom_runtime::Saved) -> Result<(), BoxError> {
+fn to_third(saved: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
     #[derive(Deserialize)]
     struct Call {
         callee: String,
@@ -132,7 +135,9 @@ fn what_is_newer_is_refused_and_kept() {
 }
 
 mod led {
-    pub(super) fn on(saved: &mut fom_runtime::Saved) -> Result<(), fom_runtime::BoxError> {
+    pub(super) fn on(
+        saved: &mut fom_runtime::snapshot::Saved,
+    ) -> Result<(), fom_runtime::error::BoxError> {
         if saved.phase() == "Over" {
             saved.set_phase("Ended");
             saved.put("well", &true)?;
@@ -176,7 +181,7 @@ fn a_retired_phase_is_refused_unless_it_is_migrated() {
 }
 
 mod bad {
-    use fom_runtime::{BoxError, Saved};
+    use fom_runtime::{error::BoxError, snapshot::Saved};
 
     pub(super) fn asks(saved: &mut Saved) -> Result<(), BoxError> {
         let _: u8 = saved.take("colour")?;
@@ -240,7 +245,7 @@ fn what_a_migration_can_ask() {
     );
 }
 
-fn asks(saved: &mut fom_runtime::Saved) -> Result<(), BoxError> {
+fn asks(saved: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
     #[derive(Debug, Deserialize)]
     struct Narrow {
         #[allow(dead_code, reason = "it is never read that far")]

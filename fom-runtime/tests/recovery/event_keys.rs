@@ -7,7 +7,12 @@ use std::{
 };
 
 use fom_runtime::{
-    Builder, EventSender, Reply, StepKey, TestClock, journal::MemoryJournal, prelude::*,
+    Builder,
+    context::{Reply, StepKey},
+    journal::MemoryJournal,
+    prelude::*,
+    submission::EventSender,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use fom_runtime::{
-    BoxError, Cause, TestClock, TransitionCause, journal::MemoryJournal, prelude::*,
+    Cause, error::BoxError, journal::MemoryJournal, observe::TransitionCause, prelude::*,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

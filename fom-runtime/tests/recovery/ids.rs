@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use fom_runtime::{
-    TestClock,
     journal::{
         Batch, Change, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
     },
     prelude::*,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

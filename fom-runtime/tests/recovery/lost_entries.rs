@@ -6,12 +6,13 @@ mod journal_kit;
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{
-    BuildError, TestClock,
+    error::BuildError,
     journal::{
         Batch, Change, EntryId, FileJournal, Journal, JournalError, JournalStats, MemoryJournal,
         Recover, Recovery,
     },
     prelude::*,
+    time::TestClock,
 };
 use journal_kit::{Place, delete};
 use serde::{Deserialize, Serialize};

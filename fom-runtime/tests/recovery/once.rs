@@ -10,11 +10,14 @@ use std::{
 };
 
 use fom_runtime::{
-    BoxError, Cause, Key, RefusedReason, Shutdown, TestClock,
+    Cause, Key,
+    config::Shutdown,
+    error::{BoxError, RefusedReason},
     journal::{
         Batch, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
     },
     prelude::*,
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 
@@ -138,7 +141,9 @@ fn an_error_of_any_type_is_remembered_in_its_words() {
     });
 }
 
-fn receipt(ended: Result<fom_runtime::Ended<Pay>, fom_runtime::Failure<Pay>>) -> (u64, u64) {
+fn receipt(
+    ended: Result<fom_runtime::submission::Ended<Pay>, fom_runtime::Failure<Pay>>,
+) -> (u64, u64) {
     let ended = ended.expect("it was paid");
     match ended.phase {
         Payment::Paid { receipt } => (receipt, ended.operation.cents),

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{BoxError, Cause, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{Cause, error::BoxError, journal::MemoryJournal, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 /// The functions that ran, in order.

@@ -4,8 +4,9 @@
 use std::sync::{Arc, Mutex};
 
 use fom_runtime::{
-    Builder, TransitionCause,
+    Builder,
     journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
+    observe::TransitionCause,
     prelude::*,
 };
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use fom_runtime::{BoxError, StepKey, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{
+    context::StepKey, error::BoxError, journal::MemoryJournal, prelude::*, time::TestClock,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{limited, one, secs};

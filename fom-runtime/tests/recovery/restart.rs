@@ -9,12 +9,17 @@ use std::{
 };
 
 use fom_runtime::{
-    Builder, FomId, Placement, Priority, RecoveryProgress, RefusedReason, Shutdown, TestClock,
+    Builder, FomId,
+    config::Shutdown,
+    durable::RecoveryProgress,
+    error::RefusedReason,
     journal::{
         Batch, EntryId, FileJournal, Journal, JournalError, JournalStats, MemoryJournal, Recover,
         Recovery,
     },
     prelude::*,
+    submission::{Placement, Priority},
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

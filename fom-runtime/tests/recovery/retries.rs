@@ -1,6 +1,6 @@
 //! Retries over a restart: the rest of the pause is waited for, with the deadline of the phase.
 
-use fom_runtime::{TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{journal::MemoryJournal, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{Log, limited, one, secs};

@@ -1,6 +1,11 @@
 //! Which visits have the same step key, and which do not.
 
-use fom_runtime::{Reply, StepKey, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{
+    context::{Reply, StepKey},
+    journal::MemoryJournal,
+    prelude::*,
+    time::TestClock,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 

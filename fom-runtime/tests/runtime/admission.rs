@@ -6,7 +6,11 @@ use std::sync::{
     mpsc,
 };
 
-use fom_runtime::{BoxError, Builder, RefusedReason, SendError, prelude::*};
+use fom_runtime::{
+    Builder,
+    error::{BoxError, RefusedReason, SendError},
+    prelude::*,
+};
 
 use crate::kit::task::{self, Door, Drops, limit, quick, task};
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fom_runtime::{
-    Shutdown,
+    config::Shutdown,
     extension::{Attachment, RuntimeState, UnfinishedStop},
     prelude::*,
 };

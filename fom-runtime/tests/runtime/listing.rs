@@ -2,7 +2,7 @@
 
 use std::{future::pending, sync::mpsc};
 
-use fom_runtime::{FomId, TestClock, prelude::*};
+use fom_runtime::{FomId, prelude::*, time::TestClock};
 
 use crate::kit::foms::{Chain, Oops, Walker, Word, walker};
 use crate::kit::{Log, limited, one, secs};

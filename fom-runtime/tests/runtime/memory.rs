@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{Builder, Runtime, TestClock, prelude::*};
+use fom_runtime::{Builder, Runtime, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::bursts::{self, PATIENCE, idle};

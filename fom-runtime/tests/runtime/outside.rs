@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{BoxError, Reply, Shutdown, TestClock, prelude::*};
+use fom_runtime::{config::Shutdown, context::Reply, error::BoxError, prelude::*, time::TestClock};
 use futures::executor::block_on;
 
 use crate::kit::task::{limit, one, poll_once, quick, task, until};

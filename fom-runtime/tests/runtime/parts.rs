@@ -10,7 +10,8 @@ use std::{
 };
 
 use fom_runtime::{
-    Local, Shutdown,
+    config::Shutdown,
+    context::Local,
     extension::{Part, PartId, Pause, Ran, Turn},
     prelude::*,
 };

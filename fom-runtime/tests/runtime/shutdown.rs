@@ -9,7 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{BlockingCx, BoxError, Cause, FomState, Reached, RefusedReason, prelude::*};
+use fom_runtime::{
+    BlockingCx, Cause,
+    error::{BoxError, RefusedReason},
+    machine::FomState,
+    prelude::*,
+    submission::Reached,
+};
 use futures::executor::block_on;
 
 use crate::kit::task::{

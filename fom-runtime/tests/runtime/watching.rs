@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use fom_runtime::{Listening, TestClock, prelude::*};
+use fom_runtime::{observe::Listening, prelude::*, time::TestClock};
 
 use crate::kit::{Gate, Log, limited, many, millis, one, secs};
 

@@ -1,6 +1,6 @@
 //! Foms that wait for a key while others leave it, give up, are cancelled, or the runtime ends.
 
-use fom_runtime::{Cause, Placement};
+use fom_runtime::{Cause, submission::Placement};
 
 use super::*;
 

@@ -29,8 +29,8 @@ mod waking;
 use std::{sync::Arc, time::Duration};
 
 use fom_runtime::{
-    Builder, Followers, FomId, FomRef, FomState, Handle, RefusedReason, TestClock, TransitionCause,
-    balance::Balance, prelude::*, topology::Machine,
+    Builder, FomId, FomRef, Handle, balance::Balance, config::Followers, error::RefusedReason,
+    machine::FomState, observe::TransitionCause, prelude::*, time::TestClock, topology::Machine,
 };
 use shuttle::{
     Config, Runner,

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{ChoreError, Local, TestClock, prelude::*};
+use fom_runtime::{context::Local, error::ChoreError, prelude::*, time::TestClock};
 use futures::executor::block_on;
 
 use crate::kit::task::{self, Drops, LIMIT, limit, quick, until};
@@ -35,7 +35,7 @@ fn ticks(runtime: &Runtime) -> Vec<Vec<u64>> {
     block_on(runtime.each(seconds)).unwrap()
 }
 
-fn note(runtime: &Runtime, every: Duration) -> fom_runtime::Chore {
+fn note(runtime: &Runtime, every: Duration) -> fom_runtime::context::Chore {
     let chore = runtime.chore("note the time", every, |_| {
         Ok::<_, BoxError>(|local: &mut Local<'_>| {
             let now = local.now();

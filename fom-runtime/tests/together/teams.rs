@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Cause, FomId, FomState, RefusedReason, Team, TestClock, prelude::*};
+use fom_runtime::{
+    Cause, FomId, context::Team, error::RefusedReason, machine::FomState, prelude::*,
+    time::TestClock,
+};
 
 use crate::kit::task::{LIMIT, Task, limit, quick, task, until};
 

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use fom_runtime::{Builder, FomRef, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{Builder, FomRef, journal::MemoryJournal, prelude::*, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::one;

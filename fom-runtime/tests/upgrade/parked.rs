@@ -2,19 +2,20 @@
 //! (PR-05, PR-09).
 
 use fom_runtime::{
-    BoxError, BuildError, RestoreError, Saved,
+    error::{BoxError, BuildError},
     journal::{
         Batch, Damage, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover,
         Recovery,
     },
     prelude::*,
+    snapshot::{RestoreError, Saved},
 };
 
 /// What the calls of the releases have in common: they ring until they are answered.
 macro_rules! release {
     ($name:ident($($key:tt)*) { $($field:ident: $type:ty),* } $ring:ident($($was:tt)*) { $($data:tt)* } = $first:expr) => {
         mod $name {
-            use fom_runtime::{BoxError, prelude::*};
+            use fom_runtime::{prelude::*, error::BoxError};
             use serde::{Deserialize, Serialize};
 
             #[derive(Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fom_runtime::{Saved, prelude::*, testing::try_check_release};
+use fom_runtime::{prelude::*, snapshot::Saved, testing::try_check_release};
 
 use crate::kit::release::release;
 

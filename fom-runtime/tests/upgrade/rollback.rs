@@ -2,7 +2,12 @@
 //! behind it, and the rest runs (PR-09).
 
 use fom_runtime::{
-    Builder, RefusedReason, RestoreError, Saved, TestClock, journal::MemoryJournal, prelude::*,
+    Builder,
+    error::RefusedReason,
+    journal::MemoryJournal,
+    prelude::*,
+    snapshot::{RestoreError, Saved},
+    time::TestClock,
 };
 use serde::{Deserialize, Serialize};
 

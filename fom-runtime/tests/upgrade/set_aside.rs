@@ -3,9 +3,14 @@
 use std::cell::Cell;
 
 use fom_runtime::{
-    Cause, DiscardError, RefusedReason, RestoreError, RetryError, Shutdown, TestClock,
+    Cause,
+    config::Shutdown,
+    durable::{DiscardError, RetryError},
+    error::RefusedReason,
     journal::{EntryId, JournalError, MemoryJournal},
     prelude::*,
+    snapshot::RestoreError,
+    time::TestClock,
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

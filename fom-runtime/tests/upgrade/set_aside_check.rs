@@ -7,7 +7,9 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use fom_runtime::{RestoreError, RetryError, TestClock, journal::FileJournal, prelude::*};
+use fom_runtime::{
+    durable::RetryError, journal::FileJournal, prelude::*, snapshot::RestoreError, time::TestClock,
+};
 
 use crate::aside::{Job, first, order, parked, second};
 use crate::kit::{limited, one};

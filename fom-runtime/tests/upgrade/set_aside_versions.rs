@@ -2,7 +2,9 @@
 
 use std::cell::Cell;
 
-use fom_runtime::{Builder, RestoreError, TestClock, journal::MemoryJournal, prelude::*};
+use fom_runtime::{
+    Builder, journal::MemoryJournal, prelude::*, snapshot::RestoreError, time::TestClock,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::aside::{Go, PANICS, first, of_first, order, parked};
@@ -13,7 +15,7 @@ mod later {
     use super::*;
 
     /// Pieces are numbers now.
-    pub(super) fn to_second(saved: &mut fom_runtime::Saved) -> Result<(), BoxError> {
+    pub(super) fn to_second(saved: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
         assert!(!PANICS.with(Cell::get), "cannot migrate");
         let old: first::Order = saved.operation()?;
         let pieces = old.pieces.parse()?;
@@ -21,7 +23,7 @@ mod later {
         Ok(())
     }
 
-    pub(super) fn to_third(_: &mut fom_runtime::Saved) -> Result<(), BoxError> {
+    pub(super) fn to_third(_: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
         Ok(())
     }
 }

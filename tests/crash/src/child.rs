@@ -4,8 +4,13 @@ use std::{collections::HashSet, io, time::Duration};
 
 use fom_patterns::{lock::LongLocks, prelude::*};
 use fom_runtime::{
-    BuildError, Builder, Key, Operations, RestoreError, SetAside, TransitionCause, TransitionOf,
-    balance::Balance, journal::FileJournal,
+    Builder, Key,
+    balance::Balance,
+    durable::SetAside,
+    error::BuildError,
+    journal::FileJournal,
+    observe::{Operations, TransitionCause, TransitionOf},
+    snapshot::RestoreError,
 };
 use tokio::task::{LocalSet, spawn_local};
 

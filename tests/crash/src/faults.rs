@@ -3,7 +3,7 @@
 use std::{io::ErrorKind, thread, time::Duration};
 
 use fom_runtime::{
-    BuildError,
+    error::BuildError,
     journal::{
         JournalError,
         disk::{Fault, FaultyDisk, Operation},

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use fom_runtime::Placement;
+use fom_runtime::submission::Placement;
 
 use crate::{
     load::{PER_USER, User},

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{Key, RefusedReason, prelude::*};
+use fom_runtime::{Key, error::RefusedReason, prelude::*};
 use tokio::task::spawn_local;
 
 use crate::{

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fom_runtime::{
-    BuildError,
+    error::BuildError,
     journal::{
         JournalError,
         disk::{Fault, FaultyDisk, Operation, RealDisk},

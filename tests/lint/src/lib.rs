@@ -1,6 +1,6 @@
 //! Machines under strict lints.
 
-use fom_runtime::{BlockingCx, BoxError, Cx, fom};
+use fom_runtime::{BlockingCx, Cx, error::BoxError, fom};
 use serde::{Deserialize, Serialize};
 
 /// An operation.

@@ -6,7 +6,7 @@ use std::any::TypeId;
 use fom_lint::Call;
 use fom_runtime::{
     __private::{Registered, registered},
-    Durability, Savable,
+    machine::{Durability, Savable},
     prelude::*,
 };
 use serde::{Deserialize, Serialize};

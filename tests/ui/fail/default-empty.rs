@@ -1,5 +1,5 @@
 //! Nothing said on a field.
-use fom_runtime::{Saved, prelude::*};
+use fom_runtime::{prelude::*, snapshot::Saved};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -35,6 +35,6 @@ impl StandardTransitions for Guarded {
     }
 }
 
-use fom_runtime::NoEvent;
+use fom_runtime::machine::NoEvent;
 
 fn main() {}

@@ -1,5 +1,5 @@
 //! Migration from this version.
-use fom_runtime::{Saved, prelude::*};
+use fom_runtime::{prelude::*, snapshot::Saved};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -1,5 +1,5 @@
 //! Version of a transient operation.
-use fom_runtime::{Saved, prelude::*};
+use fom_runtime::{prelude::*, snapshot::Saved};
 
 struct Call;
 

@@ -1,5 +1,5 @@
 //! Name of earlier is retired.
-use fom_runtime::{Saved, prelude::*};
+use fom_runtime::{prelude::*, snapshot::Saved};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -271,7 +271,7 @@ pub(super) async fn scan(runtime: &Runtime, request: &Request) -> Result<Reply, 
     {
         Ok(keys) => keys,
         // A cursor that the server never gave: the scan ends.
-        Err(fom_runtime::CallError::NoSuchLocality(_)) => Vec::new(),
+        Err(fom_runtime::error::CallError::NoSuchLocality(_)) => Vec::new(),
         Err(_) => return Err(Why::Stopping),
     };
     let next = if at + 1 < runtime.localities() {

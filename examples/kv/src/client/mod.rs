@@ -17,8 +17,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fom_runtime::Sleep;
 use fom_runtime::prelude::*;
+use fom_runtime::time::Sleep;
 
 pub(crate) use clients::{Client, Clients};
 pub(crate) use line::Line;

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fom_runtime::EventSender;
+use fom_runtime::submission::EventSender;
 use tokio::sync::{Notify, oneshot};
 
 use super::{Change, Save};
@@ -169,7 +169,7 @@ impl Log {
     }
 
     /// Waits until appended changes must be written at once, but no longer than `time`.
-    pub(super) async fn urgent_within(&self, time: fom_runtime::Sleep) {
+    pub(super) async fn urgent_within(&self, time: fom_runtime::time::Sleep) {
         tokio::pin!(time);
         while !self.is_urgent() {
             tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fom_runtime::Clock;
+use fom_runtime::time::Clock;
 
 use super::Shard;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
-use fom_runtime::EventSender;
+use fom_runtime::submission::EventSender;
 
 use super::{Shard, Side};
 use crate::pop::Told;

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use fom_patterns::lock::{LockMode, LockSet, LongLocks};
-use fom_runtime::CallError;
+use fom_runtime::error::CallError;
 use fom_runtime::prelude::*;
 
 pub(crate) use part::{Part, Watched};

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use fom_runtime::TestClock;
+use fom_runtime::time::TestClock;
 use session_router::router::{Router, Settings};
 
 use crate::phone::{Calling, Phone, Text};

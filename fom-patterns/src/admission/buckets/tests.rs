@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{BoxError, Cx, Runtime, TestClock, fom};
+use fom_runtime::{Cx, Runtime, error::BoxError, fom, time::TestClock};
 
 use super::{MOST_IDLE, Rate, TokenBuckets};
 use crate::admission::{Admission, Next, Policy, Request, Tags};

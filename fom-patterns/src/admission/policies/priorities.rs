@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::Priority;
+use fom_runtime::submission::Priority;
 
 use crate::admission::{ConfigError, Line, Next, Policy, Request, Tags};
 

@@ -6,7 +6,7 @@ use std::{
     task::Poll,
 };
 
-use fom_runtime::{EventSender, prelude::*};
+use fom_runtime::{prelude::*, submission::EventSender};
 
 /// The work of a phase: as little as possible.
 pub(crate) fn mix(word: u64) -> u64 {

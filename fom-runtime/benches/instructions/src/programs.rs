@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::{Budget, prelude::*};
+use fom_runtime::{config::Budget, prelude::*};
 
 use crate::{
     generator::{Generator, Load},

@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, marker::PhantomData};
 
-use fom_runtime::{Cx, Operation, Placement, Runtime, fom};
+use fom_runtime::{Cx, Operation, Runtime, fom, submission::Placement};
 
 use super::{Flight, LocalWindow, SharedWindow, submit_here};
 use crate::Tally;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::runtime::Runtime;
 
 /// A part of a runtime. The runtime tells it of its end. A panic of the part is an
-/// [incident](crate::Operations::incidents), and affects nothing else.
+/// [incident](crate::observe::Operations::incidents), and affects nothing else.
 pub trait Attachment: Any + Send + Sync {
     /// Called when a drain begins, before the runtime refuses submissions from outside. May block until `by`.
     fn drain(self: Arc<Self>, _runtime: &Runtime, _by: Instant) {}

@@ -87,7 +87,7 @@ impl Runtime {
         !self.shared.is_late()
     }
 
-    /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::Operations::incidents).
+    /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::observe::Operations::incidents).
     pub fn report(&self, incident: impl Into<String>) {
         self.shared.env.report(incident.into());
     }
@@ -97,7 +97,7 @@ impl Runtime {
         self.shared.home_of(key)
     }
 
-    /// Returns the index of the next locality in turn, as for [`Placement::RoundRobin`](crate::Placement::RoundRobin).
+    /// Returns the index of the next locality in turn, as for [`Placement::RoundRobin`](crate::submission::Placement::RoundRobin).
     pub fn next_locality(&self) -> usize {
         self.shared.next_home()
     }
@@ -127,7 +127,7 @@ impl Runtime {
         Sleep::new(Home::new(Arc::clone(&self.shared), here), time)
     }
 
-    /// Counts one request as one phase of the [`Budget`](crate::Budget) of the locality that this thread holds.
+    /// Counts one request as one phase of the [`Budget`](crate::config::Budget) of the locality that this thread holds.
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
     /// Returns `true` if this thread holds no locality.
     pub fn spend_phase(&self) -> bool {

@@ -12,7 +12,7 @@ use crate::{
 ///
 /// [`Local::add_part`] adds a part. Each round of the handler gives one [turn](Self::turn) to each part that is
 /// [awake](Local::wake_part). A locality drops its parts when it ends. A panic of a part is an
-/// [incident](crate::Operations::incidents), and affects nothing else.
+/// [incident](crate::observe::Operations::incidents), and affects nothing else.
 ///
 /// ```
 /// # use std::sync::atomic::{AtomicU64, Ordering};

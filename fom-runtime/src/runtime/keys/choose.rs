@@ -19,7 +19,7 @@ impl<O: Operation> Submission<'_, O> {
     /// queue, so a busy key never delays the turns of others. Its first phase begins there, and with it the time of a
     /// deadline.
     ///
-    /// The submission is [refused](crate::RefusedReason::KeyFull) if [as many as allowed](crate::Builder::key_queue)
+    /// The submission is [refused](crate::error::RefusedReason::KeyFull) if [as many as allowed](crate::Builder::key_queue)
     /// wait already.
     ///
     /// With a journal, a waiting fom is not on disk before its turn has come. No caller was told that it is: see
@@ -96,7 +96,7 @@ impl<O: Operation> Submission<'_, O> {
     /// In the journal the two foms are separate: when both come back after a restart, the key no longer waits for the
     /// chained one.
     ///
-    /// The submission is [refused](crate::RefusedReason::NoTurn) unless a fom with a key submits it.
+    /// The submission is [refused](crate::error::RefusedReason::NoTurn) unless a fom with a key submits it.
     pub fn chain(mut self) -> Self {
         self.key = None;
         self.order = Order::Chain;
@@ -123,7 +123,7 @@ impl<O: Operation> Submission<'_, O> {
     /// Fails with [`Refused`], as [`start`](Self::start) does, except when another fom has the key.
     ///
     /// ```
-    /// # use fom_runtime::{Joined, prelude::*};
+    /// # use fom_runtime::{prelude::*, submission::Joined};
     /// # struct Report;
     /// # #[fom(operation(Report), transient)]
     /// # enum Reporting {

@@ -108,14 +108,14 @@ impl Seen {
     }
 
     fn is_end(&self, fom: &Fom) -> bool {
-        let is = |phase: &&crate::PhaseInfo| phase.name() == fom.phase;
+        let is = |phase: &&crate::graph::PhaseInfo| phase.name() == fom.phase;
         let graph = match fom.operation == self.graph.operation() {
             true => Some(self.graph),
             false => known(fom.operation).map(Restorer::graph),
         };
         graph
             .and_then(|graph| graph.phases().iter().find(is))
-            .is_some_and(crate::PhaseInfo::is_end)
+            .is_some_and(crate::graph::PhaseInfo::is_end)
     }
 
     /// Returns the foms that came back although all had ended, except for foms that need not end.

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use fom_runtime::{EventSender, Placement, SendError, prelude::*};
+use fom_runtime::{
+    error::SendError,
+    prelude::*,
+    submission::{EventSender, Placement},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, Story, mixed};

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Key, Placement, prelude::*};
+use fom_runtime::{Key, prelude::*, submission::Placement};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, Queued, Story, child_of};

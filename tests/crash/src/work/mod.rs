@@ -27,7 +27,10 @@ mod timed;
 
 use std::time::Duration;
 
-use fom_runtime::{Durability, Graph, prelude::*};
+use fom_runtime::{
+    machine::{Durability, Graph},
+    prelude::*,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
