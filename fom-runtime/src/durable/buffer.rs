@@ -110,14 +110,13 @@ impl Handover {
 
 impl Part for CommitBuffer {
     fn pause(&mut self, local: &mut Local<'_>, pause: Pause) -> bool {
-        let core = local.core();
-        let home = core.home.clone();
+        let core = &*local.core();
         let nothing_left = core.ready_foms() == 0;
         let at_once = pause != Pause::Passing || nothing_left;
-        if let Some(committer) = Durable::of(home.shared()).committer()
+        if let Some(committer) = Durable::of(core.home.shared()).committer()
             && self.is_due(at_once, core.now(), committer)
         {
-            self.hand_over(&home, committer, nothing_left);
+            self.hand_over(&core.home, committer, nothing_left);
         }
         !self.is_empty()
     }

@@ -27,6 +27,7 @@ mod trim;
 mod wheel;
 
 use std::{
+    any::Any,
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     ptr::{self, NonNull},
@@ -349,12 +350,18 @@ impl Home {
     /// Calls user code that belongs to no fom. A panic in that code is reported, and the handler goes on.
     pub(crate) fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            let message = panic_message(panic);
-            self.shared.env.report(format!(
-                "{what} locality {} panicked: {message}",
-                self.index
-            ));
+            self.report_panic(what, panic);
         }
+    }
+
+    /// Reports a panic of user code that belongs to no fom.
+    #[cold]
+    fn report_panic(&self, what: &str, panic: Box<dyn Any + Send>) {
+        let message = panic_message(panic);
+        self.shared.env.report(format!(
+            "{what} locality {} panicked: {message}",
+            self.index
+        ));
     }
 }
 

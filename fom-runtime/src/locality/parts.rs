@@ -7,6 +7,7 @@ use std::{
     collections::VecDeque,
     fmt,
     marker::PhantomData,
+    panic::{AssertUnwindSafe, catch_unwind},
     ptr::NonNull,
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -357,16 +358,16 @@ impl Core {
 
     #[cold]
     fn pause_parts(&mut self, pause: Pause) {
-        let home = self.home.clone();
         self.parts.asks = false;
         for at in 0..self.parts.slots.len() {
             let id = self.parts.slots[at].id;
             let Some(mut part) = self.parts.take(at) else {
                 continue;
             };
-            let mut asks = false;
-            home.fenced("a part of", || asks = part.get_mut().pause(self, pause));
-            self.parts.asks |= asks;
+            match catch_unwind(AssertUnwindSafe(|| part.get_mut().pause(self, pause))) {
+                Ok(asks) => self.parts.asks |= asks,
+                Err(panic) => self.home.report_panic("a part of", panic),
+            }
             // A part that is out of its slot cannot be removed, so the slot is still its own.
             debug_assert_eq!(self.parts.slots[at].id, id);
             self.parts.last = Last::default();
