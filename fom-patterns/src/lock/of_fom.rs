@@ -163,8 +163,11 @@ impl Attached for FomLocks {
             true => Place::Waits(place),
         };
         let waiting = self.waiting();
-        waiting
-            .iter()
-            .any(|waiting| waiting.ticket == waits && waiting.lock.still(waits, behind))
+        // Tickets are numbers of one lock. A fom may wait for several locks.
+        waiting.iter().any(|waiting| {
+            waiting.ticket == waits
+                && waiting.lock.still(waits, behind)
+                && Some(waiting.lock.to_string()) == blocker.subject
+        })
     }
 }

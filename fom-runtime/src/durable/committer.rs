@@ -385,8 +385,14 @@ impl Committer {
         }
         // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
         if let Some(shared) = shared.upgrade() {
-            for uncommitted in self.uncommitted.lock().drain(..) {
+            let left: Vec<_> = self.uncommitted.lock().drain(..).collect();
+            for uncommitted in left {
                 uncommitted.give_key(&shared);
+                // The drop of its gate is code of another package, or the user's.
+                let _ = fenced(|| {
+                    drop(uncommitted);
+                    Ok(())
+                });
             }
         }
         // If the drop panics, there is nothing more to close.

@@ -1,7 +1,13 @@
 //! Transitions that could not be committed, because the disk was full or failed. They are kept in memory, and committed
 //! when the journal works again. Then their foms go on.
 
-use std::{any::TypeId, collections::HashMap, sync::Arc, time::Instant};
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
 
 use fom_journal::{Batch, Change, Journal, JournalError};
 
@@ -280,6 +286,11 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     for fom in foms {
         crate::locality::enqueue(shared, fom);
     }
-    // What is committed now may be seen.
-    drop(held);
+    // What is committed now may be seen. The drop of a gate is code of another package, or the user's.
+    for gate in held.into_values() {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(gate))) {
+            let message = fom_protocol::panic_message(panic);
+            shared.env.report(format!("a gate panicked: {message}"));
+        }
+    }
 }

@@ -6,6 +6,8 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
+use fom_protocol::panic_message;
+
 use crate::{
     cx::Cx,
     fom::{
@@ -128,7 +130,11 @@ impl<O: Operation> Instance<O> {
     /// Enters a phase. The gate of the last phase is kept at most until the gate of this phase takes over from it.
     pub(super) fn leave_gate(&self, fom: &Typed<O>) {
         if self.info().is_gated() {
-            fom.with_gate(|state| state.stage = Stage::New);
+            if let Some(state) = fom.cold().and_then(|cold| cold.gate.lock().take()) {
+                let mut state = state;
+                state.stage = Stage::New;
+                fom.put_gate(state);
+            }
         } else {
             fom.drop_gate();
         }
@@ -145,39 +151,62 @@ impl Header {
         *self.cold_made().gate.lock() = Some(state);
     }
 
-    /// Calls `f` with the gate, if the fom has a gate. The gate is taken out meanwhile, because it is code of another
-    /// package.
-    fn with_gate<R: Default>(&self, f: impl FnOnce(&mut GateState) -> R) -> R {
-        let Some(mut state) = self.take_gate() else {
-            return R::default();
-        };
-        let done = f(&mut state);
-        self.put_gate(state);
-        done
-    }
-
     /// Stops the wait for the gate, because the phase function does not run.
     pub(super) fn stop_gate(&self) {
-        self.with_gate(GateState::stop);
+        if let Some(mut state) = self.take_gate() {
+            self.fence_gate(|| state.stop());
+            self.put_gate(state);
+        }
         self.shared().env.has_asked(self.id());
     }
 
     /// Drops the gate.
     pub(super) fn drop_gate(&self) {
-        // The drop may wake any task, so it runs without a lock.
-        drop(self.take_gate());
+        // The drop is code of another package, or the user's. It may wake any task, so it runs without a lock.
+        if let Some(state) = self.take_gate() {
+            self.fence_gate(|| drop(state));
+        }
     }
 
     /// Returns whether the fom has a gate that is held.
     pub(super) fn holds_gate(&self) -> bool {
-        self.with_gate(|state| state.gate.as_ref().is_some_and(|gate| gate.is_held()))
+        let Some(state) = self.take_gate() else {
+            return false;
+        };
+        let held = self.is_held(&state);
+        self.put_gate(state);
+        held
     }
 
     /// Takes the gate of a fom that ends, for the fom that replaces it, if the gate is held.
     pub(crate) fn leave_held_gate(&self) -> Option<Box<dyn Gate>> {
         let mut state = self.take_gate()?;
-        state.stop();
-        state.gate.filter(|gate| gate.is_held())
+        self.fence_gate(|| state.stop());
+        if self.is_held(&state) {
+            return state.gate;
+        }
+        self.fence_gate(|| drop(state));
+        None
+    }
+
+    /// Returns whether the gate is held. A gate that panics counts as held, which is safe.
+    fn is_held(&self, state: &GateState) -> bool {
+        let mut held = state.gate.is_some();
+        let ask = || held = state.gate.as_ref().is_some_and(|gate| gate.is_held());
+        self.fence_gate(ask);
+        held
+    }
+
+    /// Calls code of a gate. A panic in it is reported, and the fom goes on.
+    fn fence_gate(&self, f: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
+            self.shared().env.report(format!(
+                "the gate of {} {} panicked: {}",
+                self.type_name(),
+                self.id(),
+                panic_message(panic)
+            ));
+        }
     }
 
     /// Gives this fom the gate of the fom that it replaces, if its phase has a gate, too. Must be called before this
@@ -188,6 +217,8 @@ impl Header {
                 gate: Some(gate),
                 stage: Stage::New,
             }));
+        } else {
+            self.fence_gate(|| drop(gate));
         }
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn take() -> Option<Box<Core>> {
         context.assert_free();
         context.core.replace(ptr::null_mut())
     });
-    // SAFETY: the pointer came from `Box::into_raw` in `lay`, and is out of the cell now.
+    // SAFETY: the pointer came from `Box::into_raw` in `set`, and is out of the cell now.
     (!core.is_null()).then(|| unsafe { Box::from_raw(core) })
 }
 
@@ -192,7 +192,7 @@ impl Drop for Peeked {
 ///
 /// # Safety
 ///
-/// Until the guard drops, this thread calls no user code, and no `peek`, [`with_core`], `lay` or `take`.
+/// Until the guard drops, this thread calls no user code, and no `peek`, [`with_core`], `set` or `take`.
 #[inline(always)]
 // SAFETY (caller): as the section above says.
 pub(crate) unsafe fn peek() -> Option<Peeked> {

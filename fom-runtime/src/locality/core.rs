@@ -9,7 +9,7 @@ use crate::{
     id::FomId,
     locality::{
         Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
-        move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
+        context, move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
     },
     runtime::Shared,
 };
@@ -252,7 +252,14 @@ impl Core {
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.
     /// Called when there is nothing to run.
     pub(super) fn tell_quiet(&mut self) {
-        if !self.quiet.is_empty() && self.home.threads.count().1 == 0 && self.parts.are_quiet() {
+        if self.quiet.is_empty() || self.home.threads.count().1 > 0 {
+            return;
+        }
+        // A part that panics counts as quiet.
+        let mut quiet = true;
+        let ask = || quiet = context::holding(|| self.parts.are_quiet());
+        self.home.fenced("a part of", ask);
+        if quiet {
             let runs = self.runs;
             for waiter in self.quiet.drain(..) {
                 self.home.fenced("a waiter for quiet in", || {

@@ -101,6 +101,7 @@ unsafe impl Linked for Parcel {
         }
     }
 
+    // SAFETY: asks of its caller what the trait says.
     unsafe fn from_link(link: NonNull<Link>) -> Self {
         // SAFETY: the pool comes right after the link, in a fom as in a message.
         let pool = unsafe { (&raw const (*link.cast::<Message>().as_ptr()).pool).read() };

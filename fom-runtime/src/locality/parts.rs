@@ -14,7 +14,7 @@ use std::{
 
 use crate::{
     fom::{Header, PartPlace, PartTicket},
-    locality::Core,
+    locality::{Core, context},
 };
 
 /// Runs one turn of a part of some type. The core is there before and after the call.
@@ -49,7 +49,8 @@ pub enum Pause {
 /// The address of a part in its locality.
 pub struct PartId<P> {
     place: PartPlace,
-    _of: PhantomData<fn() -> P>,
+    /// Invariant in `P`: the address of one type of part must not become that of another.
+    _of: PhantomData<fn(P) -> P>,
 }
 
 impl<P> PartId<P> {
@@ -323,12 +324,14 @@ impl Core {
             return;
         };
         home.fenced("a part of", || {
-            let slot = parts.slot(part);
-            if let Some(owned) = slot.and_then(|slot| slot.part.as_mut()) {
-                let number = owned.get_mut().goes_on(0);
-                // SAFETY: a fom that is noted as running has not ended.
-                unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
-            }
+            context::holding(|| {
+                let slot = parts.slot(part);
+                if let Some(owned) = slot.and_then(|slot| slot.part.as_mut()) {
+                    let number = owned.get_mut().goes_on(0);
+                    // SAFETY: a fom that is noted as running has not ended.
+                    unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
+                }
+            })
         });
     }
 
@@ -364,7 +367,8 @@ impl Core {
             let Some(mut part) = self.parts.take(at) else {
                 continue;
             };
-            match catch_unwind(AssertUnwindSafe(|| part.get_mut().pause(self, pause))) {
+            let run = || context::holding(|| part.get_mut().pause(self, pause));
+            match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(asks) => self.parts.asks |= asks,
                 Err(panic) => self.home.report_panic("a part of", panic),
             }
@@ -385,6 +389,8 @@ pub(super) fn run(core: Box<Core>) -> Box<Core> {
     let most = core.as_ref().map_or(0, |core| core.parts.ready.len());
     for _ in 0..most {
         let mut here = held(core);
+        // A part may wake itself for ever, and the reactor has its turn all the same.
+        here.since_turn += 1;
         let next = here.parts.next_turn();
         core = Some(here);
         if let Some((place, turn)) = next {

@@ -32,10 +32,18 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     counted: bool,
     cold: impl FnOnce(&Home) -> Option<Box<Cold>>,
 ) -> Ran {
+    let home = &held.as_ref().expect("a turn has the core").home;
+    // These functions are user code if the operation is written by hand. So they run while the turn has the core.
+    let phase = O::start();
+    let phase_index = O::index(O::kind(&phase));
+    let cold = if home.shared().is_plain() {
+        None
+    } else {
+        cold(home)
+    };
     let mut core = held.take().expect("a turn has the core");
     core.begin_run();
     let before = core.now();
-    let phase = O::start();
     if !counted {
         core.home.counts.one_born();
     }
@@ -44,14 +52,10 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         home: core.home.index,
         priority: Priority::Normal,
         now: before,
-        phase: O::index(O::kind(&phase)),
+        phase: phase_index,
         settled: true,
         resumed: false,
-        cold: if core.home.shared().is_plain() {
-            None
-        } else {
-            cold(&core.home)
-        },
+        cold,
         wanted: false,
         ready: true,
     };

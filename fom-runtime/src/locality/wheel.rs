@@ -110,6 +110,7 @@ impl Wheel {
     /// Until the node is disarmed or popped, or the wheel is dropped, the node stays in place and alive. Only the
     /// thread that has the wheel touches it, and it is in no other wheel. [`pop_due`](Self::pop_due) returns this
     /// very pointer, so the pointer must be valid for all that the caller will do with the result.
+    // SAFETY (caller): as the section above says.
     pub(crate) unsafe fn arm(&mut self, node: NonNull<Node>, at: u64) {
         // SAFETY: the node is alive. It is in this wheel or in none, and in none once it is disarmed.
         unsafe {

@@ -10,6 +10,7 @@ mod deadlines;
 mod endings;
 mod events;
 mod failing;
+mod gates;
 mod panics;
 mod reached;
 mod requests;

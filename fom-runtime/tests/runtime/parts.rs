@@ -207,3 +207,30 @@ fn a_part_of_a_locality_is_told_of_pauses() {
     runtime.shutdown_blocking(Shutdown::Now, LIMIT);
     assert_eq!(saw.recv_timeout(LIMIT), Ok(Saw::Dropped));
 }
+
+/// A part that panics when the runtime asks for quiet.
+struct Restless;
+
+impl Part for Restless {
+    fn is_quiet(&self) -> bool {
+        panic!("restless");
+    }
+}
+
+/// Such a part counts as quiet, and its locality goes on.
+#[test]
+fn a_part_that_panics_when_asked_for_quiet_counts_as_quiet() {
+    let runtime = one();
+    runtime
+        .post(0, |local| {
+            local.add_part(Restless);
+        })
+        .unwrap();
+    block_on(runtime.quiet());
+    block_on(runtime.call(0, |_| ())).unwrap();
+    let incidents = runtime.operations().incidents;
+    assert!(
+        incidents.iter().any(|one| one.ends_with("restless")),
+        "{incidents:?}"
+    );
+}

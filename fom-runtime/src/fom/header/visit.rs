@@ -1,5 +1,5 @@
 //! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable::Kept).
+//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
 
 use std::{
     collections::VecDeque,

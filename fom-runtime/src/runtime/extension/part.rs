@@ -198,7 +198,7 @@ impl<P: Part> Turn<'_, P> {
     /// So the part is not borrowed during the call; look it up again with [`part`](Self::part).
     #[inline]
     pub fn run_here<O: Operation>(&mut self, operation: O, piece: Pieces) -> Ran {
-        let counted = match piece.count() {
+        let counted = match piece.count_in(&self.core().home) {
             0 => false,
             1 => true,
             more => {
@@ -250,7 +250,12 @@ impl Local<'_> {
     }
 
     /// Takes pieces of work off the count of this locality, which have ended or were given up.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pieces are of another locality.
     pub fn leave(&mut self, pieces: Pieces) {
-        self.core().home.counts.given_away(pieces.count() as u64);
+        let home = &self.core().home;
+        home.counts.given_away(pieces.count_in(home) as u64);
     }
 }

@@ -1,12 +1,15 @@
 //! Work in front of the localities, which is not a fom yet.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ptr, sync::Arc};
 
 use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 
 #[cfg(doc)]
 use crate::runtime::Local;
-use crate::{locality::Home, runtime::Runtime};
+use crate::{
+    locality::{Home, Locality},
+    runtime::Runtime,
+};
 
 /// Counts work that is in flight and is not a fom yet, such as a queue in front of the localities. A drain waits for
 /// this work. The drop removes what is left.
@@ -70,27 +73,48 @@ impl fmt::Debug for LocalWork {
 /// [`Local::leave`] or [`Turn::run_here`](crate::extension::Turn::run_here) of the same locality.
 #[derive(Debug, Default)]
 #[must_use = "pieces that are dropped stay counted"]
-pub struct Pieces(usize);
+pub struct Pieces {
+    count: usize,
+    /// The address of the locality, or zero if there are no pieces.
+    of: usize,
+}
 
 impl Pieces {
     /// Returns the number of pieces.
     #[inline]
     pub fn count(&self) -> usize {
-        self.0
+        self.count
     }
 
     /// Adds the other pieces to these.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the other pieces are of another locality.
     #[inline]
     pub fn append(&mut self, other: Self) {
-        self.0 += other.0;
+        if self.count == 0 {
+            *self = other;
+        } else if other.count > 0 {
+            assert_eq!(self.of, other.of, "pieces of another locality");
+            self.count += other.count;
+        }
+    }
+
+    /// Returns the number of pieces, which are of this locality.
+    #[inline]
+    pub(super) fn count_in(&self, home: &Locality) -> usize {
+        let here = ptr::from_ref(home).addr() == self.of;
+        assert!(here || self.count == 0, "pieces of another locality");
+        self.count
     }
 
     /// Takes out this many pieces, at most as many as there are.
     #[inline]
     pub fn split(&mut self, pieces: usize) -> Self {
-        let pieces = pieces.min(self.0);
-        self.0 -= pieces;
-        Self(pieces)
+        let count = pieces.min(self.count);
+        self.count -= count;
+        Self { count, of: self.of }
     }
 }
 
@@ -114,16 +138,25 @@ impl LocalWork {
     pub fn enter(&self, pieces: usize) -> Option<Pieces> {
         let late = || self.home.shared().is_late();
         if self.home.counts.sent(pieces as u64, late) {
-            self.leave(Pieces(pieces));
+            self.take_back(pieces);
             return None;
         }
-        Some(Pieces(pieces))
+        let of = ptr::from_ref::<Locality>(&self.home).addr();
+        Some(Pieces { count: pieces, of })
     }
 
     /// Removes pieces of work that were given up, on any thread.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the pieces are of another locality.
     #[cold]
     pub fn leave(&self, pieces: Pieces) {
-        self.home.take_back_all(pieces.0 as u64);
+        self.take_back(pieces.count_in(&self.home));
+    }
+
+    fn take_back(&self, pieces: usize) {
+        self.home.take_back_all(pieces as u64);
         self.home.shared().tell_idle();
     }
 }

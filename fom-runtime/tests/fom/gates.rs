@@ -1,0 +1,64 @@
+//! Gates that panic outside of their polls.
+
+use std::task::{Context, Poll};
+
+use fom_runtime::{
+    extension::{Gate, GateError},
+    prelude::*,
+};
+
+/// A gate that panics in its drop.
+struct Brittle;
+
+impl Gate for Brittle {
+    fn poll_open(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GateError>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for Brittle {
+    fn drop(&mut self) {
+        panic!("brittle");
+    }
+}
+
+struct Passage {
+    fails: bool,
+}
+
+#[fom(operation(Passage), transient)]
+enum Passing {
+    #[phase(start, sync, gate, to(Through))]
+    Pass,
+    #[phase(end)]
+    Through,
+}
+
+impl PassingTransitions for Passage {
+    fn pass_gate(&self, _: &Cx<'_>) -> impl Gate {
+        Brittle
+    }
+
+    fn pass(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        match self.fails {
+            true => Err("it fails".into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The fom keeps its outcome, and its locality goes on.
+#[test]
+fn a_gate_that_panics_in_its_drop_harms_no_fom() {
+    let runtime = Runtime::builder().localities(1).build().unwrap();
+    for fails in [true, false, true] {
+        let outcome = runtime.submit(Passage { fails }).start().unwrap().wait();
+        assert_eq!(outcome.is_err(), fails);
+    }
+    let incidents = runtime.operations().incidents;
+    assert_eq!(incidents.len(), 3, "{incidents:?}");
+    assert!(
+        incidents[0].starts_with("the gate of Passage ") && incidents[0].ends_with("brittle"),
+        "{incidents:?}"
+    );
+}
