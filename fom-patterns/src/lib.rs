@@ -1,8 +1,9 @@
-//! Patterns that are made of foms, on the public API of [`fom_runtime`] alone.
+//! Patterns that are made of foms. They use only the public API of [`fom_runtime`], and helpers of `fom-protocol`.
 //!
 //! Each pattern is one module. The modules do not know each other, so a program may use any of them.
 //!
-//! `use fom_patterns::prelude::*` also imports the prelude of the runtime.
+//! `use fom_patterns::prelude::*` also imports the prelude of the runtime. A program that declares foms needs the
+//! package `fom-runtime`, too. The prelude has no types of locks, streams or admission: import them from their modules.
 //!
 //! | to | see |
 //! | --- | --- |

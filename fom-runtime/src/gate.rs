@@ -12,13 +12,13 @@ use crate::error::BoxError;
 
 /// A condition that is checked before the function of a phase runs.
 ///
-/// A phase with the key `gate` has a function `_gate` that returns a gate. The runtime calls that function once for
-/// each visit of the phase, and then [`poll_open`](Self::poll_open) until the gate is open. Only then does the function
-/// of the phase run. The wait counts for `within` and for a cancel, as any other wait of the phase.
+/// A phase with the key `gate` has a second function, `<phase>_gate`, which returns a gate. The runtime calls it once
+/// in each visit, and then polls the gate with [`poll_open`](Self::poll_open). The function of the phase runs when the
+/// gate is open. `within` includes this wait, and a cancel ends it.
 ///
 /// The fom keeps the open gate as long as it stays in the phase: over errors and their retries, events, waits and
-/// commits. A gate may therefore hold something, such as a lock. The next phase gets it with
-/// [`follow`](Self::follow) if it has a gate, too. If not, and at every kind of end, the runtime drops the gate.
+/// commits. So a gate can hold something, such as a lock. If the next phase has a gate, that gate gets this one with
+/// [`follow`](Self::follow). Otherwise, and when the fom ends, the runtime drops this gate.
 ///
 /// The functions for a late, exhausted or failed visit do not wait for the gate.
 ///
@@ -76,7 +76,7 @@ pub trait Gate: Any + Send {
     /// Returns whether the function of the phase may run. The waker of `cx` wakes the fom.
     ///
     /// Runs on a thread that runs foms, so it must not block. The runtime does not call it again after it has returned
-    /// `Ok`. A gate that waits records a [`WaitKind`](crate::extension::WaitKind), which listings show.
+    /// `Ok`. Before a gate returns `Pending`, it [records](crate::extension::WaitKind::record) what listings show.
     ///
     /// # Errors
     ///
@@ -84,24 +84,24 @@ pub trait Gate: Any + Send {
     ///
     /// # Panics
     ///
-    /// A panic is a panic of the phase function.
+    /// A panic counts as a panic of the phase function.
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GateError>>;
 
-    /// Takes over from the gate of the phase before, before the first [`poll_open`](Self::poll_open). The type of that
-    /// gate may be another one. Default: drops it.
+    /// Takes over from the gate of the previous phase. The runtime calls this before the first
+    /// [`poll_open`](Self::poll_open). The previous gate may have another type. Default: drops it.
     fn follow(&mut self, before: Box<dyn Gate>) {
         drop(before);
     }
 
-    /// Stops waiting, because the phase is late, or the fom ends. The runtime may later ask for another gate of this
-    /// visit, which [follows](Self::follow) this gate. Default: does nothing.
+    /// Stops the wait, because the phase is late or the fom ends. If the runtime later makes another gate for this
+    /// visit, that gate [follows](Self::follow) this one. Default: does nothing.
     fn stop(&mut self) {}
 
-    /// Returns whether no other fom may come between if the process ends now. Default: `false`.
+    /// Returns whether a restart must keep other foms out until this gate is open again. Default: `false`.
     ///
     /// A journal keeps the answer with each transition. After a restart, the foms that answered `true` poll their gates
-    /// before any other fom runs. A fom ends if its transition cannot be committed. Its gate then stays until the
-    /// transition is committed.
+    /// before any other fom runs. If a transition cannot be committed, the fom ends. Its gate then stays until
+    /// the transition is committed.
     fn is_held(&self) -> bool {
         false
     }
@@ -114,7 +114,7 @@ impl Gate for () {
     }
 }
 
-/// The reason why a [`Gate`] never opens. `Display` tells the error of the gate.
+/// The reason why a [`Gate`] never opens. `Display` writes the error of the gate.
 #[derive(Clone)]
 pub struct GateError {
     gate: &'static str,

@@ -66,13 +66,16 @@
 //! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](durable::DurableBuilderExt::journal_with) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`](submission::Placement), [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
-//! | check a condition before a phase function | [`extension::Gate`] |
+//! | put phases before and after those of other operations | [`Layered`](machine::Layered) |
+//! | let a phase wait for a condition of your own | [`extension::Gate`] |
+//! | end a runtime | [`Runtime::shutdown`], [`Shutdown`](config::Shutdown) |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
 //! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
 //! | test that a release strands no parked fom | [`testing::check_release`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
+//! | hold locks, call services, push streams of requests | the package `fom-patterns` |
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions are
 // in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.

@@ -1,11 +1,11 @@
 //! Long locks: fair reader/writer locks that foms wait for without a thread, and hold over phases.
 //!
 //! A request gets the lock at once if no request waits and the holders allow it. Otherwise the request joins the queue,
-//! and no request overtakes it. A released lock goes to the front of the queue: to a writer alone, or to all readers up
-//! to the next writer together. The thread that releases the lock makes the grant, in the lock itself. The wake that
-//! follows only reports the grant: any other wake finds the waiter still in the queue.
+//! and no request overtakes it. A released lock goes to the front of the queue: to one writer, or to all readers before
+//! the next writer. The thread that releases the lock records the grant in the lock. The wake that follows only reports
+//! the grant. After any other wake the waiter is still in the queue.
 //!
-//! The idea is Motr's `m0_long_lock`, without its flaws: there, the waiting fom enters its next phase before it has the
+//! The idea is Motr's `m0_long_lock`, without its flaw: in Motr, a waiting fom enters its next phase before it has the
 //! lock.
 
 mod acquire;
@@ -151,8 +151,8 @@ impl LongLock {
     ///
     /// # Errors
     ///
-    /// Fails with [`LockError::Reentrant`] if this fom already has the lock or waits for it, and with
-    /// [`LockError::Upgrade`] if the fom has or awaits the lock to read.
+    /// Fails with [`LockError::Reentrant`] if this fom already has the lock to write or waits to write. Fails with
+    /// [`LockError::Upgrade`] if the fom has the lock to read or waits to read.
     pub fn write(&self, who: &impl Locker) -> Acquire {
         Acquire::new(self.clone(), LockMode::Write, who.owner())
     }

@@ -35,8 +35,8 @@ use inlet::{Inlet, Item};
 pub use options::StreamOptions;
 pub use producer::Producer;
 
-/// A type that can be a key of a stream: every type that can be compared, hashed, cloned and sent. [`Key`](fom_runtime::Key) is
-/// one. A plain number or a custom type costs less.
+/// A type that can be a key of a stream: every type that can be compared, hashed, cloned and sent.
+/// [`Key`](fom_runtime::Key) is one. A plain number or a custom type costs less.
 pub trait StreamKey: Hash + Eq + Clone + Send + Sync + 'static {}
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> StreamKey for K {}
@@ -167,7 +167,7 @@ impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
 
     /// Takes in a request, which then runs without any further call.
     ///
-    /// Any thread may push. Of two pushes with one key, the one that happens before the other runs first.
+    /// Any thread may push. If one push happens before another with the same key, its request runs first.
     ///
     /// # Errors
     ///

@@ -12,14 +12,14 @@
 // | `builder.rs` | the settings, and the start |
 // | `runtime.rs` | what a program asks a runtime about its journal |
 // | `record.rs` | a fom's entry in the journal |
-// | `state.rs` | the state beside a fom that is kept in a journal |
+// | `state.rs` | the durable state beside one fom |
 // | `step.rs` | how the steps of a fom get into the journal |
 // | `answer.rs` | the end of a fom with an operation id |
 // | `submit.rs` | submission of an operation that runs once |
 // | `cx.rs` | the outbox, as a phase function sees it |
 // | `prepare.rs` | what is given to an outbox, as entries |
 // | `outbox.rs` | what a phase sends when its transition is committed |
-// | `message.rs` | events that were sent through an outbox, until a fom takes them |
+// | `message.rs` | events from an outbox, until a fom takes them |
 // | `schemas.rs` | the schemas that the journal has |
 // | `buffer.rs` | the changes that the foms of one locality want to commit |
 // | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
@@ -29,9 +29,10 @@
 // | `uncommitted.rs` | transitions that could not be committed, until they can |
 // | `recovery.rs` | recovery after a restart |
 // | `passive.rs` | foms that came back and rest |
-// | `gate_recovery.rs` | foms that held the gates of their phases, until they have asked for them again |
+// | `gate_recovery.rs` | foms that held a gate before the restart, until each has asked for it again |
 // | `quarantine.rs` | entries that are in the journal and cannot run |
 // | `dry_run.rs` | a dry run of the recovery |
+// | `error.rs` | the errors of `retry_set_aside` and `discard_set_aside` |
 
 mod answer;
 mod buffer;

@@ -28,7 +28,7 @@ use crate::{
 /// A fom that came back may *rest*: the component has its bytes, and the runtime has no fom. The component makes the
 /// fom when there is room, when its deadline passes, or when a caller asks for it.
 pub(crate) trait Recorder: Any + Send + Sync {
-    /// Returns the number of the journal, if there is one. No other journal has it.
+    /// Returns the number that identifies the journal, if there is one.
     fn journal(&self) -> Option<u128>;
 
     /// Returns whether foms may rest at all.
@@ -46,7 +46,7 @@ pub(crate) trait Recorder: Any + Send + Sync {
     /// Makes as many resting foms as there is room for, and those with a passed deadline.
     fn settle(&self);
 
-    /// Called when the clock was moved, and when the runtime takes less than before.
+    /// Called when the clock was moved, and when the runtime begins to refuse submissions.
     fn poke(&self);
 
     /// Called when a fom that came back has ended.
@@ -131,7 +131,7 @@ pub(crate) trait KeptFom: Send + Sync {
     /// Returns the number of the visit, and the last event that the function has taken.
     fn visit(&self) -> (u64, Option<EventId>);
 
-    /// Notes that the function has taken an event. Its requests are numbered from 1 again.
+    /// Notes that the function has taken an event. The next request has number 1 again.
     fn took(&self, event: EventId);
 
     /// Ends the last event: later effects no longer belong to it.
@@ -161,7 +161,7 @@ pub(crate) trait KeptFom: Send + Sync {
     /// Returns the result of the last step, once.
     fn take_answer(&self) -> Answer;
 
-    /// Keeps a step that could not be committed, to be committed when the journal works again. Drops the outbox.
+    /// Keeps a step that could not be committed, until the journal works again. Drops the outbox.
     fn keep_step(&self, fom: &Header, error: &JournalError, content: &dyn Content);
 
     /// Writes down that the fom fails. With `waits`, the fom ends only when this is committed.

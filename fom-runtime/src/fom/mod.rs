@@ -11,7 +11,8 @@
 //! ```
 //!
 //! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
-//! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list: the [`Link`] is one.
+//! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list, because its header has one
+//!    [`Link`].
 //! 3. The handler of the home runs the fom: the phase function, then the transition (`transition.rs`), and so on, until
 //!    the fom waits, ends, or has used up its budget. `next.rs` decides what comes next, and `run.rs` carries it out.
 //! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
@@ -22,8 +23,8 @@
 //!
 //! | word | bits | written by |
 //! | --- | --- | --- |
-//! | [`StateCell`] | init, ready, running, waiting or finished; woken; cancelled | wakes and cancels of any thread; the other steps by the thread that runs the fom |
-//! | [`OutcomeBits`] | wanted, watched, answered, abandoned, taken, in a phase, observed | the thread that runs the fom, the handle, and waiters |
+//! | `Header::token`, a [`StateCell`] | init, ready, running, waiting or finished; woken; cancelled | wakes and cancels of any thread; the other steps by the thread that runs the fom |
+//! | `Header::marks`, an [`OutcomeBits`] | wanted, watched, answered, abandoned, taken, in a phase, observed | the thread that runs the fom, the handle, and waiters |
 //! | `Header::own` | priority; begun, blocked, listed, resumed, settled, noted | the thread that runs the fom |
 //!
 //! # The fields of the header
@@ -46,10 +47,10 @@
 //! | [`Header`] | any thread; all fields are atomic or never change |
 //! | [`Mail`](mail::Mail), [`Cold`] | any holder of a reference, under the lock of the field |
 //! | [`Timing`] | read by any thread; written by the thread that runs the fom or fires its timer, which holds the core |
-//! | body (operation and phase, or future; then the outcome) | only the thread that runs the fom, which holds the core of its home or regains it before it goes on; then the owner of the outcome |
+//! | body (operation and phase, or future; then the outcome) | the thread that runs the fom, and after the end the owner of the outcome; after a blocking section, the thread regains the core of the home first |
 //!
-//! The memory of a fom: 64 bytes of header, 16 of mailbox and the size of one event, 8 more if the machine takes
-//! events, and 64 if it has deadlines; then operation and phase, or the future.
+//! A header takes 64 bytes. A mailbox takes 16 bytes and the size of one event. A machine that takes events adds 8
+//! bytes, and a machine with deadlines adds 64. The operation and its phase follow, or the future.
 //!
 //! [`Link`]: fom_protocol::Link
 //! [`StateCell`]: fom_protocol::StateCell

@@ -10,9 +10,9 @@
 //! | [`Step::Made`]: a function chose what comes | `Commit` if the step must be durable, else `Proceed` |
 //! | [`Step::Written`]: the step is in the journal's batch | `Wait` for the commit, or `Proceed` |
 //! | [`Step::Visit`]: between two functions | `Call`, or first `Wait`, `Interrupt`, `Pause`, `Again` or `Finish` |
-//! | [`Step::Error`]: a function returned an error | another attempt, `Call` of another function, or `Fail` |
+//! | [`Step::Error`]: a function returned an error | another attempt (`Commit` or `Proceed`), `Call` of another function, or `Fail` |
 //! | [`Step::Failure`]: the phase cannot go on | `Call` of the way out, or `Fail` |
-//! | [`Step::Interrupted`]: it is late or must end | `Call` of another function, `OpenAgain`, or `Fail` |
+//! | [`Step::Interrupted`]: the visit is late, or the fom must end | `Call` of another function, `OpenAgain`, or `Fail` |
 //!
 //! A usual transition is `Call`, `Made`, `Proceed`, `Visit`, and the next `Call`. In a journal it is `Call`, `Made`,
 //! `Commit`, `Written`, `Wait`; and after the commit `Written`, `Proceed`, `Visit`, `Call`.
@@ -119,7 +119,7 @@ pub(super) enum Next {
     Proceed(Then),
     /// End the wait of the function that was interrupted.
     Interrupt(Interrupt),
-    /// Wait for the gate again that the fom held before a restart.
+    /// Wait again for the gate that the fom held before a restart.
     OpenAgain,
     /// Wait until the next attempt is due.
     Pause(u64),
@@ -137,8 +137,8 @@ pub(super) enum Next {
 
 /// Decides what a fom does next.
 ///
-/// The fast paths inline this function. Each of them knows the kind of step, so little of the function remains there.
-/// Without optimization all of it would remain, in each operation, so then it is called.
+/// The fast paths inline this function. Each of them knows the kind of step, so the optimizer removes most of the
+/// function. A build without optimization would keep all of it in each operation, so such a build calls it.
 #[cfg_attr(not(debug_assertions), inline(always))]
 #[rustfmt::skip] // One line for each row of the table.
 pub(super) fn next(step: Step) -> Next {

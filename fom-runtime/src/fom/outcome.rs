@@ -1,5 +1,5 @@
 //! How the handle of a fom gets the outcome: the outcome stays in the fom until the handle takes it.
-//! `protocol/marks.rs` says which thread may touch the outcome at what time, and why that is right.
+//! `fom-protocol/src/outcome_bits.rs` says which thread may touch the outcome at what time, and why that is right.
 
 use std::{fmt, mem::MaybeUninit, task::Waker};
 

@@ -1,6 +1,6 @@
 //! What running foms costs in memory.
 //!
-//! Each thread counts its own allocations. Threads of the crew that are still starting, threads of other tests, and
+//! Each thread counts its own allocations. Threads of a locality that are still starting, threads of other tests, and
 //! threads of the test harness are not measured.
 
 use std::{

@@ -1,4 +1,4 @@
-//! The hooks for packages on top of the runtime: for parts of a runtime, and for details about a fom.
+//! The hooks for packages on top of the runtime. A package adds parts to a runtime, to a locality or to a fom.
 //!
 //! `fom-patterns` is made with these hooks. An application hardly needs them.
 //!
@@ -6,7 +6,7 @@
 //! | --- | --- |
 //! | keep one value for each runtime | [`Runtime::attachment`] |
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
-//! | check a condition before a phase runs | [`Gate`] |
+//! | let a phase wait for a condition, and hold something while the fom is in the phase | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
 //! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
@@ -14,6 +14,9 @@
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
 //! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
 //! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
+//! | run user code that is no fom in a turn | [`hold_locality`] |
+//! | ask a runtime what it takes, and where this thread is | [`Runtime::state`], [`Runtime::is_accepting`], [`Runtime::current_locality`], [`Runtime::current_fom`] |
+//! | report a problem that ends no operation | [`Runtime::report`] |
 
 mod alarm;
 mod attachment;
@@ -62,8 +65,8 @@ pub fn runs_foms() -> bool {
     crate::locality::runs_foms()
 }
 
-/// Runs code that holds the locality of this thread without being a fom, such as the drop of a user's value in a
-/// [`Turn`]. A call that would block the locality for ever panics or fails meanwhile; see [`holds_locality`].
+/// Runs code that is no fom while this thread holds a locality, such as the drop of a user's value in a [`Turn`].
+/// There, a call that would block the locality for ever panics or fails; see [`holds_locality`].
 pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
     crate::locality::holding(f)
 }
@@ -76,13 +79,13 @@ impl Runtime {
         Self::of(&self.shared)
     }
 
-    /// Returns what the runtime takes.
+    /// Returns which submissions the runtime takes.
     pub fn state(&self) -> RuntimeState {
         self.shared.state()
     }
 
-    /// Returns whether the runtime takes a submission of this thread. While the runtime drains, it takes only what its
-    /// own foms submit.
+    /// Returns whether the runtime takes a submission from this thread. While the runtime drains, it takes only
+    /// submissions of its own foms.
     pub fn is_accepting(&self) -> bool {
         !self.shared.is_late()
     }
@@ -102,7 +105,7 @@ impl Runtime {
         self.shared.next_home()
     }
 
-    /// Returns the index of the locality of this runtime that this thread holds while it runs a fom.
+    /// Returns the index of the locality that this thread holds, if the locality belongs to this runtime.
     pub fn current_locality(&self) -> Option<usize> {
         here_in(&self.shared)
     }
