@@ -511,6 +511,14 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             home.counts.one_back();
         }
         // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
+        unsafe { Self::give_up(header, shared) };
+    }
+
+    /// Gives up the runtime's reference to a fom that has ended.
+    #[inline(always)]
+    // SAFETY: asks that nothing of the fom is used after this, and that the caller keeps the runtime alive.
+    unsafe fn give_up(header: NonNull<Header>, shared: *const Shared) {
+        // SAFETY: the caller's promise.
         if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last reference.
             let dispose = || unsafe { reference::dispose(header, Self::clear) };

@@ -2,6 +2,7 @@
 
 use std::{
     any::TypeId,
+    mem,
     ptr::NonNull,
     sync::{Arc, OnceLock},
     time::Duration,
@@ -109,38 +110,62 @@ pub(super) fn restore<O: Operation>(
     let made = match key {
         None => maker.make(operation, phase, None).0,
         Some(key) => {
-            let mut made = None;
-            let make = || {
-                let fom = maker.make(operation, phase, Some(key.clone())).0;
-                made = Some(fom);
-                // SAFETY: just made and not enqueued yet, so it is alive.
-                AnyRef::of(unsafe { fom.as_ref() })
+            let claim = Claim {
+                id,
+                number,
+                is_chained,
+                queues,
             };
-            let key_index = &shared.key_index;
-            let claimed = match number {
-                Some(number) if queues => {
-                    key_index.wait_again::<O>(&key, number, is_chained, make);
-                    true
-                }
-                Some(number) => {
-                    // A fom that rests and has begun has its key. It must get the key first.
-                    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-                    key_index.claim_first::<O>(&key, number, is_chained, make)
-                }
-                None => key_index.claim_again::<O>(&key, id, is_chained, make),
+            let Some(made) = claim_key(maker, operation, phase, &key, claim) else {
+                shared.give_room();
+                shared.localities[home].take_back();
+                return Err(RestoreError::KeyInUse(key));
             };
-            match made {
-                Some(made) if claimed => made,
-                _ => {
-                    shared.give_room();
-                    shared.localities[home].take_back();
-                    return Err(RestoreError::KeyInUse(key));
-                }
-            }
+            made
         }
     };
     // SAFETY: just made, so this is the one resident reference.
     Ok(unsafe { Resident::new(made) })
+}
+
+/// What decides whether a fom that comes back gets its key.
+struct Claim {
+    id: FomId,
+    number: Option<u64>,
+    is_chained: bool,
+    queues: bool,
+}
+
+/// Makes a fom that has its key again, or waits for it. Returns `None` if another fom has the key.
+fn claim_key<O: Operation>(
+    maker: SpawnRequest<'_>,
+    operation: O,
+    phase: O::Phase,
+    key: &Key,
+    claim: Claim,
+) -> Option<NonNull<Header>> {
+    let shared = maker.shared;
+    let mut made = None;
+    let make = || {
+        let fom = maker.make(operation, phase, Some(key.clone())).0;
+        made = Some(fom);
+        // SAFETY: just made and not enqueued yet, so it is alive.
+        AnyRef::of(unsafe { fom.as_ref() })
+    };
+    let key_index = &shared.key_index;
+    let claimed = match claim.number {
+        Some(number) if claim.queues => {
+            key_index.wait_again::<O>(key, number, claim.is_chained, make);
+            true
+        }
+        Some(number) => {
+            // A fom that rests and has begun has its key. It must get the key first.
+            shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+            key_index.claim_first::<O>(key, number, claim.is_chained, make)
+        }
+        None => key_index.claim_again::<O>(key, claim.id, claim.is_chained, make),
+    };
+    made.filter(|_| claimed)
 }
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
@@ -176,13 +201,13 @@ pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
 impl SpawnRequest<'_> {
     #[inline]
     pub(super) fn make<O: Operation>(
-        self,
+        mut self,
         operation: O,
         phase: O::Phase,
         key: Option<Key>,
     ) -> (NonNull<Header>, FomId) {
         let shared = self.shared;
-        let state = self.state.or_else(|| {
+        let state = self.state.take().or_else(|| {
             record::<O>(
                 shared,
                 NewRecord {
@@ -191,40 +216,11 @@ impl SpawnRequest<'_> {
                     placed: self.placed,
                     priority: self.priority,
                     order: self.order,
-                    operation_id: self.operation_id,
+                    operation_id: self.operation_id.take(),
                 },
             )
         });
-        let cold = if key.is_some()
-            || shared.env.history > 0
-            || self.meta.resumed
-            || state.is_some()
-            || self.ticket.is_some()
-            || self.after.is_some()
-            || self.chained.is_some()
-        {
-            let mut cold = Cold::new(key, shared.env.history, &self.meta, state);
-            if self.kept_deadline.is_some() {
-                cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
-            }
-            if !self.causes.is_empty() {
-                cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(self.causes)));
-            }
-            cold.came_back = self.came_back;
-            if const { O::GRAPH.has_gates() } && self.came_back {
-                let kept = cold.durable.as_deref().and_then(|state| state.kept());
-                *cold.held_gate.get_mut() = kept.is_some_and(|kept| kept.held_gate());
-            }
-            cold.ticket = Mutex::new(self.ticket);
-            cold.chained = self.chained.map(Box::new);
-            if let Some(after) = self.after {
-                let home = Home::new(Arc::clone(shared), self.index);
-                cold.delay(Sleep::new(home, after), self.order);
-            }
-            Some(cold)
-        } else {
-            None
-        };
+        let cold = self.cold::<O>(key, state);
         let launch = |stocks: &mut Stocks, id, now| {
             let birth = NewFom {
                 id,
@@ -261,5 +257,45 @@ impl SpawnRequest<'_> {
             let now = shared.env.clock.nanos();
             launch(&mut shared.localities[self.index].outer.lock(), id, now)
         }
+    }
+
+    /// Returns the cold state of the fom, if it needs any from the start.
+    #[inline(always)]
+    fn cold<O: Operation>(
+        &mut self,
+        key: Option<Key>,
+        state: Option<Box<dyn DurableFom>>,
+    ) -> Option<Box<Cold>> {
+        let shared = self.shared;
+        let none = key.is_none()
+            && shared.env.history == 0
+            && !self.meta.resumed
+            && state.is_none()
+            && self.ticket.is_none()
+            && self.after.is_none()
+            && self.chained.is_none();
+        if none {
+            return None;
+        }
+        let mut cold = Cold::new(key, shared.env.history, &self.meta, state);
+        if self.kept_deadline.is_some() {
+            cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
+        }
+        if !self.causes.is_empty() {
+            let causes = mem::take(&mut self.causes);
+            cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(causes)));
+        }
+        cold.came_back = self.came_back;
+        if const { O::GRAPH.has_gates() } && self.came_back {
+            let kept = cold.durable.as_deref().and_then(|state| state.kept());
+            *cold.held_gate.get_mut() = kept.is_some_and(|kept| kept.held_gate());
+        }
+        cold.ticket = Mutex::new(self.ticket.take());
+        cold.chained = self.chained.take().map(Box::new);
+        if let Some(after) = self.after {
+            let home = Home::new(Arc::clone(shared), self.index);
+            cold.delay(Sleep::new(home, after), self.order);
+        }
+        Some(cold)
     }
 }

@@ -293,6 +293,31 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
 
 impl fmt::Display for Operations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.fmt_types(f)?;
+        if !self.foms.is_empty() {
+            self.fmt_foms(f)?;
+        }
+        for key in &self.keys {
+            writeln!(f, "{key}")?;
+        }
+        if self.queued > 0 {
+            writeln!(f, "\n{} more are queued for admission", self.queued)?;
+        }
+        if self.passive > 0 {
+            writeln!(f, "\n{} more rest until there is room", self.passive)?;
+        }
+        if !self.set_aside.is_empty() {
+            self.fmt_set_aside(f)?;
+        }
+        for incident in &self.incidents {
+            writeln!(f, "! {incident}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Operations {
+    fn fmt_types(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{:<24} {:>9} {:>9} {:>9} {:>8} {:>10} {:>10}",
@@ -314,73 +339,65 @@ impl fmt::Display for Operations {
                 writeln!(f, "  {of}")?;
             }
         }
-        if !self.foms.is_empty() {
+        Ok(())
+    }
+
+    fn fmt_foms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for",
+            "id", "operation and key", "phase", "state", "in phase", "loc"
+        )?;
+        for fom in &self.foms {
+            let state = if fom.blocked {
+                "blocked".to_owned()
+            } else {
+                fom.state.to_string()
+            };
+            let named = fom.key.as_ref().map_or_else(
+                || fom.operation.to_owned(),
+                |key| format!("{} {key}", fom.operation),
+            );
+            let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
+            let waiting: Vec<_> = fom
+                .waiting_for
+                .iter()
+                .chain(&left)
+                .map(String::as_str)
+                .collect();
             writeln!(
                 f,
-                "\n{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} waiting for",
-                "id", "operation and key", "phase", "state", "in phase", "loc"
+                "{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} {}",
+                fom.id,
+                named,
+                fom.phase,
+                state,
+                round(fom.in_phase),
+                fom.locality,
+                waiting.join("; ")
             )?;
-            for fom in &self.foms {
-                let state = if fom.blocked {
-                    "blocked".to_owned()
-                } else {
-                    fom.state.to_string()
-                };
-                let named = fom.key.as_ref().map_or_else(
-                    || fom.operation.to_owned(),
-                    |key| format!("{} {key}", fom.operation),
-                );
-                let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
-                let waiting: Vec<_> = fom
-                    .waiting_for
-                    .iter()
-                    .chain(&left)
-                    .map(String::as_str)
-                    .collect();
-                writeln!(
-                    f,
-                    "{:>8} {:<24} {:<16} {:<9} {:>10} {:<3} {}",
-                    fom.id,
-                    named,
-                    fom.phase,
-                    state,
-                    round(fom.in_phase),
-                    fom.locality,
-                    waiting.join("; ")
-                )?;
-            }
         }
-        for key in &self.keys {
-            writeln!(f, "{key}")?;
-        }
-        if self.queued > 0 {
-            writeln!(f, "\n{} more are queued for admission", self.queued)?;
-        }
-        if self.passive > 0 {
-            writeln!(f, "\n{} more rest until there is room", self.passive)?;
-        }
-        if !self.set_aside.is_empty() {
-            writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;
+        Ok(())
+    }
+
+    fn fmt_set_aside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;
+        writeln!(
+            f,
+            "{:>8} {:<24} {:<16} {:>7}  why",
+            "id", "operation and key", "phase", "version"
+        )?;
+        for aside in &self.set_aside {
+            let version = aside.version.map_or_else(String::new, |n| n.to_string());
             writeln!(
                 f,
-                "{:>8} {:<24} {:<16} {:>7}  why",
-                "id", "operation and key", "phase", "version"
+                "{:>8} {:<24} {:<16} {:>7}  {}",
+                aside.id,
+                aside.named(),
+                aside.phase.as_deref().unwrap_or("?"),
+                version,
+                aside.reason
             )?;
-            for aside in &self.set_aside {
-                let version = aside.version.map_or_else(String::new, |n| n.to_string());
-                writeln!(
-                    f,
-                    "{:>8} {:<24} {:<16} {:>7}  {}",
-                    aside.id,
-                    aside.named(),
-                    aside.phase.as_deref().unwrap_or("?"),
-                    version,
-                    aside.reason
-                )?;
-            }
-        }
-        for incident in &self.incidents {
-            writeln!(f, "! {incident}")?;
         }
         Ok(())
     }
@@ -390,7 +407,7 @@ impl fmt::Display for KeyInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let holders: Vec<_> = self.holders.iter().map(FomId::to_string).collect();
         let who = match holders.as_slice() {
-            [] => "nobody".to_owned(),
+            [] => "no fom".to_owned(),
             some => some.join(", "),
         };
         let (operation, key, waiting) = (self.operation, &self.key, self.waiting.len());
