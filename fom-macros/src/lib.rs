@@ -488,24 +488,24 @@ use proc_macro::TokenStream;
 ///
 /// ### `locks`
 ///
-/// The phase holds [long locks](../fom_patterns/lock/struct.LongLock.html). Its `_locks` function says which ones, and the
-/// phase's own function runs when all of them are granted. The wait for the locks counts for `within`. If that time
+/// The phase holds [long locks](../fom_patterns/lock/struct.LongLock.html). Its `_locks` function says which ones, and
+/// the phase's own function runs when all of them are granted. The wait for the locks counts for `within`. If that time
 /// ends first, the `_late` function runs without the locks. The phase keeps its locks over errors and their retries,
 /// `Stay`, waits and commits.
 ///
 /// If the next phase also has `locks`, the locks that it names stay held without a gap, and the others are released. A
 /// lock that the next phase adds must come after the kept ones in the order of
-/// [`LockSet`](../fom_patterns/lock/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and at
-/// every kind of end, all locks are released.
+/// [`LockSet`](../fom_patterns/lock/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and
+/// at every kind of end, all locks are released.
 ///
 /// A restored operation takes its locks again after `resume` and before the function of its phase runs. With a journal,
 /// no other operation gets the locks in between, if the operation held them when the runtime ended.
 ///
 /// ### `gate`
 ///
-/// The phase has a [gate](../fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's own
-/// function runs when the gate is open. As for `locks`, the wait counts for `within`, and the `_late` function does not
-/// wait. `locks` is a gate, too, and a phase has only one of them.
+/// The phase has a [gate](../fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's
+/// own function runs when the gate is open. As for `locks`, the wait counts for `within`, and the `_late` function does
+/// not wait. `locks` is a gate, too, and a phase has only one of them.
 ///
 /// ### `was = "Name"`, of a phase
 ///

@@ -22,8 +22,8 @@ use crate::error::BoxError;
 ///
 /// The functions for a late, exhausted or failed visit do not wait for the gate.
 ///
-/// A panic in [`stop`](Self::stop), [`is_held`](Self::is_held) or the drop of a gate is reported as an incident, and the
-/// fom goes on. A gate that panics in `is_held` counts as held.
+/// A panic in [`stop`](Self::stop), [`is_held`](Self::is_held) or the drop of a gate is reported as an incident, and
+/// the fom goes on. A gate that panics in `is_held` counts as held.
 ///
 /// ```
 /// use std::task::{Context, Poll};

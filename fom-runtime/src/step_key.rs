@@ -30,7 +30,8 @@ use crate::{
 /// event keeps its key in every step and every phase: a crash can lose a transition, and another event can then arrive
 /// first. What identifies an event depends on how it was sent:
 ///
-/// - Through an [outbox](crate::durable::DurableCxExt::outbox): its entry in the journal. The key is the same after a restart.
+/// - Through an [outbox](crate::durable::DurableCxExt::outbox): its entry in the journal. The key is the same after a
+///   restart.
 /// - [With an id](crate::FomRef::send_with_id): the receiver and that id. If the sender sends the event again with its
 ///   id, the key is the same. The key contains a hash of 128 bits of the id. Among 2³² ids for one fom, two have the
 ///   same hash with a probability of 2⁻⁶⁵.

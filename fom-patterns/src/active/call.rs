@@ -165,7 +165,8 @@ impl<T> Call<T> {
     /// answered. No lock is held during `f`. To run code in a certain locality, use [`then`](Self::then), or await the
     /// call there.
     ///
-    /// A panic in `f` is recorded as an [incident](fom_runtime::observe::Operations::incidents) and affects nothing else.
+    /// A panic in `f` is recorded as an [incident](fom_runtime::observe::Operations::incidents) and affects nothing
+    /// else.
     pub fn observe(self, f: impl FnOnce(Result<&T, &ActiveCallError>) + Send + 'static) -> Self {
         self.slot.observe(Box::new(f));
         self

@@ -106,8 +106,8 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     }
 
     /// Sets the key, like [`Submission::key`](fom_runtime::Submission::key), for when the operation's turn comes. The
-    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::error::RefusedReason::KeyInUse) if another fom of its
-    /// type has the key then.
+    /// operation fails with [`RefusedReason::KeyInUse`](fom_runtime::error::RefusedReason::KeyInUse) if another fom of
+    /// its type has the key then.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.parts.key = Some(key.into());
         self

@@ -23,7 +23,8 @@ pub enum Next {
 ///
 /// The functions are called one at a time, under no lock. Any thread can call them (a submitter's, a handler's), so
 /// they must not block. They may use the intake, which handles their events afterwards. A policy that panics is removed
-/// and reported in [`Operations::incidents`](fom_runtime::observe::Operations). Its requests go to the first-in-first-out queue.
+/// and reported in [`Operations::incidents`](fom_runtime::observe::Operations). Its requests go to the
+/// first-in-first-out queue.
 ///
 /// ```
 /// use std::{collections::VecDeque, time::Duration};

@@ -15,8 +15,8 @@ use crate::lock::{AcquireSet, LockError, LockGuard, LockMode, LockSet, Locker, o
 /// The name of the gate in [`Cause::name`](fom_runtime::Cause::name).
 const NAME: &str = "locks";
 
-/// The [`Gate`] of a phase that holds the locks of a [`LockSet`]. [`LockSet::gate`] makes one, and so does the key `locks`
-/// of a phase.
+/// The [`Gate`] of a phase that holds the locks of a [`LockSet`]. [`LockSet::gate`] makes one, and so does the key
+/// `locks` of a phase.
 ///
 /// If the phase before had such a gate, too, the locks that both name stay held without a gap. The error of the gate is
 /// a [`LockError`].

@@ -1,8 +1,8 @@
 //! The inlet of a locality: a contiguous list of requests under a lock, which the locality swaps for an empty one.
 //!
 //! The first request that comes in after a swap sends the locality a signal. Further requests send none until the next
-//! swap. So all requests that come while the locality is busy with the stream cost one signal. Nothing stays here for long:
-//! a locality that got a signal looks here in its next round, and again as long as it finds requests.
+//! swap. So all requests that come while the locality is busy with the stream cost one signal. Nothing stays here for
+//! long: a locality that got a signal looks here in its next round, and again as long as it finds requests.
 
 use std::{
     collections::VecDeque,

@@ -88,9 +88,10 @@ impl<O: Operation, K: StreamKey> Drop for Last<O, K> {
 /// flight takes no memory.
 ///
 /// A request becomes a fom when its turn comes, with everything that a fom has. It is listed while it waits, a panic
-/// ends only that request, and its failure is counted ([`Operations`](fom_runtime::observe::Operations)). It has no handle; if a
-/// caller waits for an answer, the operation itself sends it. Use [`Submission::key`](fom_runtime::Submission::key) if you
-/// need handles, priorities, or foms that can be found by key. The keys of a stream are separate, and find no fom.
+/// ends only that request, and its failure is counted ([`Operations`](fom_runtime::observe::Operations)). It has no
+/// handle; if a caller waits for an answer, the operation itself sends it. Use
+/// [`Submission::key`](fom_runtime::Submission::key) if you need handles, priorities, or foms that can be found by key.
+/// The keys of a stream are separate, and find no fom.
 ///
 /// Keys take turns: a key that has used its [quantum](StreamOptions::quantum) queues while others are ready. The
 /// stream takes turns with the other foms of the locality.
@@ -152,8 +153,8 @@ impl<O: Operation, K: StreamKey> fmt::Debug for KeyedStream<O, K> {
 }
 
 impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
-    /// Creates a stream of requests with keys. The stream goes when its last handle is dropped and all its requests have
-    /// ended.
+    /// Creates a stream of requests with keys. The stream goes when its last handle is dropped and all its requests
+    /// have ended.
     pub fn new(runtime: &Runtime, options: StreamOptions) -> Self {
         Self(Handle(Arc::new(Last(Arc::new(Common {
             runtime: runtime.detached(),

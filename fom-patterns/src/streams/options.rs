@@ -45,7 +45,8 @@ impl StreamOptions {
 
     /// Sets the maximum number of requests of one key that wait behind the one that has its turn. So a key with a long
     /// wait leaves room for others. Requests on their way when the key becomes full are still taken in. They are at
-    /// most those that the locality takes in before its next round, and a batch of each [`Producer`](crate::streams::Producer).
+    /// most those that the locality takes in before its next round, and a batch of each
+    /// [`Producer`](crate::streams::Producer).
     pub fn per_key(mut self, requests: usize) -> Self {
         self.per_key = requests.max(1);
         self

@@ -182,8 +182,8 @@ fn hand_over<O: Operation, K: StreamKey>(
     handle.hand_over(index, requests, anyway, |arrived| arrived.append(batch))
 }
 
-/// Flushes the producer. [`KeyedStream::take_refused`](crate::streams::KeyedStream::take_refused) returns requests that can no longer be handed
-/// over.
+/// Flushes the producer. [`KeyedStream::take_refused`](crate::streams::KeyedStream::take_refused) returns requests that
+/// can no longer be handed over.
 impl<O: Operation, K: StreamKey> Drop for Producer<O, K> {
     fn drop(&mut self) {
         if self.flush().is_ok() {

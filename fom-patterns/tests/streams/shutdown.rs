@@ -1,4 +1,5 @@
-//! KeyedStream at the end of a runtime: a pushed request runs or is returned, and a push that waits for room gets an answer.
+//! KeyedStream at the end of a runtime: a pushed request runs or is returned, and a push that waits for room gets an
+//! answer.
 
 use std::{
     sync::{

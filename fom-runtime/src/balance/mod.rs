@@ -45,14 +45,15 @@ pub enum Balance {
     ///
     /// A fom is moved only between two of its runs. These foms never move:
     ///
-    /// - a fom that was placed explicitly ([`Here`](crate::submission::Placement::Here), [`Locality`](crate::submission::Placement::Locality)
-    ///   or [`Key`](crate::submission::Placement::Key)), or that has a key;
+    /// - a fom that was placed explicitly ([`Here`](crate::submission::Placement::Here),
+    ///   [`Locality`](crate::submission::Placement::Locality) or [`Key`](crate::submission::Placement::Key)), or that
+    ///   has a key;
     /// - a fom that has used the data of its locality ([`Cx::local`](crate::Cx::local));
     /// - a fom in a phase `within = "adaptive"`, because each locality measures the phase by itself.
     ///
     /// Wakes, events, cancels and deadlines follow the fom. What the fom created before the move stays where it was
-    /// made: its sockets are served there, and its [`Sleep`](crate::time::Sleep)s end there. They still wake the fom at its
-    /// new home.
+    /// made: its sockets are served there, and its [`Sleep`](crate::time::Sleep)s end there. They still wake the fom at
+    /// its new home.
     Foms,
     /// Processors: if the threads of a locality wait for a processor, they may also run on the processors of an idle
     /// locality. The loan ends when the idle locality has work again. Loans need bound threads

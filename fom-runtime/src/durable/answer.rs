@@ -54,8 +54,8 @@ impl DurableFom for OperationId {
 }
 
 impl OperationId {
-    /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the other
-    /// callers.
+    /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the
+    /// other callers.
     fn end(&self, fom: &Header, kept: Option<&DurableState>, end: End<'_>) -> Box<dyn FnOnce()> {
         let durable = Durable::of(fom.shared());
         let now = durable.journal_now();

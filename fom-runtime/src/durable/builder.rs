@@ -31,8 +31,8 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// No handle, listener or waiter hears of a transition before it is on disk. After a crash, the function of a phase
     /// may repeat what it does outside, with the same [`Cx::step_key`](crate::Cx::step_key). What the function gives to
-    /// [`Cx::outbox`](crate::durable::DurableCxExt::outbox) is sent once. Resources, locality data, and events that were sent directly and
-    /// that no phase took are not kept.
+    /// [`Cx::outbox`](crate::durable::DurableCxExt::outbox) is sent once. Resources, locality data, and events that
+    /// were sent directly and that no phase took are not kept.
     ///
     /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
     /// large it gets. One runtime at a time has it. One additional thread commits for all localities.
@@ -43,7 +43,8 @@ pub trait DurableBuilderExt: Sized {
     /// - Something else is in that place.
     /// - It is damaged, and the runtime cannot tell which foms have lost records.
     ///
-    /// Damage to the record of one fom sets that fom aside ([`Runtime::set_aside`](crate::durable::DurableExt::set_aside)).
+    /// Damage to the record of one fom sets that fom aside
+    /// ([`Runtime::set_aside`](crate::durable::DurableExt::set_aside)).
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -57,7 +58,7 @@ pub trait DurableBuilderExt: Sized {
     /// # std::fs::remove_dir_all(&directory)?;
     /// # Ok::<(), BoxError>(())
     /// ```
-    fn journal(self, key_index: impl Into<PathBuf>) -> Self;
+    fn journal(self, directory: impl Into<PathBuf>) -> Self;
 
     /// As [`journal`](Self::journal), with a journal of your own: in memory for tests, a file journal with other
     /// settings, or another store.
@@ -122,15 +123,15 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// Fails if there is no journal, if a later release wrote it, and with the errors of the system. Damage is in the
     /// report.
-    fn check_journal(&self, key_index: impl AsRef<Path>) -> Result<JournalCheck, JournalError>;
+    fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError>;
 
     /// As [`check_journal`](Self::check_journal), for arbitrary entries. For a fuzzer.
     #[doc(hidden)]
     fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck;
 
     /// Sets a function that hears of the progress of the recovery: at the beginning, once every 10,000 entries, and at
-    /// the end. [`build`](Builder::build) calls it on its own thread, so it must return soon. If it panics, `build` fails
-    /// with [`BuildError::Journal`].
+    /// the end. [`build`](Builder::build) calls it on its own thread, so it must return soon. If it panics, `build`
+    /// fails with [`BuildError::Journal`].
     ///
     /// ```
     /// use fom_runtime::{journal::MemoryJournal, prelude::*};
@@ -145,9 +146,9 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn on_recovery(self, tell: impl FnMut(&RecoveryProgress) + Send + 'static) -> Self;
 
-    /// Sets how many outcomes of operations [submitted with an id](crate::durable::DurableSubmissionExt::once) are remembered, and how
-    /// long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an hour, on the clock of
-    /// the journal, which goes on while the program does not run.
+    /// Sets how many outcomes of operations [submitted with an id](crate::durable::DurableSubmissionExt::once) are
+    /// remembered, and how long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an
+    /// hour, on the clock of the journal, which goes on while the program does not run.
     ///
     /// An operation that has not ended is never forgotten. If an outcome is forgotten while clients still ask for it,
     /// the operation runs again. So set the time for which clients ask:
@@ -173,24 +174,27 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// - another fom that came back has ended;
     /// - its deadline has passed;
-    /// - a caller asks for its key: [`Runtime::find`](crate::Runtime::find), a submission with that key, or an event through an outbox;
+    /// - a caller asks for its key: [`Runtime::find`](crate::Runtime::find), a submission with that key, or an event
+    ///   through an outbox;
     /// - a caller asks for its operation id;
-    /// - a caller asks for its id: [`Runtime::operation`](crate::Runtime::operation), [`Runtime::wake`](crate::Runtime::wake), [`Runtime::cancel`](crate::Runtime::cancel).
+    /// - a caller asks for its id: [`Runtime::operation`](crate::Runtime::operation),
+    ///   [`Runtime::wake`](crate::Runtime::wake), [`Runtime::cancel`](crate::Runtime::cancel).
     ///
     /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all that
     /// may wait at once, or none.
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::passive`](crate::observe::Operations::passive) counts them. [`build`](Builder::build) refuses a limit of zero.
+    /// [`Operations::passive`](crate::observe::Operations::passive) counts them. [`build`](Builder::build) refuses a
+    /// limit of zero.
     fn resident(self, most: usize) -> Self;
 }
 
 impl DurableBuilderExt for Builder {
-    fn journal(mut self, key_index: impl Into<PathBuf>) -> Self {
-        let key_index = key_index.into();
+    fn journal(mut self, directory: impl Into<PathBuf>) -> Self {
+        let directory = directory.into();
         settings(&mut self).journal = Some(Box::new(move || {
-            Ok(Box::new(FileJournal::open(key_index)?))
+            Ok(Box::new(FileJournal::open(directory)?))
         }));
         self
     }
@@ -206,8 +210,8 @@ impl DurableBuilderExt for Builder {
         self
     }
 
-    fn check_journal(&self, key_index: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
-        with_types(self, |types| check(key_index.as_ref(), types))
+    fn check_journal(&self, directory: impl AsRef<Path>) -> Result<JournalCheck, JournalError> {
+        with_types(self, |types| check(directory.as_ref(), types))
     }
 
     fn check_hostile_entries(&self, entries: &[(EntryId, &[u8])]) -> JournalCheck {

@@ -169,7 +169,7 @@ impl Recorder for Durable {
             settled: new.placed,
             priority: new.priority as u8,
             once: new.operation_id,
-            cold_rare: stored(new.order, false),
+            rare: stored(new.order, false),
             ..Meta::default()
         };
         DurableState::new(meta, false)

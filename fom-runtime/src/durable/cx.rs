@@ -107,10 +107,10 @@ impl<'a> Outbox<'a> {
     /// one receiver in this way arrive in order.
     ///
     /// If no fom has the key, or the fom ends without taking the event, the event is
-    /// [set aside](crate::durable::DurableExt::set_aside) with [`RestoreError::NoReceiver`](crate::snapshot::RestoreError). It can be tried
-    /// again or discarded. At most 10,000 events are set aside; further ones are dropped. Undelivered events of a
-    /// sender that is not kept in the journal are dropped, too. [`Operations::incidents`](crate::observe::Operations) reports
-    /// both.
+    /// [set aside](crate::durable::DurableExt::set_aside) with
+    /// [`RestoreError::NoReceiver`](crate::snapshot::RestoreError). It can be tried again or discarded. At most 10,000
+    /// events are set aside; further ones are dropped. Undelivered events of a sender that is not kept in the journal
+    /// are dropped, too. [`Operations::incidents`](crate::observe::Operations) reports both.
     ///
     /// # Errors
     ///

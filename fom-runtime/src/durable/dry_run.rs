@@ -19,7 +19,8 @@ use crate::{
 };
 use fom_protocol::panic_message;
 
-/// What a program would bring back from a journal; see [`Builder::check_journal`](crate::durable::DurableBuilderExt::check_journal).
+/// What a program would bring back from a journal; see
+/// [`Builder::check_journal`](crate::durable::DurableBuilderExt::check_journal).
 ///
 /// `Display` writes a report: what comes back, and a line for each reason why an entry cannot run.
 #[derive(Clone, Debug, Default)]
@@ -144,8 +145,8 @@ impl<'a> Checker<'a> {
             bytes: found.body,
         })?;
         // A fom that waits for its key, or shares it, may have the same key as another fom.
-        let cold_rare = found.meta.cold_rare.as_deref();
-        let alone = cold_rare.is_none_or(|cold_rare| !cold_rare.queues && !cold_rare.is_chained);
+        let rare = found.meta.rare.as_deref();
+        let alone = rare.is_none_or(|rare| !rare.queues && !rare.is_chained);
         if let Some(key) = found.meta.key.filter(|_| alone)
             && !self.keys.insert((found.of.type_id(), key.clone()))
         {

@@ -78,7 +78,7 @@ pub(crate) use message::{Message, Posted, Receiver, Written, rewrite};
 use outbox::{Entry, Item, OutboxItems, Sequence};
 pub(crate) use passive::Passive;
 pub(crate) use quarantine::Quarantine;
-pub(crate) use record::{ColdRare, Kind, Meta, encode_head};
+pub(crate) use record::{Kind, Meta, RecordRare, encode_head};
 pub use recovery::RecoveryProgress;
 pub(crate) use recovery::{Types, recover};
 pub use runtime::DurableExt;

@@ -119,7 +119,7 @@ fn meta_of<O: Operation>(submission: &Submission<'_, O>, home: usize) -> Meta {
         priority: submission.priority as u8,
         // The number is drawn later. This keeps its place in the record.
         number: submission.key.is_some().then_some(0),
-        cold_rare: stored(submission.order, true),
+        rare: stored(submission.order, true),
         ..Meta::default()
     }
 }

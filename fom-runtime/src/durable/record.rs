@@ -59,12 +59,12 @@ pub(crate) struct Meta {
     /// The operation id of the fom.
     pub(crate) once: Option<Key>,
     /// Fields that few foms have.
-    pub(crate) cold_rare: Option<Box<ColdRare>>,
+    pub(crate) rare: Option<Box<RecordRare>>,
 }
 
 /// The saved state of few foms. Add new fields at the end: older records are without them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct ColdRare {
+pub(crate) struct RecordRare {
     /// Whether the fom shares its key with others.
     pub(crate) is_chained: bool,
     /// Whether the fom has not begun, and queues for its key while another fom has the key.
@@ -92,12 +92,12 @@ const REST: u8 = 1 << 6;
 const NUMBER: u8 = 1 << 7;
 
 /// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
-pub(super) fn stored(order: Order, sent: bool) -> Option<Box<ColdRare>> {
+pub(super) fn stored(order: Order, sent: bool) -> Option<Box<RecordRare>> {
     match order {
-        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(ColdRare {
+        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(RecordRare {
             is_chained,
             queues: sent,
-            ..ColdRare::default()
+            ..RecordRare::default()
         })),
         _ => None,
     }
@@ -128,14 +128,14 @@ pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`ColdRare`] fields.
+/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`RecordRare`] fields.
 type Rest<C, K, R> = (u32, C, K, R);
 
 /// Appends the entry of a fom up to the body.
 pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, out: &mut Vec<u8>) {
     let more = kept.more();
     let more = more.filter(|more| {
-        !more.causes.is_empty() || more.kept.is_some() || more.cold_rare != ColdRare::default()
+        !more.causes.is_empty() || more.kept.is_some() || more.rare != RecordRare::default()
     });
     let has_rest = more.is_some() || kept.attempt > 0;
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
@@ -161,7 +161,7 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
     if has_rest {
         let nothing = More::default();
         let more = more.unwrap_or(&nothing);
-        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.cold_rare);
+        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
         // Numbers and texts cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &rest);
     }
@@ -206,11 +206,11 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
         }
     }
     if flags & REST != 0 {
-        let (rest, after) = leading::<Rest<_, Option<(u64, String)>, ColdRare>>(bytes).ok()?;
-        let (kept, cold_rare);
-        (meta.attempt, meta.causes, kept, cold_rare) = rest;
+        let (rest, after) = leading::<Rest<_, Option<(u64, String)>, RecordRare>>(bytes).ok()?;
+        let (kept, rare);
+        (meta.attempt, meta.causes, kept, rare) = rest;
         meta.kept = kept.map(Box::new);
-        meta.cold_rare = (cold_rare != ColdRare::default()).then(|| Box::new(cold_rare));
+        meta.rare = (rare != RecordRare::default()).then(|| Box::new(rare));
         bytes = after;
     }
     Some((meta, bytes))
@@ -303,10 +303,10 @@ mod tests {
             priority: 2,
             key: Some(Key::from(("alice", 7u64))),
             once: Some(Key::from("call-1")),
-            cold_rare: Some(Box::new(ColdRare {
+            rare: Some(Box::new(RecordRare {
                 is_chained: true,
                 queues: true,
-                ..ColdRare::default()
+                ..RecordRare::default()
             })),
         }
     }
@@ -377,7 +377,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                cold_rare: retry.map(|_| Box::new(ColdRare { is_chained, queues, retry, held_gate })),
+                rare: retry.map(|_| Box::new(RecordRare { is_chained, queues, retry, held_gate })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

@@ -343,7 +343,7 @@ impl Durable {
             body,
         } = entered;
         let left = |at: u64| self.committer().map_or(0, |to| to.left_until(at));
-        let rare = meta.cold_rare.as_deref();
+        let rare = meta.rare.as_deref();
         let revival = Revival {
             shared,
             id,
@@ -641,7 +641,8 @@ impl Recover for Sink<'_> {
         let fom = FomId(fom_of(id));
         if Durable::of(self.shared).passive.is_limited() {
             match Durable::of(self.shared).enter(bytes) {
-                // Foms that held their gates are made at once, so that later requests, such as for locks, queue behind them.
+                // Foms that held their gates are made at once, so that later requests, such as for locks, queue behind
+                // them.
                 Ok(entered) if holds_gate(&entered.meta) => {}
                 Ok(entered) => {
                     Durable::of(self.shared)
@@ -678,9 +679,7 @@ impl Recover for Sink<'_> {
 
 /// Returns whether the fom held the gate of its phase.
 fn holds_gate(meta: &Meta) -> bool {
-    meta.cold_rare
-        .as_ref()
-        .is_some_and(|cold_rare| cold_rare.held_gate)
+    meta.rare.as_ref().is_some_and(|rare| rare.held_gate)
 }
 
 /// Runs `f` in a locality and waits for it.

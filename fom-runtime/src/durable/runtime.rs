@@ -24,7 +24,8 @@ pub trait DurableExt {
     /// A submission with the key of a set-aside fom may start meanwhile, unless it [queues](crate::Submission::queue).
     /// A queueing submission waits behind the set-aside fom if the operation type of that fom is known. It does not
     /// wait if the fom was set aside because the key was in use. A fom that waits for the journal alone keeps its key,
-    /// and comes back by itself. The operation id ([`once`](crate::durable::DurableSubmissionExt::once)) of a set-aside fom stays taken.
+    /// and comes back by itself. The operation id ([`once`](crate::durable::DurableSubmissionExt::once)) of a set-aside
+    /// fom stays taken.
     ///
     /// ```
     /// use fom_runtime::{prelude::*, durable::RetryError, snapshot::RestoreError};

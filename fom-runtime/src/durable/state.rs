@@ -5,7 +5,7 @@ use std::{any::Any, collections::VecDeque};
 use fom_journal::{EntryId, JournalError};
 
 use crate::{
-    durable::{ColdRare, Meta, OperationId, Posted, Uncommitted},
+    durable::{Meta, OperationId, Posted, RecordRare, Uncommitted},
     fom::{Function, Header, Then, durability::Answer},
     step_key::EventId,
 };
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
 pub(crate) struct More {
     pub(crate) causes: Vec<String>,
     pub(crate) kept: Option<(u64, String)>,
-    pub(super) cold_rare: ColdRare,
+    pub(super) rare: RecordRare,
     /// As [`Meta::number`].
     number: Option<u64>,
     /// Why the step could not be committed.
@@ -101,29 +101,29 @@ impl Inner {
     /// Notes that the fom begins. Returns the number that it had.
     pub(crate) fn begins(&mut self) -> Option<u64> {
         let more = self.more_mut()?;
-        more.cold_rare.queues = false;
+        more.rare.queues = false;
         more.number.take()
     }
 
     /// Returns when the next attempt is due, if an attempt has failed.
     pub(crate) fn retry(&self) -> Option<u64> {
-        self.more()?.cold_rare.retry
+        self.more()?.rare.retry
     }
 
     pub(crate) fn set_retry(&mut self, at: Option<u64>) {
         if self.retry() != at {
-            self.more_made().cold_rare.retry = at;
+            self.more_made().rare.retry = at;
         }
     }
 
     /// Whether the fom holds the gate of its phase.
     pub(crate) fn held_gate(&self) -> bool {
-        self.more().is_some_and(|more| more.cold_rare.held_gate)
+        self.more().is_some_and(|more| more.rare.held_gate)
     }
 
     pub(crate) fn set_held_gate(&mut self, held: bool) {
         if self.held_gate() != held {
-            self.more_made().cold_rare.held_gate = held;
+            self.more_made().rare.held_gate = held;
         }
     }
 
@@ -151,16 +151,13 @@ impl DurableState {
         let once = meta.once.take().map(OperationId::new);
         let has_more = !meta.causes.is_empty()
             || meta.kept.is_some()
-            || meta.cold_rare.is_some()
+            || meta.rare.is_some()
             || meta.number.is_some();
         let more = has_more.then(|| {
             Box::new(More {
                 causes: meta.causes,
                 kept: meta.kept.map(|kept| *kept),
-                cold_rare: meta
-                    .cold_rare
-                    .map(|cold_rare| *cold_rare)
-                    .unwrap_or_default(),
+                rare: meta.rare.map(|rare| *rare).unwrap_or_default(),
                 number: meta.number,
                 ..More::default()
             })

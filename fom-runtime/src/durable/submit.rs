@@ -17,8 +17,8 @@ pub trait DurableSubmissionExt<O: Operation>: Sized {
     /// Gives the operation an id. Of all submissions of this type with the same id, one runs, and all get its answer.
     ///
     /// A submission with an id that was seen before waits for the fom in flight. If that fom has ended, the submission
-    /// gets the [remembered](crate::durable::DurableBuilderExt::remember) outcome at once, also after a restart. That outcome is the end
-    /// phase and the operation, or a failure with [`Cause::Remembered`] and no operation.
+    /// gets the [remembered](crate::durable::DurableBuilderExt::remember) outcome at once, also after a restart. That
+    /// outcome is the end phase and the operation, or a failure with [`Cause::Remembered`] and no operation.
     ///
     /// A failure counts as the answer; to try again, use a new id. The exception is [`Cause::Unread`]: the operation
     /// ended, but this release cannot read how.

@@ -146,7 +146,7 @@ pub struct WaitKind {
     number: OnceLock<u16>,
 }
 
-/// The kinds of this process, by number. The primitives of std do, because no model depends on their order.
+/// The kinds of this process, by number. The lock is that of std, because no model depends on its order.
 static KINDS: std::sync::Mutex<Vec<&'static WaitKind>> = std::sync::Mutex::new(Vec::new());
 
 impl WaitKind {

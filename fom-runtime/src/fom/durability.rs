@@ -155,7 +155,8 @@ pub(crate) trait KeptFom: Send + Sync {
     /// Begins the fom, which has its key. Returns whether the begin must be committed before the first phase.
     fn begin(&self, fom: &Header) -> bool;
 
-    /// Writes a step down, to be committed. Takes the causes out of `step`. `step.content` calls user code, and may panic.
+    /// Writes a step down, to be committed. Takes the causes out of `step`. `step.content` calls user code, and may
+    /// panic.
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written;
 
     /// Returns the result of the last step, once.

@@ -31,7 +31,8 @@ pub enum RefusedReason {
     /// The placement names a locality that does not exist.
     #[error("there is no such locality")]
     NoSuchLocality,
-    /// The journal has an operation with this [id](crate::durable::DurableSubmissionExt::once), which cannot go on for now.
+    /// The journal has an operation with this [id](crate::durable::DurableSubmissionExt::once), which cannot go on for
+    /// now.
     #[error(
         "the operation with this id is set aside; see `Runtime::set_aside`, and retry it or discard it"
     )]
@@ -75,8 +76,8 @@ pub enum Cause<E> {
         to: &'static str,
     },
     /// A transition could not be committed. The fom ends here, but not in the journal: its committed transitions stay.
-    /// The fom is [set aside](crate::durable::DurableExt::set_aside). It continues by itself when the journal works again, or when
-    /// the program starts again.
+    /// The fom is [set aside](crate::durable::DurableExt::set_aside). It continues by itself when the journal works
+    /// again, or when the program starts again.
     ///
     /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
     /// [`Failure::operation`]. The fom can come back only if the process ends before the journal works again. To
@@ -84,15 +85,15 @@ pub enum Cause<E> {
     Journal(JournalError),
     /// A transition could not be committed, because the operation or the phase cannot be saved.
     NotSaved(SnapshotError),
-    /// An earlier operation with the same [id](crate::durable::DurableSubmissionExt::once) failed. Only the text of its cause is
-    /// remembered.
+    /// An earlier operation with the same [id](crate::durable::DurableSubmissionExt::once) failed. Only the text of its
+    /// cause is remembered.
     Remembered {
         /// The text of the cause.
         cause: String,
     },
-    /// An earlier operation with the same [id](crate::durable::DurableSubmissionExt::once) reached one of its *ends*, but this program
-    /// cannot read which one. For example, a newer release wrote it. The operation did not fail: do not repeat it under
-    /// another id. A release that can read the end gives the outcome.
+    /// An earlier operation with the same [id](crate::durable::DurableSubmissionExt::once) reached one of its *ends*,
+    /// but this program cannot read which one. For example, a newer release wrote it. The operation did not fail: do
+    /// not repeat it under another id. A release that can read the end gives the outcome.
     Unread {
         /// The reason why the end cannot be read.
         why: String,

@@ -6,8 +6,6 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use fom_protocol::panic_message;
-
 use crate::{
     cx::Cx,
     fom::{
@@ -130,8 +128,7 @@ impl<O: Operation> Instance<O> {
     /// Enters a phase. The gate of the last phase is kept at most until the gate of this phase takes over from it.
     pub(super) fn leave_gate(&self, fom: &Typed<O>) {
         if self.info().is_gated() {
-            if let Some(state) = fom.cold().and_then(|cold| cold.gate.lock().take()) {
-                let mut state = state;
+            if let Some(mut state) = fom.take_gate() {
                 state.stage = Stage::New;
                 fom.put_gate(state);
             }
@@ -154,7 +151,7 @@ impl Header {
     /// Stops the wait for the gate, because the phase function does not run.
     pub(super) fn stop_gate(&self) {
         if let Some(mut state) = self.take_gate() {
-            self.fence_gate(|| state.stop());
+            self.fenced("in its gate", || state.stop());
             self.put_gate(state);
         }
         self.shared().env.has_asked(self.id());
@@ -164,7 +161,7 @@ impl Header {
     pub(super) fn drop_gate(&self) {
         // The drop is code of another package, or the user's. It may wake any task, so it runs without a lock.
         if let Some(state) = self.take_gate() {
-            self.fence_gate(|| drop(state));
+            self.fenced("in its gate", || drop(state));
         }
     }
 
@@ -181,11 +178,11 @@ impl Header {
     /// Takes the gate of a fom that ends, for the fom that replaces it, if the gate is held.
     pub(crate) fn leave_held_gate(&self) -> Option<Box<dyn Gate>> {
         let mut state = self.take_gate()?;
-        self.fence_gate(|| state.stop());
+        self.fenced("in its gate", || state.stop());
         if self.is_held(&state) {
             return state.gate;
         }
-        self.fence_gate(|| drop(state));
+        self.fenced("in its gate", || drop(state));
         None
     }
 
@@ -193,20 +190,8 @@ impl Header {
     fn is_held(&self, state: &GateState) -> bool {
         let mut held = state.gate.is_some();
         let ask = || held = state.gate.as_ref().is_some_and(|gate| gate.is_held());
-        self.fence_gate(ask);
+        self.fenced("in its gate", ask);
         held
-    }
-
-    /// Calls code of a gate. A panic in it is reported, and the fom goes on.
-    fn fence_gate(&self, f: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.shared().env.report(format!(
-                "the gate of {} {} panicked: {}",
-                self.type_name(),
-                self.id(),
-                panic_message(panic)
-            ));
-        }
     }
 
     /// Gives this fom the gate of the fom that it replaces, if its phase has a gate, too. Must be called before this
@@ -218,7 +203,7 @@ impl Header {
                 stage: Stage::New,
             }));
         } else {
-            self.fence_gate(|| drop(gate));
+            self.fenced("in its gate", || drop(gate));
         }
     }
 }

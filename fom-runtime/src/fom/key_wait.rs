@@ -66,8 +66,8 @@ const OVERTAKES: u64 = u64::MAX - 4;
 
 /// Whether a fom may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
-    Open,
+pub(super) enum MayBegin {
+    Now,
     Waits(WaitingFor),
     Rejected(Rejected),
 }
@@ -122,25 +122,25 @@ impl Header {
 
     /// Returns whether the fom may begin. Only the thread that runs the fom calls this.
     #[inline]
-    pub(super) fn gate(&self) -> Gate {
+    pub(super) fn may_begin(&self) -> MayBegin {
         match self.cold() {
-            None => Gate::Open,
-            Some(cold) => self.gate_of(cold),
+            None => MayBegin::Now,
+            Some(cold) => self.may_begin_of(cold),
         }
     }
 
-    fn gate_of(&self, cold: &Cold) -> Gate {
+    fn may_begin_of(&self, cold: &Cold) -> MayBegin {
         if cold.turn.delayed.load(Ordering::Relaxed) && !self.is_due(cold) {
-            return Gate::Waits(WaitingFor::Timer);
+            return MayBegin::Waits(WaitingFor::Timer);
         }
         if cold.came_back && matches!(key_wait(cold), KeyWait::Waits(_)) {
             // By now all foms that were before this fom are there.
             self.shared().key_index.settle(self);
         }
         match key_wait(cold) {
-            KeyWait::Has | KeyWait::Overtakes => Gate::Open,
-            KeyWait::Waits(_) | KeyWait::Outside => Gate::Waits(WaitingFor::Key),
-            KeyWait::Rejected(why) => Gate::Rejected(why),
+            KeyWait::Has | KeyWait::Overtakes => MayBegin::Now,
+            KeyWait::Waits(_) | KeyWait::Outside => MayBegin::Waits(WaitingFor::Key),
+            KeyWait::Rejected(why) => MayBegin::Rejected(why),
         }
     }
 

@@ -20,7 +20,7 @@
 use std::convert::Infallible;
 
 use crate::{
-    fom::{Interrupt, WaitingFor, key_wait::Gate},
+    fom::{Interrupt, WaitingFor, key_wait::MayBegin},
     operation::Entry,
 };
 
@@ -33,7 +33,7 @@ pub(super) enum Step {
     /// A run begins, and the fom has not begun.
     New {
         interrupt: Option<Interrupt>,
-        gate: Gate,
+        may_begin: MayBegin,
     },
     /// The fom begins, or a function of its phase returned. `durable`: the step must be committed.
     Made { then: Then, durable: bool },
@@ -148,9 +148,9 @@ pub(super) fn next(step: Step) -> Next {
     match step {
         // A cancelled fom never begins, even if it is its turn.
         Step::New { interrupt: Some(by), .. } => Next::Interrupt(by),
-        Step::New { gate: Gate::Waits(what), .. } => Next::Wait(what),
-        Step::New { gate: Gate::Rejected(_), .. } => Next::Fail,
-        Step::New { gate: Gate::Open, .. } => Next::Begin,
+        Step::New { may_begin: MayBegin::Waits(what), .. } => Next::Wait(what),
+        Step::New { may_begin: MayBegin::Rejected(_), .. } => Next::Fail,
+        Step::New { may_begin: MayBegin::Now, .. } => Next::Begin,
 
         Step::Made { then, durable: true } => Next::Commit(then),
         Step::Made { then, durable: false } => Next::Proceed(then),

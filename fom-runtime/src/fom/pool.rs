@@ -262,8 +262,8 @@ impl Stock {
         }
     }
 
-    /// Returns, after a look, whether no slot was used since the look before it. If so, the next slot that another thread
-    /// gives back tells the owner.
+    /// Returns, after a look, whether no slot was used since the look before it. If so, the next slot that another
+    /// thread gives back tells the owner.
     fn rests(&self) -> bool {
         !self.trim.has_large()
             || self.free.is_null() && self.trim.rests() && self.pool.returns.watch()

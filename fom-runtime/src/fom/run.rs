@@ -9,7 +9,7 @@ use std::{
 use crate::{
     fom::{
         Cause, Progress, RefusedReason, Rejected, Then, TransitionCause, Typed, WaitingFor,
-        key_wait::Gate,
+        key_wait::MayBegin,
         next::{Function, Next, Step, Visit, next, next_cold},
         reference,
         transition::{Instance, cause_of, transition_cause},
@@ -96,13 +96,16 @@ impl<O: Operation> Instance<O> {
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
         // before.
         interrupt = fom.interrupt();
-        let gate = match interrupt {
-            None if fom.cold().is_some() => fom.gate(),
-            _ => Gate::Open,
+        let may_begin = match interrupt {
+            None if fom.cold().is_some() => fom.may_begin(),
+            _ => MayBegin::Now,
         };
-        match next(Step::New { interrupt, gate }) {
+        match next(Step::New {
+            interrupt,
+            may_begin,
+        }) {
             Next::Begin => self.begin(fom),
-            Next::Fail => Err(rejection(gate)),
+            Next::Fail => Err(rejection(may_begin)),
             next => Ok(next),
         }
     }
@@ -252,11 +255,13 @@ impl<O: Operation> Instance<O> {
 
 /// Returns why the fom must not begin.
 #[cold]
-fn rejection<E>(gate: Gate) -> Box<Cause<E>> {
-    Box::new(match gate {
-        Gate::Rejected(Rejected::Shed) => Cause::Shed,
-        Gate::Rejected(Rejected::Stuck) => Cause::Stuck,
-        Gate::Rejected(Rejected::Full) => Cause::Refused(RefusedReason::KeyFull),
-        Gate::Open | Gate::Waits(_) => unreachable!("only a rejected fom fails before it begins"),
+fn rejection<E>(may_begin: MayBegin) -> Box<Cause<E>> {
+    Box::new(match may_begin {
+        MayBegin::Rejected(Rejected::Shed) => Cause::Shed,
+        MayBegin::Rejected(Rejected::Stuck) => Cause::Stuck,
+        MayBegin::Rejected(Rejected::Full) => Cause::Refused(RefusedReason::KeyFull),
+        MayBegin::Now | MayBegin::Waits(_) => {
+            unreachable!("only a rejected fom fails before it begins")
+        }
     })
 }

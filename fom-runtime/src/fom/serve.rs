@@ -1,5 +1,5 @@
-//! The short way from the launch of a fom to its end, for operations that a part of a locality runs at once. Most of them
-//! run to their ends there, and have no handle or listener. All other foms go the usual way.
+//! The short way from the launch of a fom to its end, for operations that a part of a locality runs at once. Most of
+//! them run to their ends there, and have no handle or listener. All other foms go the usual way.
 
 use std::{ops::ControlFlow, pin::Pin, ptr::NonNull};
 

@@ -19,8 +19,8 @@ pub(crate) struct Away {
 ///
 /// A thread that returns from its own section gets the core at once. Otherwise the core goes into the slot, and
 /// leave-block takes it back if no other thread needed it meanwhile. A follower is called at once if work is ready, or
-/// if other foms need the reactor or the timers. If the section was guessed short, the block watch calls that follower when
-/// the guess turns out wrong. The first thread at the slot takes the core.
+/// if other foms need the reactor or the timers. If the section was guessed short, the block watch calls that follower
+/// when the guess turns out wrong. The first thread at the slot takes the core.
 pub(crate) fn enter_block() -> Result<Away, BlockError> {
     let Some(mut core) = context::take() else {
         return Err(BlockError::NotInPhase);

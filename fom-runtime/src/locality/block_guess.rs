@@ -11,8 +11,8 @@ use crate::fom::Header;
 /// Length of a section, in nanoseconds, above which it should have been handed over at once. Some hand-overs take as
 /// long.
 pub(super) const SHORT: u64 = 50_000;
-/// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the block watch awake would cost
-/// more.
+/// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the block watch awake would
+/// cost more.
 const SELDOM: u64 = 1_000_000;
 /// Number of sections handed over until the next guess: after the first wrong guess, and at most.
 const FEWEST: u16 = 16;

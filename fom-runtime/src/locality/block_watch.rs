@@ -1,9 +1,9 @@
 //! The block watch: a thread that calls a follower where a section lasts longer than was guessed.
 //!
-//! A runtime has one block watch, made for the first section that needs it. It goes round the localities while sections are
-//! guessed short, and sleeps when there have been none for a while. A section that is still open at the next look
-//! counts as long. So the block watch relieves it after two waits: of at most `MOST` each, or of `LEAST` where long sections
-//! are found. The wait grows while there are none, because looking costs time too.
+//! A runtime has one block watch, made for the first section that needs it. It goes round the localities while sections
+//! are guessed short, and sleeps when there have been none for a while. A section that is still open at the next look
+//! counts as long. So the block watch relieves it after two waits: of at most `MOST` each, or of `LEAST` where long
+//! sections are found. The wait grows while there are none, because looking costs time too.
 
 use std::{
     io,

@@ -139,7 +139,8 @@ impl Owned {
     }
 
     fn get(&self) -> &dyn AnyPart {
-        // SAFETY: the part lives until `self` is dropped. Each reference to it borrows its `Owned` or the whole `Parts`.
+        // SAFETY: the part lives until `self` is dropped. Each reference to it borrows its `Owned` or the whole
+        // `Parts`.
         unsafe { self.0.as_ref() }
     }
 
@@ -315,8 +316,8 @@ impl Core {
         self.home.counts.given_away(uncounted);
     }
 
-    /// Tells the part of the fom that leaves its turn for a blocking section, if a turn runs one. Another thread has got
-    /// the core of that section.
+    /// Tells the part of the fom that leaves its turn for a blocking section, if a turn runs one. Another thread has
+    /// got the core of that section.
     #[cold]
     pub(super) fn leave_turn(&mut self) {
         let Self { home, parts, .. } = self;

@@ -38,8 +38,8 @@ pub enum BuildError {
     /// The journal could not be opened or read.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// One operation type [had](crate::machine::Graph::renamed) names that another type has or had. So it is not clear which
-    /// type the records of a journal under these names belong to.
+    /// One operation type [had](crate::machine::Graph::renamed) names that another type has or had. So it is not clear
+    /// which type the records of a journal under these names belong to.
     #[error(
         "`{was}` was called `{operation}` (machine `{machine}`), and so is or was `{other}`; take that `was` out, give the other another name, or say with `Builder::operation` which of them is meant"
     )]

@@ -166,8 +166,8 @@ impl Runtime {
     }
 
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
-    /// their keys, for the ends of helpers, and for what other packages [tell](extension::Attached::blockers), such as long
-    /// locks.
+    /// their keys, for the ends of helpers, and for what other packages [tell](extension::Attached::blockers), such as
+    /// long locks.
     ///
     /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
     /// foms have deadlines or wait for something else as well.
@@ -218,8 +218,9 @@ impl Runtime {
         true
     }
 
-    /// Returns the number of foms that were submitted and have not ended. This includes [resting](crate::durable::DurableBuilderExt::resident)
-    /// foms and [pending work](extension::PendingWork) in front of the localities.
+    /// Returns the number of foms that were submitted and have not ended. This includes
+    /// [resting](crate::durable::DurableBuilderExt::resident) foms and [pending work](extension::PendingWork) in front
+    /// of the localities.
     pub fn in_flight(&self) -> usize {
         self.shared
             .localities

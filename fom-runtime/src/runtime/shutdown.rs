@@ -29,8 +29,8 @@ pub struct ShutdownReport {
     /// Foms that had not ended in time. A drain that ran out of time has told them to end. Each caller that waited for
     /// such a fom got [`Cause::Shutdown`](crate::Cause::Shutdown).
     pub remained: Vec<FomInfo>,
-    /// Stops of [attached](crate::extension::Attachment) parts, such as services, that were not run or did not finish, because a drain ran
-    /// out of time or there was no drain. They are in the order in which the part stops them.
+    /// Stops of [attached](crate::extension::Attachment) parts, such as services, that were not run or did not finish,
+    /// because a drain ran out of time or there was no drain. They are in the order in which the part stops them.
     pub unfinished_stops: Vec<UnfinishedStop>,
 }
 

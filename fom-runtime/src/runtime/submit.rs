@@ -184,15 +184,15 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains takes
-    /// such a submission: its operation was let in before the drain began.
+    /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains
+    /// takes such a submission: its operation was let in before the drain began.
     pub fn guard(mut self, guard: impl Send + 'static) -> Self {
         self.special().ticket = Some(Ticket::Guard(Box::new(guard)));
         self
     }
 
-    /// Starts the fom even if the runtime is at its [capacity](crate::Builder::capacity). Use it for a fom without which
-    /// no other fom could end.
+    /// Starts the fom even if the runtime is at its [capacity](crate::Builder::capacity). Use it for a fom without
+    /// which no other fom could end.
     pub fn beyond_capacity(mut self) -> Self {
         self.shared.take_room_again();
         self.special().room = Some(HeldRoom::new(self.shared));

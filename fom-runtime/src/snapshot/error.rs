@@ -113,7 +113,8 @@ pub enum RestoreError {
     #[error("it is an event for fom {0}, which is set aside")]
     ReceiverSetAside(FomId),
     /// An event from an outbox to a key. No fom had the key, or the fom ended without taking the event. A
-    /// [retry](crate::durable::DurableExt::retry_set_aside), or the next start, delivers the event if a fom has the key then.
+    /// [retry](crate::durable::DurableExt::retry_set_aside), or the next start, delivers the event if a fom has the key
+    /// then.
     #[error(
         "it is an event for `{operation}` with the key `{key}`, which has ended or was never there; start one and try again, or discard it"
     )]

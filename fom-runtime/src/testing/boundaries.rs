@@ -197,7 +197,8 @@ impl<O: Persistent> Trial<O> {
 
     /// Exempts the foms of this type from ending, such as the account that a transfer sends its outbox to. A life is
     /// over when all other foms have ended and these foms wait. They may come back afterwards. Start them in
-    /// [`drive`](Self::drive), each [once](crate::durable::DurableSubmissionExt::once). What they have done is compared as the world
+    /// [`drive`](Self::drive), each [once](crate::durable::DurableSubmissionExt::once). What they have done is compared
+    /// as the world
     /// [outside](Self::outside).
     pub fn staying<S: Persistent>(mut self) -> Self {
         self.around.staying.push(S::GRAPH.operation());

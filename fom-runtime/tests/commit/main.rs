@@ -1,5 +1,5 @@
-//! Commits: a transition is on disk before any caller hears of it, also while the journal fails. What a step puts into its
-//! outbox is committed with it, and comes once and in order.
+//! Commits: a transition is on disk before any caller hears of it, also while the journal fails. What a step puts into
+//! its outbox is committed with it, and comes once and in order.
 
 #[path = "../kit/mod.rs"]
 mod kit;

@@ -24,12 +24,14 @@ struct Counting;
 
 // SAFETY: all is passed on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
+    // SAFETY: asks of its caller what the trait says.
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         LIVE.fetch_add(layout.size() as isize, SeqCst);
         // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
+    // SAFETY: asks of its caller what the trait says.
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size() as isize, SeqCst);
         // SAFETY: the caller's promise.

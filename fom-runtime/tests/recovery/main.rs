@@ -15,6 +15,8 @@ mod lost_entries;
 mod once;
 mod once_unread;
 mod overdue;
+mod parked;
+mod passive;
 mod power;
 mod request_keys;
 mod restart;

@@ -11,13 +11,13 @@ const INTERRUPTS: [Option<Interrupt>; 4] = [
     Some(Interrupt::Cancelled),
     Some(Interrupt::Shutdown),
 ];
-const GATES: [Gate; 6] = [
-    Gate::Open,
-    Gate::Waits(WaitingFor::Timer),
-    Gate::Waits(WaitingFor::Key),
-    Gate::Rejected(Rejected::Shed),
-    Gate::Rejected(Rejected::Stuck),
-    Gate::Rejected(Rejected::Full),
+const BEGINNINGS: [MayBegin; 6] = [
+    MayBegin::Now,
+    MayBegin::Waits(WaitingFor::Timer),
+    MayBegin::Waits(WaitingFor::Key),
+    MayBegin::Rejected(Rejected::Shed),
+    MayBegin::Rejected(Rejected::Stuck),
+    MayBegin::Rejected(Rejected::Full),
 ];
 const FUNCTIONS: [Function; 4] = [Entry::Enter, Entry::Late, Entry::Exhausted, Entry::Failed];
 const THENS: [Then; 9] = [
@@ -104,7 +104,10 @@ fn steps() -> Vec<Step> {
     all.extend(errors());
     all.extend(interrupted());
     for interrupt in INTERRUPTS {
-        all.extend(GATES.map(|gate| Step::New { interrupt, gate }));
+        all.extend(BEGINNINGS.map(|may_begin| Step::New {
+            interrupt,
+            may_begin,
+        }));
     }
     for then in THENS {
         all.extend(BOOLS.map(|durable| Step::Made { then, durable }));
@@ -300,14 +303,20 @@ fn a_failure_of_the_phase_takes_the_way_out_once_and_other_failures_never() {
 
 #[test]
 fn a_fom_begins_when_its_gate_is_open_and_never_when_it_is_rejected() {
-    for gate in GATES {
-        let expected = match gate {
-            Gate::Open => Next::Begin,
-            Gate::Waits(what) => Next::Wait(what),
-            Gate::Rejected(_) => Next::Fail,
+    for may_begin in BEGINNINGS {
+        let expected = match may_begin {
+            MayBegin::Now => Next::Begin,
+            MayBegin::Waits(what) => Next::Wait(what),
+            MayBegin::Rejected(_) => Next::Fail,
         };
         let interrupt = None;
-        assert_eq!(next(Step::New { interrupt, gate }), expected);
+        assert_eq!(
+            next(Step::New {
+                interrupt,
+                may_begin
+            }),
+            expected
+        );
     }
 }
 

@@ -100,7 +100,8 @@ impl Runtime {
         self.shared.home_of(key)
     }
 
-    /// Returns the index of the next locality in turn, as for [`Placement::RoundRobin`](crate::submission::Placement::RoundRobin).
+    /// Returns the index of the next locality in turn, as for
+    /// [`Placement::RoundRobin`](crate::submission::Placement::RoundRobin).
     pub fn next_locality(&self) -> usize {
         self.shared.next_home()
     }

@@ -62,8 +62,8 @@ pub trait Part: Sized + Send + 'static {
     }
 
     /// A fom that [`Turn::run_here`] has begun leaves its turn: it waits, it has used up its budget, or it is in a
-    /// blocking section while another thread has the locality. `nanos` is its time until then in nanoseconds, or zero if
-    /// that is not known. Returns the number that [`ended`](Self::ended) gets for the fom.
+    /// blocking section while another thread has the locality. `nanos` is its time until then in nanoseconds, or zero
+    /// if that is not known. Returns the number that [`ended`](Self::ended) gets for the fom.
     fn goes_on(&mut self, nanos: u64) -> u64 {
         let _ = nanos;
         0
@@ -196,6 +196,10 @@ impl<P: Part> Turn<'_, P> {
     ///
     /// While the fom is in a blocking section, another thread may have the locality and give the part another turn.
     /// So the part is not borrowed during the call; look it up again with [`part`](Self::part).
+    ///
+    /// # Panics
+    ///
+    /// Panics if `piece` is of another locality.
     #[inline]
     pub fn run_here<O: Operation>(&mut self, operation: O, piece: Pieces) -> Ran {
         let counted = match piece.count_in(&self.core().home) {

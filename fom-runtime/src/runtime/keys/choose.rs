@@ -19,8 +19,8 @@ impl<O: Operation> Submission<'_, O> {
     /// queue, so a busy key never delays the turns of others. Its first phase begins there, and with it the time of a
     /// deadline.
     ///
-    /// The submission is [refused](crate::error::RefusedReason::KeyFull) if [as many as allowed](crate::Builder::key_queue)
-    /// wait already.
+    /// The submission is [refused](crate::error::RefusedReason::KeyFull) if [as many as
+    /// allowed](crate::Builder::key_queue) wait already.
     ///
     /// With a journal, a waiting fom is not on disk before its turn has come. No caller was told that it is: see
     /// [`start`](Self::start).

@@ -17,12 +17,13 @@ impl Runtime {
     /// Suspends a key of an operation type. A fom that has the key goes on to its end, and then no fom gets it.
     ///
     /// Foms that [wait](crate::Submission::queue) for the key keep their order, and others wait behind them. A
-    /// submission that would not wait is [refused](crate::error::RefusedReason::KeySuspended). No thread is held, and other
-    /// keys go on.
+    /// submission that would not wait is [refused](crate::error::RefusedReason::KeySuspended). No thread is held, and
+    /// other keys go on.
     ///
     /// Suspensions count: the key goes on when it was resumed as often as it was suspended, from anywhere. The foms
     /// that wait meanwhile are in flight. A drain of the runtime waits for them, up to its limit, and then answers them
-    /// with [`Cause::Shutdown`](crate::Cause::Shutdown). [`Operations::keys`](crate::observe::Operations) lists suspended keys.
+    /// with [`Cause::Shutdown`](crate::Cause::Shutdown). [`Operations::keys`](crate::observe::Operations) lists
+    /// suspended keys.
     ///
     /// A suspension is not in the journal. A fom that comes back after a restart has its key.
     ///
@@ -93,8 +94,8 @@ impl Drop for SuspendedKey {
     }
 }
 
-/// The fom that runs on this thread waits for `fom`. Bars `fom` if it waits for the key that the running fom has, because
-/// then it never begins.
+/// The fom that runs on this thread waits for `fom`. Bars `fom` if it waits for the key that the running fom has,
+/// because then it never begins.
 pub(in crate::runtime) fn bar_if_stuck(fom: &Header) {
     let KeyWait::Waits(_) = fom.key_wait() else {
         return;

@@ -48,12 +48,13 @@ pub struct FomInfo {
     pub waiting_for: Option<String>,
     /// The same as data, if another package [tells](crate::extension::Attached::waits) what the fom waits for.
     pub waits: Vec<Wait>,
-    /// How long the fom [waited](crate::extension::Attached::waited) for things of other packages, such as long locks, in
-    /// waits that are over.
+    /// How long the fom [waited](crate::extension::Attached::waited) for things of other packages, such as long locks,
+    /// in waits that are over.
     pub waited: Duration,
     /// The time left until the deadline of the phase.
     pub deadline_in: Option<Duration>,
-    /// The number of events not taken yet, or the number that another package [tells](crate::extension::Attached::queued).
+    /// The number of events not taken yet, or the number that another package
+    /// [tells](crate::extension::Attached::queued).
     pub events: usize,
     /// The number of failed attempts in this phase.
     pub attempt: u32,
@@ -156,7 +157,8 @@ pub struct Operations {
     /// The number of pieces of [pending work](crate::extension::PendingWork) in front of the localities, such as
     /// operations in a queue. They are not foms yet.
     pub queued: usize,
-    /// The number of foms that came back and [rest](crate::durable::DurableBuilderExt::resident). They are in none of these lists.
+    /// The number of foms that came back and [rest](crate::durable::DurableBuilderExt::resident). They are in none of
+    /// these lists.
     pub passive: usize,
     /// What is in the journal and cannot run, by id.
     pub set_aside: Vec<SetAside>,
