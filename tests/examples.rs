@@ -199,15 +199,22 @@ fn tests_that_are_named_exist() {
             Some((module, test)) => (format!("{file}/{module}"), test),
             None => (file.to_owned(), test),
         };
-        let is_there = |package: &str| {
-            let path = root.join(package).join(format!("tests/{file}.rs"));
+        let is_there = |folder: &str| {
+            let path = root.join(folder).join(format!("{file}.rs"));
             let tests = std::fs::read_to_string(path).unwrap_or_default();
             tests.contains(&format!("fn {test}("))
         };
         assert!(
-            ["fom-runtime", "fom-patterns", "fom-journal", "fom-protocol"]
-                .into_iter()
-                .any(is_there),
+            [
+                "fom-runtime/tests",
+                "fom-patterns/tests",
+                "fom-journal/tests",
+                "fom-protocol/tests",
+                "fom-runtime/src",
+                "tests",
+            ]
+            .into_iter()
+            .any(is_there),
             "the book names `{name}`, which is not there"
         );
         named += 1;

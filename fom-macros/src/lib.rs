@@ -327,7 +327,8 @@ use proc_macro::TokenStream;
 ///
 /// ### `crate = "::path"`
 ///
-/// The path of the library, if it has another name: `crate = "::renamed"`. The path begins with `::` or `crate::`.
+/// The path of the library, if it has another name: `crate = "::renamed"`. The path begins with `::` or `crate::`. If a
+/// phase has `locks`, the path must also lead to the module `lock` of `fom-patterns`.
 ///
 /// # Keys of a phase: `#[phase(..)]`
 ///

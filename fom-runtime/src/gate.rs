@@ -20,7 +20,8 @@ use crate::error::BoxError;
 /// commits. So a gate can hold something, such as a lock. If the next phase has a gate, that gate gets this one with
 /// [`follow`](Self::follow). Otherwise, and when the fom ends, the runtime drops this gate.
 ///
-/// The functions for a late, exhausted or failed visit do not wait for the gate.
+/// The functions for a late, exhausted or failed visit do not wait for the gate. One exception: after a restart, the
+/// late function of a fom that [held](Self::is_held) its gate waits until the gate is open again.
 ///
 /// A panic in [`stop`](Self::stop), [`is_held`](Self::is_held) or the drop of a gate is reported as an incident, and
 /// the fom goes on. A gate that panics in `is_held` counts as held.

@@ -64,7 +64,7 @@ fn the_last_write_may_break_off_at_every_byte() {
             // The first bytes of a group are a checksum, and may be zero.
             None => assert!(
                 torn[between..].iter().all(|byte| *byte == 0),
-                "cut at {cut}: only a cut that leaves no byte of a group leaves no trace"
+                "cut at {cut}: only a cut that leaves nothing but zeros leaves no trace"
             ),
             Some(damage) => {
                 assert_eq!((&damage.file, damage.offset), (&segment, between as u64));

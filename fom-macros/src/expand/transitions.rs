@@ -118,6 +118,7 @@ fn gate_function(
     let cx = quote_spanned!(span=> &#cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
     // After another mistake, the user need not write this function.
+    // An `impl Gate` needs a type, and `()` is one.
     let end = if unknown && phase.gate_function.is_some() {
         quote!({})
     } else if unknown {

@@ -169,7 +169,7 @@ fn a_key_that_waits_leaves_room_for_others() {
 
 /// A producer hands over at once what an idle locality can run; the rest at a flush, and when the producer is dropped.
 #[test]
-fn a_feed_lets_no_lone_request_sit() {
+fn a_producer_lets_no_lone_request_sit() {
     limited(|| async {
         let mut set = set(StreamOptions::default());
         let mut producer = set.stream.producer();

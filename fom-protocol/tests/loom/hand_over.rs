@@ -1,5 +1,5 @@
-//! The pieces together, as `src/locality/{block,threads,handler,reactor}.rs` combine them. A handler leaves the core in
-//! the slot, blocks and wants it back, while other threads push and a follower waits.
+//! The pieces together, as `{block,threads,handler,reactor}.rs` in `fom-runtime/src/locality` combine them. A handler
+//! leaves the core in the slot, blocks and wants it back, while other threads push and a follower waits.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The end of the last fom in flight against a waiter, as `src/runtime/shared.rs` does it.
+//! The end of the last fom in flight against a waiter, as `fom-runtime/src/runtime/shared.rs` does it.
 
 use super::*;
 

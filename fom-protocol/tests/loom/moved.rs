@@ -1,4 +1,4 @@
-//! A fom moves to a locality that ends, as in `src/locality/move_foms.rs` and `src/locality/handler.rs`.
+//! A fom moves to a locality that ends, as in `move_foms.rs` and `handler.rs` of `fom-runtime/src/locality`.
 
 use loom::sync::atomic::{AtomicBool, fence};
 

@@ -1,4 +1,4 @@
-//! The outcome of one fom, as `src/fom/{mod,outcome}.rs` store and take it.
+//! The outcome of one fom, as `fom-runtime/src/fom/{mod,outcome}.rs` store and take it.
 
 use super::*;
 

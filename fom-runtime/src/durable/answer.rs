@@ -1,7 +1,7 @@
 //! The end of a fom that was submitted with an operation id. The answer is remembered, and other callers with that id
 //! are told.
 
-use std::{any::Any, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told},
@@ -9,18 +9,7 @@ use crate::{
         Header,
         durability::{DurableFom, End, KeptFom},
     },
-    id::Key,
 };
-
-/// Returns the operation id of a fom with this state.
-pub(super) fn id_of(state: &dyn DurableFom) -> Option<&Key> {
-    let state: &dyn Any = state;
-    let once = match state.downcast_ref::<DurableState>() {
-        Some(kept) => kept.once(),
-        None => state.downcast_ref(),
-    };
-    once.map(|once: &OperationId| &once.id)
-}
 
 impl DurableFom for DurableState {
     fn kept(&self) -> Option<&dyn KeptFom> {

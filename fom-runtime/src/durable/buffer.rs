@@ -36,7 +36,7 @@ pub(crate) struct CommitBuffer {
     machines: Vec<&'static Graph>,
     /// The number of `machines` that the committer knows.
     told: usize,
-    /// Parts that foms wait for, and that were handed over but not answered yet.
+    /// The number of handovers that foms wait for, and that are not answered yet.
     unanswered: usize,
     /// Whether the locality got an answer, and has not yet reported that it ran the answered foms.
     owes_round: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Handover {
 }
 
 impl Handover {
-    /// Returns a part that belongs to no locality.
+    /// Returns a handover that belongs to no locality.
     pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
         Self {
             batch: Box::new(batch),
@@ -76,7 +76,7 @@ impl Handover {
         }
     }
 
-    /// Whether a fom or another caller waits for the part.
+    /// Whether a fom or another caller waits for the handover.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty() || self.tell.is_some()
     }

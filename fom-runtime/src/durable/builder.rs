@@ -329,14 +329,12 @@ fn bring_back(
             .env
             .report(format!("the journal was damaged: {damage}"));
     }
-    let committer = Durable::of(shared)
-        .committer()
-        .map(Arc::clone)
-        .expect("set by the recovery");
+    let durable = Durable::of(shared);
+    let committer = durable.committer().expect("set by the recovery");
     committer.ask_longest(&*journal);
     let weak = Arc::downgrade(shared);
     let head = recovered.head;
-    let commits = Arc::clone(&committer);
+    let commits = Arc::clone(committer);
     let main = Box::new(move || {
         commits.run(journal, head, &weak);
     });
@@ -346,7 +344,7 @@ fn bring_back(
         return Err(BuildError::Thread(error));
     }
     for (_, fom) in &recovered.foms {
-        Durable::of(shared).passive.revive_before(shared, fom);
+        durable.passive.revive_before(shared, fom);
     }
     let (held, others): (Vec<_>, Vec<_>) = recovered
         .foms
@@ -365,13 +363,12 @@ fn bring_back(
 
 /// Runs the foms that held their gates first, until they have asked for them again. No other fom gets in between.
 fn ask_gates(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
-    Durable::of(shared)
-        .gate_recovery
-        .expect(held.iter().map(|(id, _)| *id));
+    let recovery = &Durable::of(shared).gate_recovery;
+    recovery.expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {
         crate::locality::enqueue(shared, fom);
     }
-    let late = Durable::of(shared).gate_recovery.wait(GATES_FIRST);
+    let late = recovery.wait(GATES_FIRST);
     if late > 0 {
         shared.env.report(format!(
             "{late} foms that held the gates of their phases, such as long locks, have not asked for them again within {GATES_FIRST:?}: others may have them first"

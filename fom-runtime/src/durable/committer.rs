@@ -385,7 +385,7 @@ impl Committer {
         }
         // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
         if let Some(shared) = shared.upgrade() {
-            let left: Vec<_> = self.uncommitted.lock().drain(..).collect();
+            let left = std::mem::take(&mut *self.uncommitted.lock());
             for uncommitted in left {
                 uncommitted.give_key(&shared);
                 // The drop of its gate is code of another package, or the user's.

@@ -300,7 +300,7 @@ impl Durable {
                         RestoreError::ReceiverSetAside(receiver)
                     }
                 },
-                // A fom that comes back is in the directory before it leaves the list.
+                // A fom that comes back is in the key index before it leaves the list.
                 None if !std::mem::replace(&mut looked, true) => continue,
                 None => RestoreError::NoReceiver {
                     operation: of.graph.operation().to_owned(),

@@ -30,16 +30,10 @@ pub(super) fn prepare<O: Operation>(
 ) -> Result<Prepared, SnapshotError> {
     let shared = submission.shared;
     let index = submission.home();
-    let id =
-        crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| shared.next_id());
+    let id = new_id(shared);
     let mut entry = None;
     let mut kept = None;
-    if let (true, Some(codec), true, Some(index)) = (
-        sender_is_kept,
-        kept_codec::<O>(),
-        shared.env.journaled,
-        index,
-    ) {
+    if let (true, Some(codec), Some(index)) = (sender_is_kept, kept_codec::<O>(), index) {
         let saved = DurableState::new(meta_of(&submission, index), true);
         let key = submission.key.as_ref();
         let mut bytes = Vec::new();
@@ -124,6 +118,11 @@ fn meta_of<O: Operation>(submission: &Submission<'_, O>, home: usize) -> Meta {
     }
 }
 
+/// Returns a new id, on a thread of a locality without a lock.
+fn new_id(shared: &Shared) -> FomId {
+    crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| shared.next_id())
+}
+
 /// Makes the outbox item of an event for the fom that has this key.
 pub(super) fn post_event<O>(
     shared: &Arc<Shared>,
@@ -136,8 +135,7 @@ where
     O::Event: Savable,
 {
     let keeps = shared.env.journaled && kept_codec::<O>().is_some();
-    let id =
-        crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| shared.next_id());
+    let id = new_id(shared);
     let entry = entry_of(id.get());
     if !keeps {
         let send = Box::new(move |shared: &Arc<Shared>, _: Option<Entry>| {
@@ -196,9 +194,10 @@ fn not_started<O: Operation>(
         (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
             let key = live.key().cloned().unwrap_or(Key::Int(0));
             let reason = RestoreError::KeyInUse(key);
-            let mut aside = Durable::of(shared).aside(id, reason, bytes);
+            let durable = Durable::of(shared);
+            let mut aside = durable.aside(id, reason, bytes);
             keep_place(&mut aside, shared);
-            Durable::of(shared).set_aside.put(aside);
+            durable.set_aside.put(aside);
         }
         (reason, ..) => shared.env.report(format!(
             "{} {id} was in an outbox and could not start: {reason}",

@@ -14,7 +14,6 @@ use fom_journal::{Damage, EntryId, Journal, JournalError, Recover, Recovery};
 use crate::{
     durable::{
         Committer, Durable, DurableState, Head, Kind, Message, Meta,
-        answer::id_of,
         committer::{HEAD_ENTRY, fenced},
         idempotency::decode_outcome,
         quarantine::keep_place,
@@ -195,13 +194,12 @@ impl Types {
         bytes: &[u8],
     ) -> Result<Resident, Box<SetAside>> {
         let id = FomId(fom_of(entry));
+        let durable = Durable::of(shared);
         // The user's code reads a part of the entry.
-        let back = catch_unwind(AssertUnwindSafe(|| {
-            Durable::of(shared).types.read(shared, id, bytes)
-        }));
+        let back = catch_unwind(AssertUnwindSafe(|| durable.read(shared, id, bytes)));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
             .map_err(|reason| {
-                let mut aside = Box::new(Durable::of(shared).aside(id, reason, bytes));
+                let mut aside = Box::new(durable.aside(id, reason, bytes));
                 keep_place(&mut aside, shared);
                 aside
             })
@@ -230,10 +228,11 @@ impl Types {
             _ => {}
         }
         let fom = Self::bring_back(shared, entry, bytes)?;
+        let durable = Durable::of(shared);
         // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
-        drop(Durable::of(shared).set_aside.take(fom.id()));
-        Durable::of(shared).give_kept(fom.id(), DurableState::of(&fom));
-        Durable::of(shared).passive.revive_before(shared, &fom);
+        drop(durable.set_aside.take(fom.id()));
+        durable.give_kept(fom.id(), DurableState::of(&fom));
+        durable.passive.revive_before(shared, &fom);
         Ok(Some(fom))
     }
 
@@ -243,22 +242,23 @@ impl Types {
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), Box<SetAside>> {
+        let durable = Durable::of(shared);
         let id = FomId(fom_of(entry));
         let was = decode_outcome(&bytes[1..])
-            .map_err(|reason| Box::new(Durable::of(shared).aside(id, reason, bytes)))?;
-        let of = match Durable::of(shared).types.of(&was.machine, &was.operation) {
+            .map_err(|reason| Box::new(durable.aside(id, reason, bytes)))?;
+        let of = match durable.types.of(&was.machine, &was.operation) {
             Ok(of) => Some(of.type_id()),
             Err(reason @ RestoreError::Ambiguous { .. }) => {
                 // The operation must not run again, whichever of the types it is.
-                for of in Durable::of(shared).types.all(&was.machine, &was.operation) {
+                for of in durable.types.all(&was.machine, &was.operation) {
                     let place = (of.type_id(), was.id.clone());
-                    Durable::of(shared).memory.aside(place, id);
+                    durable.memory.aside(place, id);
                 }
-                return Err(Box::new(Durable::of(shared).aside(id, reason, bytes)));
+                return Err(Box::new(durable.aside(id, reason, bytes)));
             }
             Err(_) => None,
         };
-        Durable::of(shared).memory.recovered(id, of, was);
+        durable.memory.recovered(id, of, was);
         Ok(())
     }
 
@@ -311,26 +311,27 @@ impl Types {
             body,
         })
     }
+}
 
+impl Durable {
+    /// Makes a fom of its entry. The fom is in no queue yet.
     fn read(
         &self,
         shared: &Arc<Shared>,
         id: FomId,
         bytes: &[u8],
     ) -> Result<Resident, RestoreError> {
-        let entered = Durable::of(shared).enter(bytes)?;
+        let entered = self.enter(bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
             let place = (entered.of.type_id(), once.clone());
-            Durable::of(shared).memory.aside(place, id);
+            self.memory.aside(place, id);
         }
-        Durable::of(shared).revive(shared, id, entered)
+        self.make(shared, id, entered)
     }
-}
 
-impl Durable {
-    /// Makes a fom of its entry. The fom is in no queue yet.
-    fn revive(
+    /// Makes a fom of the parts of its entry. The fom is in no queue yet.
+    fn make(
         &self,
         shared: &Arc<Shared>,
         id: FomId,
@@ -375,9 +376,8 @@ impl Durable {
         if self.passive.is_limited() {
             self.passive.one_made();
         }
-        let state = fom.cold().and_then(|cold| cold.durable.as_deref());
-        if let Some(once) = state.and_then(id_of) {
-            let place = (of.type_id(), once.clone());
+        if let Some(once) = DurableState::of(&fom).and_then(DurableState::once) {
+            let place = (of.type_id(), once.id.clone());
             self.memory.back(place, AnyRef::of(&fom));
         }
         Ok(fom)
@@ -492,11 +492,12 @@ impl Sink<'_> {
             .head
             .get_or_insert_with(|| Head::new(&shared.env.clock));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
-        Durable::of(shared).set_committer(Committer::new(
+        let durable = Durable::of(shared);
+        durable.set_committer(Committer::new(
             head,
             &shared.env.clock,
             schemas,
-            &Durable::of(shared).memory,
+            &durable.memory,
         ));
     }
 
@@ -639,19 +640,18 @@ impl Recover for Sink<'_> {
             return;
         }
         let fom = FomId(fom_of(id));
-        if Durable::of(self.shared).passive.is_limited() {
-            match Durable::of(self.shared).enter(bytes) {
+        let durable = Durable::of(self.shared);
+        if durable.passive.is_limited() {
+            match durable.enter(bytes) {
                 // Foms that held their gates are made at once, so that later requests, such as for locks, queue behind
                 // them.
                 Ok(entered) if holds_gate(&entered.meta) => {}
                 Ok(entered) => {
-                    Durable::of(self.shared)
-                        .passive
-                        .add(self.shared, fom, &entered, bytes);
+                    durable.passive.add(self.shared, fom, &entered, bytes);
                     return;
                 }
                 Err(reason) => {
-                    self.set_aside(Durable::of(self.shared).aside(fom, reason, bytes));
+                    self.set_aside(durable.aside(fom, reason, bytes));
                     return;
                 }
             }

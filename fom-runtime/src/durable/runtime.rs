@@ -19,7 +19,7 @@ use crate::{
 /// The methods of a [`Runtime`] for its journal. The prelude has it.
 pub trait DurableExt {
     /// Lists what is in the journal and cannot run, by id: why, and its bytes. It stays there unchanged, and each start
-    /// tries it again. [`Operations`](crate::observe::Operations) lists it, too.
+    /// tries it again. [`Operations`](crate::observe::Operations) lists it, too. Without a journal, the list is empty.
     ///
     /// A submission with the key of a set-aside fom may start meanwhile, unless it [queues](crate::Submission::queue).
     /// A queueing submission waits behind the set-aside fom if the operation type of that fom is known. It does not
@@ -41,7 +41,7 @@ pub trait DurableExt {
     ///             Ok(()) | Err(RetryError::Still(_)) => {}
     ///             Err(error) => return Err(error.into()),
     ///         },
-    ///         // Nobody will ever read it: keep it elsewhere.
+    ///         // No later release reads it: keep it elsewhere.
     ///         _ => {
     ///             let gone = runtime.discard_set_aside(aside.id).await?;
     ///             std::fs::write(format!("discarded-{}", gone.id), &gone.bytes)?;

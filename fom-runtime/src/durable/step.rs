@@ -80,7 +80,7 @@ impl KeptFom for DurableState {
     fn begin(&self, fom: &Header) -> bool {
         let number = self.inner().begins();
         // A fom that an outbox has sent is in the journal already.
-        !self.is_recorded() || number.is_some() && is_to_say_so(fom)
+        !self.is_recorded() || number.is_some() && must_record_begin(fom)
     }
 
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
@@ -191,7 +191,7 @@ impl KeptFom for DurableState {
 }
 
 /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
-fn is_to_say_so(fom: &Header) -> bool {
+fn must_record_begin(fom: &Header) -> bool {
     let committer = Durable::of(fom.shared()).committer();
     // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
     // the key before may be in it.

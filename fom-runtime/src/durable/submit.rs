@@ -28,7 +28,10 @@ pub trait DurableSubmissionExt<O: Operation>: Sized {
     ///
     /// With a journal, an operation ends and is remembered in one step. An operation that ends with the runtime
     /// ([`Cause::Shutdown`]), or because the journal fails ([`Cause::Journal`]), has not ended for the journal. It is
-    /// not remembered.
+    /// not remembered. Without a journal, the outcomes are remembered until the runtime ends.
+    ///
+    /// [`start`](Submission::start) fails with [`RefusedReason::SetAside`] while the fom with this id is
+    /// [set aside](crate::durable::DurableExt::set_aside).
     ///
     /// ```
     /// # use fom_runtime::prelude::*;

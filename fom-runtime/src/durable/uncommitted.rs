@@ -241,6 +241,7 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
 /// Brings back what is committed now: first the foms, then the events for them, in order. Only then do foms run, which
 /// may send more.
 fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
+    let durable = Durable::of(shared);
     let mut foms = Vec::new();
     let mut messages = Vec::new();
     let held = done
@@ -249,7 +250,7 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
-            drop(Durable::of(shared).set_aside.take(one.id));
+            drop(durable.set_aside.take(one.id));
             one.give_key(shared);
         }
         for change in one.group.groups().flat_map(|group| group.changes()) {
@@ -267,7 +268,7 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
                         foms.extend(fom);
                     }
                     Err(aside) => {
-                        Durable::of(shared).set_aside.put(*aside);
+                        durable.set_aside.put(*aside);
                         if id == entry_of(one.id.get()) {
                             one.give_key(shared);
                         }
@@ -280,7 +281,7 @@ fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
     messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
     for (id, bytes) in messages {
         if let Err(aside) = Types::take_in(shared, id, bytes) {
-            Durable::of(shared).set_aside.put(*aside);
+            durable.set_aside.put(*aside);
         }
     }
     for fom in foms {
