@@ -196,7 +196,7 @@ fn tests_that_are_named_exist() {
         }
         // `shuttle::keys::..` is in a file of the program's folder.
         let (file, test) = match test.rsplit_once("::") {
-            Some((module, test)) => (format!("{file}/{module}"), test),
+            Some((module, test)) => (format!("{file}/{}", module.replace("::", "/")), test),
             None => (file.to_owned(), test),
         };
         let is_there = |folder: &str| {
