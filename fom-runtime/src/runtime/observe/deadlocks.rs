@@ -4,7 +4,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use crate::{
-    fom::{AnyRef, Attached, Blocker, Header, KeyWait, how},
+    fom::{AnyRef, Attached, Blocker, Header, Hold, KeyWait},
     id::{FomId, Key},
     runtime::Shared,
 };
@@ -31,8 +31,8 @@ pub struct DeadlockWait {
     pub phase: &'static str,
     /// What the fom waits for, in words.
     pub waits_for: String,
-    /// The kind of thing that the fom waits for: `its key`, `its helper`, or the [kind](Blocker::kind) of another
-    /// package, such as `the lock`.
+    /// The kind of thing that the fom waits for: `its key`, or the [kind](Blocker::kind) of another package, such as
+    /// `the lock`.
     pub kind: &'static str,
     /// The name of that thing, if it has one.
     pub subject: Option<String>,
@@ -77,7 +77,6 @@ enum Why {
     /// A wait that another package tells.
     Told(Arc<dyn Attached>, Blocker),
     Key,
-    Helper,
 }
 
 /// One wait of a circle: the index of the fom, and which of its waits.
@@ -137,12 +136,6 @@ fn look(shared: &Shared) -> Vec<Node> {
                 why: Why::Key,
             }));
         }
-        let needed = fom.team_needed();
-        let places = needed.iter().filter_map(|id| by_id.get(id));
-        waits.extend(places.map(|on| Wait {
-            on: *on,
-            why: Why::Helper,
-        }));
         nodes.push(Node { fom, waits });
     }
     nodes
@@ -205,7 +198,6 @@ fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
             .before(fom)
             .iter()
             .any(|holder| holder.as_ptr() == other.as_ptr()),
-        Why::Helper => fom.team_needed().contains(&other.id()),
     }
 }
 
@@ -213,15 +205,17 @@ fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
     let other = DeadlockWait::of(other);
     let (kind, subject, waits_for) = match &wait.why {
         Why::Told(_, blocker) => {
-            let (kind, how) = (blocker.kind, how(blocker.is_ahead));
+            let (kind, hold) = (blocker.kind, blocker.hold.words());
             let text = match &blocker.subject {
-                Some(subject) => format!("{kind} `{subject}`, {how} {other}"),
-                None => format!("{kind}, {how} {other}"),
+                Some(subject) => format!("{kind} `{subject}`{hold}{other}"),
+                None => format!("{kind}{hold}{other}"),
             };
             (kind, blocker.subject.clone(), text)
         }
-        Why::Key => ("its key", None, format!("its key, held by {other}")),
-        Why::Helper => ("its helper", None, format!("its helper {other}")),
+        Why::Key => {
+            let hold = Hold::Has.words();
+            ("its key", None, format!("its key{hold}{other}"))
+        }
     };
     DeadlockWait {
         kind,
