@@ -8,7 +8,6 @@ mod block;
 mod block_guess;
 mod block_watch;
 mod budget;
-mod chores;
 pub(crate) mod context;
 mod core;
 mod estimates;
@@ -40,7 +39,6 @@ pub use self::threads::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
     block_watch::BlockWatch,
-    chores::Chores,
     context::{has_core, holding, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
     core::Core,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},

@@ -1,7 +1,6 @@
 //! The runtime: a set of localities, and the ways into them.
 
 mod builder;
-mod chores;
 mod error;
 pub mod extension;
 mod handle;
@@ -21,7 +20,6 @@ use std::{any::TypeId, fmt, sync::Arc};
 
 pub(crate) use builder::Recording;
 pub use builder::{Budget, Builder};
-pub use chores::{Chore, ChoreError};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
 pub(crate) use handle::JoinedOutcome;
