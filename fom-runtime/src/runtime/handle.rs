@@ -194,7 +194,7 @@ impl<O: Operation> FomRef<O> {
     /// Returns its home, to be kept.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn home(&self) -> Home {
-        self.0.home_owned()
+        Home::of(&self.0)
     }
 
     /// Drops an event that the fom has not taken, as a crash would.
@@ -301,7 +301,7 @@ impl<O: Operation> FomRef<O> {
             let fom = self.0.clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
-                let here = core.home.is(fom.shared(), fom.home_index());
+                let here = core.home.is(fom.env(), fom.home_index());
                 if here {
                     look(&fom);
                 }
@@ -314,7 +314,7 @@ impl<O: Operation> FomRef<O> {
         Waiting {
             kinds,
             told,
-            home: self.0.home_owned(),
+            home: Home::of(&self.0),
         }
     }
 }

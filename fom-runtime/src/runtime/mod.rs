@@ -80,12 +80,12 @@ impl Runtime {
 
     /// Returns the runtime of the fom that runs on this thread.
     pub fn current() -> Option<Self> {
-        crate::locality::with_core(|core| Self::of(core.home.shared()))
+        crate::locality::with_core(|core| Self::of(Shared::behind(core.home.env())))
     }
 
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: &Shared) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            shared: shared.owned(),
             _guard: None,
         }
     }

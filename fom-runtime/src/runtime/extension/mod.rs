@@ -41,10 +41,11 @@ use crate::{
     runtime::Runtime,
 };
 pub use crate::{
+    fom::RuntimeState,
     fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, Wait, WaitKind},
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
-    runtime::{handle::block_on, shared::RuntimeState},
+    runtime::handle::block_on,
 };
 
 /// Returns whether this thread holds a locality, which stands still while the thread blocks.
@@ -81,7 +82,7 @@ impl Runtime {
 
     /// Returns which submissions the runtime takes.
     pub fn state(&self) -> RuntimeState {
-        self.shared.state()
+        self.shared.env.state()
     }
 
     /// Returns whether the runtime takes a submission from this thread. While the runtime drains, it takes only
@@ -108,12 +109,12 @@ impl Runtime {
 
     /// Returns the index of the locality that this thread holds, if the locality belongs to this runtime.
     pub fn current_locality(&self) -> Option<usize> {
-        here_in(&self.shared)
+        here_in(&self.shared.env)
     }
 
     /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
     pub fn current_fom(&self) -> Option<FomId> {
-        running(&self.shared, Header::id)
+        running(&self.shared.env, Header::id)
     }
 
     /// Returns the resource of this type, if the runtime was built [with](crate::Builder::resource) one.
@@ -128,14 +129,14 @@ impl Runtime {
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
         let here = self.current_locality().unwrap_or(0);
-        Sleep::new(Home::new(Arc::clone(&self.shared), here), time)
+        Sleep::new(Home::new(self.shared.env.owned(), here), time)
     }
 
     /// Counts one request as one phase of the [`Budget`](crate::config::Budget) of the locality that this thread holds.
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
     /// Returns `true` if this thread holds no locality.
     pub fn spend_phase(&self) -> bool {
-        crate::locality::step(&self.shared).1
+        crate::locality::step(&self.shared.env).1
     }
 }
 

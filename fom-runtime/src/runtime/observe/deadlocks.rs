@@ -118,9 +118,7 @@ fn look(shared: &Shared) -> Vec<Node> {
             for blocker in part.blockers() {
                 let fom = blocker.fom.header();
                 // Not a fom of another runtime.
-                let on = by_id
-                    .get(&fom.id())
-                    .filter(|_| std::ptr::eq(&**fom.shared(), shared));
+                let on = by_id.get(&fom.id()).filter(|_| fom.env().is(&shared.env));
                 waits.extend(on.map(|on| Wait {
                     on: *on,
                     why: Why::Told(Arc::clone(&part), blocker.clone()),
