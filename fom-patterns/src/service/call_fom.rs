@@ -79,11 +79,6 @@ impl ServiceTask {
     pub(super) fn new(task: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(Some(Box::pin(task)))
     }
-
-    /// Returns the task, unless it has run.
-    pub(super) fn into_future(self) -> Option<BoxFuture<()>> {
-        self.0
-    }
 }
 
 #[fom(operation(ServiceTask), transient)]
