@@ -29,8 +29,8 @@
 //! The model is the request handler of Motr (its states, and its [table](DomainState::admits) of admissions), and
 //! schedulers of named services.
 
+mod awaited;
 mod call;
-mod call_chain;
 mod call_fom;
 mod call_state;
 mod callback;

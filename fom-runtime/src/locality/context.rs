@@ -108,15 +108,20 @@ pub(crate) fn runs_foms() -> bool {
     })
 }
 
-/// Calls `f` with the fom of this runtime that runs on this thread, with the core or in a blocking section. Returns
-/// `None` once the fom has ended.
-pub(crate) fn running<R>(shared: &Shared, f: impl FnOnce(&Header) -> R) -> Option<R> {
+/// Calls `f` with the fom that runs on this thread, with the core or in a blocking section. Returns `None` once the fom
+/// has ended.
+pub(crate) fn running_any<R>(f: impl FnOnce(&Header) -> R) -> Option<R> {
     let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks, and none
     // runs after the slot was given back.
     let fom = unsafe { fom.as_ref() }?;
-    let is = ptr::eq(Arc::as_ptr(fom.shared()), shared);
-    (is && fom.token.state() == FomState::Running).then(|| f(fom))
+    (fom.token.state() == FomState::Running).then(|| f(fom))
+}
+
+/// As [`running_any`], if it is a fom of this runtime.
+pub(crate) fn running<R>(shared: &Shared, f: impl FnOnce(&Header) -> R) -> Option<R> {
+    let of_this = |fom: &Header| ptr::eq(Arc::as_ptr(fom.shared()), shared).then(|| f(fom));
+    running_any(of_this).flatten()
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` the thread has no core to reach.
