@@ -42,7 +42,9 @@ pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
     block_watch::BlockWatch,
     chores::Chores,
-    context::{has_core, holding, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
+    context::{
+        has_core, holding, is_taken, peek, running, running_any, runs_fom_of, runs_foms, with_core,
+    },
     core::Core,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     idle::IdleSet,

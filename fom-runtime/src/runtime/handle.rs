@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        AnyRef, Attached, BlockError, Ended, Failure, Header, Mailed, Outcome, SendError, TimedOut,
-        Told, Typed, WaitingFor, Watcher,
+        AnyRef, Attached, BlockError, Ended, Failure, FomAddress, Header, Mailed, Outcome,
+        SendError, TimedOut, Told, Typed, WaitingFor, Watcher,
     },
     id::{FomId, Key},
     locality::{Home, Sleep},
@@ -201,6 +201,11 @@ impl<O: Operation> FomRef<O> {
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.typed().lose_event()
+    }
+
+    /// Returns the address of the fom, for parts of other packages; see [`extension`](crate::extension).
+    pub fn address(&self) -> FomAddress {
+        FomAddress::of(&self.0)
     }
 
     /// Adds a part that tells listings more about the fom, as long as the part exists.

@@ -9,6 +9,7 @@
 //! | let a phase wait for a condition, and hold something while the fom is in the phase | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
 //! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
+//! | refuse a wait that would never end | [`waits_for`], [`current_fom`] |
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
@@ -37,15 +38,14 @@ pub use pending::{LocalWork, PendingWork, Pieces};
 use crate::{
     fom::Header,
     id::{FomId, Key},
-    locality::{Home, Sleep, here_in, running},
+    locality::{Home, Sleep, here_in, running, running_any},
     runtime::Runtime,
 };
 pub use crate::{
-    fom::RuntimeState,
-    fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, Wait, WaitKind},
+    fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, RuntimeState, Wait, WaitKind},
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
-    runtime::handle::block_on,
+    runtime::{handle::block_on, observe::waits_for},
 };
 
 /// Returns whether this thread holds a locality, which stands still while the thread blocks.
@@ -64,6 +64,15 @@ pub fn holds_locality() -> bool {
 /// ```
 pub fn runs_foms() -> bool {
     crate::locality::runs_foms()
+}
+
+/// Returns the fom that runs on this thread, also in a blocking section. It may be a fom of any runtime.
+///
+/// ```
+/// assert!(fom_runtime::extension::current_fom().is_none());
+/// ```
+pub fn current_fom() -> Option<FomAddress> {
+    running_any(FomAddress::of)
 }
 
 /// Runs code that is no fom while this thread holds a locality, such as the drop of a user's value in a [`Turn`].
