@@ -59,11 +59,11 @@ impl FomAddress {
 
     /// Returns the time on the clock of the fom's runtime.
     pub fn now(&self) -> Duration {
-        self.0.shared().env.clock.now()
+        self.0.env().clock.now()
     }
 
     /// Returns whether this is the kind that the fom [recorded](WaitKind::record) last, and waits for now.
-    pub fn waits_for(&self, kind: &'static WaitKind) -> bool {
+    pub fn is_waiting_for(&self, kind: &'static WaitKind) -> bool {
         self.0.waiting_for() == kind.waiting_for()
     }
 
@@ -87,7 +87,7 @@ impl FomAddress {
 impl FomIdentity {
     pub(crate) fn of(fom: &Header) -> Self {
         Self {
-            runtime: Arc::as_ptr(fom.shared()).addr(),
+            runtime: fom.env().start().addr().get(),
             fom: fom.id(),
         }
     }

@@ -1,7 +1,7 @@
 //! When a locality gives back memory that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
 //!
 //! The handler looks at the memory as long as a page could be freed, from the first such page on. The thread that makes
-//! the page reports it through [`Trims`]. The handler reads that flag when it serves its sockets and before it sleeps,
+//! the page reports it through `Trims`. The handler reads that flag when it serves its sockets and before it sleeps,
 //! so no transition pays for it.
 //!
 //! The looks end when all free slots are sorted. From then on only the use of a slot can change anything, so an idle
@@ -15,11 +15,8 @@ use std::{
     time::Duration,
 };
 
-use crate::locality::{Core, Home, Locality, Sleeper};
-use fom_protocol::{
-    nanos,
-    sync::atomic::{AtomicBool, Ordering},
-};
+use crate::locality::{Core, Home, Sleeper};
+use fom_protocol::nanos;
 
 /// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
 /// gone within four intervals.
@@ -30,22 +27,6 @@ const EVERY: Duration = Duration::from_millis(150);
 const MANY_JOBS: usize = 4096;
 const JOB: usize = 128;
 
-/// Whether a large page was made since the handler last looked.
-#[derive(Default)]
-pub(crate) struct Trims(AtomicBool);
-
-impl Trims {
-    /// Asks for a look. If another thread makes the page, the handler sees the flag when it takes the fom out of its
-    /// inbox.
-    pub(crate) fn want(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn are_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
 /// The waker of the timer for the next look. A job looks, because the number of jobs per round is bounded.
 struct Look(Home);
 
@@ -55,21 +36,15 @@ impl Wake for Look {
     }
 }
 
-impl Locality {
-    /// Makes the handler look after the memory, and wakes it.
-    #[cold]
-    pub(crate) fn trim(&self) {
-        self.trims.want();
-        self.poke();
-    }
-}
-
 impl Core {
     /// Begins to look after the memory if a large page was made, or if no look is needed and a slot was used since.
     #[inline]
     pub(super) fn trim_when_wanted(&mut self) {
         if self.jobs.capacity() > MANY_JOBS && self.jobs.is_empty() {
-            self.home.shared().heap.freed(self.jobs.capacity() * JOB);
+            self.home
+                .localities()
+                .heap
+                .freed(self.jobs.capacity() * JOB);
             self.jobs = VecDeque::new();
             self.home.trims.want();
         }
@@ -80,7 +55,7 @@ impl Core {
 
     #[cold]
     fn begin_to_trim(&mut self) {
-        self.home.trims.0.store(false, Ordering::Relaxed);
+        self.home.trims.begin();
         self.rests = false;
         if !self.will_look {
             self.look_later();
@@ -90,7 +65,7 @@ impl Core {
     /// Sets the timer for the next look.
     fn look_later(&mut self) {
         self.will_look = true;
-        let now = self.home.shared().env.clock.nanos();
+        let now = self.home.env().clock.nanos();
         let sleeper = Sleeper::new(Waker::from(Arc::new(Look(self.home.clone()))));
         self.timers
             .arm_sleeper(&sleeper, now.saturating_add(nanos(EVERY)));
@@ -100,8 +75,8 @@ impl Core {
         self.stocks.look();
         self.home.outer.lock().look();
         if !self.trim() {
-            let shared = self.home.shared();
-            shared.heap.trim(&*shared.spawner.0);
+            let localities = self.home.localities();
+            localities.heap.trim(&*localities.spawner.0);
             self.rests = self.stocks.rest() && self.home.outer.lock().rest();
         }
         if self.rests {
@@ -115,7 +90,7 @@ impl Core {
     fn trim(&mut self) -> bool {
         let freed = self.stocks.trim().or_else(|| self.home.outer.lock().trim());
         if let Some(freed) = freed {
-            self.home.shared().heap.freed(freed);
+            self.home.localities().heap.freed(freed);
             self.home.post_job(Box::new(|core| {
                 core.trim();
             }));

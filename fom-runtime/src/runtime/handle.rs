@@ -184,7 +184,7 @@ impl<O: Operation> FomRef<O> {
     /// Returns its home, to be kept.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn home(&self) -> Home {
-        self.0.home_owned()
+        Home::of(&self.0)
     }
 
     /// Drops an event that the fom has not taken, as a crash would.
@@ -200,14 +200,14 @@ impl<O: Operation> FomRef<O> {
         bar_if_stuck(&self.0);
     }
 
+    /// Returns the address of the fom, for parts of other packages; see [`extension`](crate::extension).
+    pub fn address(&self) -> FomAddress {
+        FomAddress::of(&self.0)
+    }
+
     /// Adds a part that tells listings more about the fom, as long as the part exists.
     pub fn attach(&self, part: Weak<dyn Attached>) {
         self.0.attach(part);
-    }
-
-    /// Returns the address of the fom without its operation type, for packages on top of the runtime.
-    pub fn fom_address(&self) -> FomAddress {
-        FomAddress::of(&self.0)
     }
 
     /// Returns the id of the fom.
@@ -303,7 +303,7 @@ impl<O: Operation> FomRef<O> {
             let fom = self.0.clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
-                let here = core.home.is(fom.shared(), fom.home_index());
+                let here = core.home.is(fom.env(), fom.home_index());
                 if here {
                     look(&fom);
                 }
@@ -316,7 +316,7 @@ impl<O: Operation> FomRef<O> {
         Waiting {
             kinds,
             told,
-            home: self.0.home_owned(),
+            home: Home::of(&self.0),
         }
     }
 }
