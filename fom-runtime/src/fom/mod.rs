@@ -85,7 +85,6 @@ mod run;
 mod serve;
 mod step_async;
 mod step_sync;
-mod team;
 mod ticket;
 mod timing;
 mod totals;
@@ -105,8 +104,7 @@ use std::{
 };
 
 pub use address::{FomAddress, FomIdentity};
-pub(crate) use attached::how;
-pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
+pub use attached::{Attached, Blocker, Hold, Holder, Wait, WaitKind};
 use body::Body;
 pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 pub(crate) use durability::Recorder;
@@ -131,7 +129,6 @@ pub(crate) use pool::{Pool, Pools, Stocks};
 pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub(crate) use serve::Served;
-pub(crate) use team::Gathering;
 pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
