@@ -8,7 +8,7 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{Hooks, Transition, TransitionOf},
+    fom::{Hooks, Transition},
     locality::{Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
@@ -18,6 +18,7 @@ use crate::{
         shutdown::Guard,
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
+    typed::{self, TransitionOf},
 };
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
@@ -248,7 +249,7 @@ impl Builder {
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Self {
         self.hook(|hooks| {
-            hooks.listen_to::<O>(Box::new(listener));
+            typed::listen_to::<O>(hooks, Box::new(listener));
         })
     }
 

@@ -10,15 +10,15 @@ use std::{
 
 use crate::{
     fom::{
-        AnyRef, Cold, ColdRare, Header, Launch, NewFom, Order, Priority, Resident, Seed, Stocks,
-        Ticket,
+        AnyRef, Cold, ColdRare, Header, NewFom, Order, Priority, Resident, Stocks, Ticket,
         durability::{DurableFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
-    operation::{Operation, kept_codec},
+    operation::{Form, Operation, kept_codec},
     runtime::{Shared, registered::Revival},
     snapshot::{Meta, RestoreError},
+    typed::Seed,
 };
 use fom_protocol::sync::Mutex;
 
@@ -234,7 +234,7 @@ impl SpawnRequest<'_> {
                 wanted: self.wanted,
                 ready: false,
             };
-            let launched = O::Form::launch(Seed {
+            let launched = O::Form::build(Seed {
                 stocks,
                 shared,
                 birth,

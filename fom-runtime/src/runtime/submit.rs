@@ -12,12 +12,12 @@ use std::{
 
 use crate::{
     fom::{
-        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Outcome, Priority,
-        RefusedReason, Resident, Seed, Ticket, durability::DurableFom,
+        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, Ticket,
+        durability::DurableFom,
     },
     id::{FomId, Key},
     locality::Locality,
-    operation::Operation,
+    operation::{Form, Operation},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, HeldRoom, Place},
@@ -25,6 +25,7 @@ use crate::{
         spawn::SpawnRequest,
     },
     snapshot::Meta,
+    typed::{Ended, Failure, Outcome, Seed, settle},
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -294,7 +295,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             ready: true,
         };
-        let fom = O::Form::launch(Seed {
+        let fom = O::Form::build(Seed {
             stocks: &mut core.stocks,
             shared,
             birth,
@@ -487,7 +488,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted: true,
             ready: false,
         };
-        let launched = O::Form::launch(Seed {
+        let launched = O::Form::build(Seed {
             stocks: &mut home.outer.lock(),
             shared,
             birth,
@@ -496,7 +497,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         });
         // SAFETY: just made, so this is the one resident reference.
         let fom = unsafe { Resident::new(launched.0) };
-        fom.settle(outcome);
+        settle(fom, outcome);
         shared.tell_idle();
         // SAFETY: a wanted fom is born with a reference for its handle.
         Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
