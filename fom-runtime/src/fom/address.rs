@@ -59,7 +59,7 @@ impl FomAddress {
 
     /// Returns the time on the clock of the fom's runtime.
     pub fn now(&self) -> Duration {
-        self.0.shared().env.clock.now()
+        self.0.env().clock.now()
     }
 
     /// As [`FomRef::attach`](crate::FomRef::attach).
@@ -82,7 +82,7 @@ impl FomAddress {
 impl FomIdentity {
     pub(crate) fn of(fom: &Header) -> Self {
         Self {
-            runtime: Arc::as_ptr(fom.shared()).addr(),
+            runtime: fom.env().start().addr().get(),
             fom: fom.id(),
         }
     }

@@ -90,7 +90,7 @@ impl Header {
             self.fenced("in its gate", || state.stop());
             self.put_gate(state);
         }
-        self.shared().env.has_asked(self.id());
+        self.env().has_asked(self.id());
     }
 
     /// Drops the gate.

@@ -6,14 +6,12 @@
 
 mod visit;
 
-use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
+use std::{any::TypeId, ptr::NonNull, time::Duration};
 
 use crate::{
-    fom::{Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
+    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    locality::{Home, Locality},
-    runtime::Shared,
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
@@ -242,20 +240,13 @@ impl Header {
         unsafe { &*self.pool }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.pool().shared
+    /// Returns the runtime, and what its foms share.
+    #[inline]
+    pub(crate) fn env(&self) -> &EnvRef {
+        &self.pool().env
     }
 
-    /// Returns the locality that the fom lives in.
-    pub(crate) fn home(&self) -> &Locality {
-        &self.shared().localities[self.home_index()]
-    }
-
-    /// Like `home`, as an owned value.
-    pub(crate) fn home_owned(&self) -> Home {
-        Home::new(Arc::clone(self.shared()), self.home_index())
-    }
-
+    /// Returns the index of the locality that the fom lives in.
     #[inline]
     pub(crate) fn home_index(&self) -> usize {
         self.home.load(Ordering::Relaxed).into()
@@ -493,7 +484,7 @@ impl Header {
     #[inline(always)]
     pub(crate) fn told_to_end(&self) -> Option<Interrupt> {
         // This is checked before the cancel, because a shutdown first closes the runtime.
-        if self.shared().is_closed() {
+        if self.env().is_closed() {
             Some(Interrupt::Shutdown)
         } else if self.token.is_cancelled() {
             Some(Interrupt::Cancelled)

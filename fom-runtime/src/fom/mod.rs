@@ -70,14 +70,17 @@ mod error;
 mod failure;
 mod gate;
 mod header;
+mod host;
 mod key_order;
 mod key_wait;
 mod listeners;
+mod local_foms;
 pub(crate) mod mail;
 mod outcome;
 pub(crate) mod pool;
 mod priority;
 pub(crate) mod reference;
+mod room;
 mod step;
 mod team;
 mod ticket;
@@ -96,13 +99,16 @@ pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
 pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 use durability::KeptFom;
 pub(crate) use durability::Recorder;
-pub(crate) use env::Env;
+pub use env::RuntimeState;
+pub(crate) use env::{Env, EnvSettings};
 pub use error::{BlockError, Cause, RefusedReason, SendError, TimedOut, Unanswered};
 pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
+pub(crate) use host::{EnvRef, Host};
 pub(crate) use key_order::{Full, Order};
 pub(crate) use key_wait::{KeyWait, MayBegin, Rejected};
 pub(crate) use listeners::{Hooks, Kind, List};
 pub use listeners::{Transition, TransitionCause};
+pub(crate) use local_foms::LocalFoms;
 pub(crate) use mail::Mailed;
 pub use mail::RunningFom;
 pub(crate) use pool::{Pool, Pools, Stocks};
@@ -115,8 +121,8 @@ pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
-use crate::{id::Key, locality::Locality, step_key::EventId};
-use fom_protocol::panic_message;
+use crate::{id::Key, step_key::EventId};
+use fom_protocol::{InFlight, panic_message};
 
 /// The result of a run of a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,16 +154,16 @@ impl<E> Mailed<E> {
 
     /// Puts the event into the mailbox and wakes the fom.
     pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let shared = self.shared();
-        let id = || Some(EventId::Sent(shared.next_event()));
-        self.mail.push(event, id, shared.env.mailbox)?;
+        let env = self.env();
+        let id = || Some(EventId::Sent(env.host().next_event()));
+        self.mail.push(event, id, env.mailbox)?;
         self.wake();
         Ok(())
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
     pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let most = self.shared().env.mailbox;
+        let most = self.env().mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();
         Ok(())
@@ -175,7 +181,7 @@ impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.shared().env.report(format!(
+            self.env().report(format!(
                 "{} {} panicked {when}: {}",
                 self.type_name(),
                 self.id(),
@@ -188,7 +194,7 @@ impl Header {
     #[cold]
     fn leave_room(&self) {
         let came_back = self.cold().is_some_and(|cold| cold.came_back);
-        if came_back && let Some(recorder) = self.shared().env.recorder() {
+        if came_back && let Some(recorder) = self.env().recorder() {
             recorder.one_ended(self.id());
         }
     }
@@ -201,28 +207,28 @@ impl Header {
         // comes back by itself.
         let uncommitted = |kept: &dyn KeptFom| kept.is_uncommitted();
         if cold.chained.is_some() || cold.key.is_some() && !cold.kept().is_some_and(uncommitted) {
-            self.shared().key_index.leave(self);
+            self.env().host().leave_key(self);
         }
     }
 
     /// Removes the fom from the tables, before its outcome is told.
     #[inline(always)]
-    pub(crate) fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
-        let shared = self.shared();
+    pub(crate) fn leave(&self, counts: &InFlight, failed: bool, untaken: usize, by_handler: bool) {
+        let env = self.env();
         if let Some(cold) = self.cold() {
             self.leave_key(cold);
         }
         self.unlist();
         if by_handler {
-            home.counts.one_left();
+            counts.one_left();
         }
-        shared.give_room();
+        env.give_room();
         if self.is_resumed() {
             self.leave_room();
         }
-        let age = crate::locality::now(shared).saturating_sub(self.submitted());
+        let age = crate::locality::now(env).saturating_sub(self.submitted());
         let pool = self.pool();
-        if by_handler && home.index == pool.home {
+        if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);
         } else {
             pool.totals.ended_elsewhere(failed, age, untaken);

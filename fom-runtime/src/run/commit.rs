@@ -20,7 +20,7 @@ use crate::{
 /// the key runs in another locality, its steps enter the journal after that step.
 #[cold]
 pub(super) fn hand_over_end(fom: &Header) {
-    if fom.key().is_some() && fom.shared().localities.len() > 1 {
+    if fom.key().is_some() && fom.env().homes.len() > 1 {
         crate::locality::with_core(|core| core.pause_before_others());
     }
 }
@@ -102,7 +102,7 @@ impl<O: Operation> Instance<O> {
                 let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
-                let now = fom.shared().env.clock.nanos();
+                let now = fom.env().clock.nanos();
                 let deadlines = timing.preview(fom, self.index(), now, left);
                 (0, Vec::new(), deadlines)
             }

@@ -9,18 +9,16 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     ptr::NonNull,
-    sync::Arc,
 };
 
 use crate::{
     fom::{
-        Cause, Header, NewFom, Pool, Progress, Stocks, Timing, Vtable, mail::Mail, pool::PoolOf,
-        reference,
+        Cause, Env, Header, NewFom, Pool, Progress, Stocks, Timing, Vtable, mail::Mail,
+        pool::PoolOf, reference,
     },
     locality::Timer,
     operation::{Durability, Operation, kept_codec},
     run::{body::Body, commit::hand_over_end, transition::tell_failure},
-    runtime::Shared,
     typed::{Failure, Outcome, Typed},
 };
 use fom_protocol::{FomState, panic_message, sync::atomic::Ordering};
@@ -88,13 +86,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     #[inline(always)]
     pub(super) fn create(
         stocks: &mut Stocks,
-        shared: &Arc<Shared>,
+        env: &Env,
         birth: NewFom,
         body: impl FnOnce(NonNull<Typed<O>>) -> B,
     ) -> NonNull<Header> {
         let stock = stocks.of(TypeId::of::<O>(), || PoolOf {
             vtable: &Self::VTABLE,
-            shared: Arc::clone(shared),
+            env: env.owned(),
             home: birth.home,
             type_id: TypeId::of::<O>(),
             graph: O::GRAPH,
@@ -235,8 +233,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         if const { matches!(O::DURABILITY, Durability::Lazy) } && kept.is_some() {
             hand_over_end(fom);
         }
-        let home = fom.home();
-        fom.leave(home, failed, untaken, by_handler);
+        let counts = &fom.env().homes[fom.home_index()].counts;
+        fom.leave(counts, failed, untaken, by_handler);
         if let Some(kept) = kept {
             kept.leave(fom);
         }
@@ -257,27 +255,27 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         if fom.cold().is_some() {
             fom.give_ticket();
         }
-        let shared = Arc::as_ptr(fom.shared());
+        let env = fom.env().start();
         if by_handler {
-            home.counts.one_done();
+            counts.one_done();
         } else {
-            home.counts.one_back();
+            counts.one_back();
         }
         // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
-        unsafe { Self::give_up(header, shared) };
+        unsafe { Self::give_up(header, env) };
     }
 
     /// Gives up the runtime's reference to a fom that has ended.
     #[inline(always)]
     // SAFETY: asks that nothing of the fom is used after this, and that the caller keeps the runtime alive.
-    unsafe fn give_up(header: NonNull<Header>, shared: *const Shared) {
+    unsafe fn give_up(header: NonNull<Header>, env: NonNull<Env>) {
         // SAFETY: the caller's promise.
         if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last reference.
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
-                unsafe { &*shared }.env.report(format!(
+                unsafe { env.as_ref() }.report(format!(
                     "something panicked while an ended operation was dropped: {}",
                     panic_message(panic)
                 ));

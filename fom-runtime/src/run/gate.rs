@@ -32,7 +32,7 @@ impl<O: Operation> Instance<O> {
         let name = || self.operation.gate(&self.phase, RunningFom::new(fom));
         let polled = catch_unwind(AssertUnwindSafe(|| state.poll(name, waker)));
         fom.put_gate(state);
-        fom.shared().env.has_asked(fom.id());
+        fom.env().has_asked(fom.id());
         match polled {
             Ok(polled) => {
                 if polled.is_pending() && fom.waiting_for() == WaitingFor::Nothing {

@@ -1,9 +1,9 @@
 //! Makes a new fom: with or without a future, with or without deadlines.
 
-use std::{future::Future, ptr::NonNull, sync::Arc};
+use std::{future::Future, ptr::NonNull};
 
 use crate::{
-    fom::{NewFom, Stocks, Timing},
+    fom::{Env, NewFom, Stocks, Timing},
     operation::{AsyncOperation, Build, Operation, SyncOperation},
     run::{
         fom::Fom,
@@ -11,7 +11,6 @@ use crate::{
         step_sync::SyncBody,
         transition::Instance,
     },
-    runtime::Shared,
     typed::{FirstRun, Launched, Outcome, Seed, Served, Typed},
 };
 
@@ -29,7 +28,7 @@ impl<O: Operation> Build<O> for Seed<'_, O> {
         } else {
             Fom::<O, (), SyncBody<O>>::create
         };
-        Launched(create(self.stocks, self.shared, self.birth, |_| plain))
+        Launched(create(self.stocks, self.env, self.birth, |_| plain))
     }
 
     fn asynchronous(self) -> Launched
@@ -37,7 +36,7 @@ impl<O: Operation> Build<O> for Seed<'_, O> {
         O: AsyncOperation,
     {
         let instance = Instance::new(self.operation, self.phase);
-        grow::<O, _>(self.stocks, self.shared, self.birth, |me| {
+        grow::<O, _>(self.stocks, self.env, self.birth, |me| {
             step_async::drive(me, instance)
         })
     }
@@ -80,7 +79,7 @@ fn run(first: FirstRun<'_>) -> Served {
 /// Names the type `F` of the future, which has no name otherwise.
 fn grow<O: Operation, F>(
     stocks: &mut Stocks,
-    shared: &Arc<Shared>,
+    env: &Env,
     birth: NewFom,
     make: impl FnOnce(SelfRef<O>) -> F,
 ) -> Launched
@@ -89,9 +88,9 @@ where
 {
     let body = |me| AsyncBody::new(make(SelfRef(me)));
     Launched(if const { O::GRAPH.has_deadlines() } {
-        Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, shared, birth, body)
+        Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, env, birth, body)
     } else {
-        Fom::<O, (), AsyncBody<O, F>>::create(stocks, shared, birth, body)
+        Fom::<O, (), AsyncBody<O, F>>::create(stocks, env, birth, body)
     })
 }
 

@@ -16,8 +16,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        AnyRef, Attached, BlockError, Header, Mailed, SendError, TimedOut, Told, WaitingFor,
-        Watcher,
+        AnyRef, Attached, BlockError, FomAddress, Header, Mailed, SendError, TimedOut, Told,
+        WaitingFor, Watcher,
     },
     id::{FomId, Key},
     locality::{Home, Sleep},
@@ -195,13 +195,18 @@ impl<O: Operation> FomRef<O> {
     /// Returns its home, to be kept.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn home(&self) -> Home {
-        self.0.home_owned()
+        Home::of(&self.0)
     }
 
     /// Drops an event that the fom has not taken, as a crash would.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.typed().lose_event()
+    }
+
+    /// Returns the address of the fom, for parts of other packages; see [`extension`](crate::extension).
+    pub fn address(&self) -> FomAddress {
+        FomAddress::of(&self.0)
     }
 
     /// Adds a part that tells listings more about the fom, as long as the part exists.
@@ -302,7 +307,7 @@ impl<O: Operation> FomRef<O> {
             let fom = self.0.clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
-                let here = core.home.is(fom.shared(), fom.home_index());
+                let here = core.home.is(fom.env(), fom.home_index());
                 if here {
                     look(&fom);
                 }
@@ -315,7 +320,7 @@ impl<O: Operation> FomRef<O> {
         Waiting {
             kinds,
             told,
-            home: self.0.home_owned(),
+            home: Home::of(&self.0),
         }
     }
 }

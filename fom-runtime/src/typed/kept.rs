@@ -22,7 +22,7 @@ impl<O: Operation> Typed<O> {
     #[inline]
     pub(crate) fn journaled(&self) -> Option<&dyn KeptFom> {
         // Most types are asked in a runtime without a journal.
-        if const { kept_codec::<O>().is_some() } && self.shared().env.journaled {
+        if const { kept_codec::<O>().is_some() } && self.env().journaled {
             self.kept()
         } else {
             None

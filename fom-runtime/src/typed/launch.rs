@@ -1,17 +1,16 @@
 //! The parts of a new fom, and its first run. `run/launch.rs` makes the fom of them.
 
-use std::{fmt, marker::PhantomData, ptr::NonNull, sync::Arc};
+use std::{fmt, marker::PhantomData, ptr::NonNull};
 
 use crate::{
-    fom::{Header, NewFom, Progress, Stocks},
+    fom::{Env, Header, NewFom, Progress, Stocks},
     operation::Operation,
-    runtime::Shared,
 };
 
 /// The parts of a new fom. [`Form::build`](crate::operation::Form::build) makes the fom of them, with or without a future.
 pub(crate) struct Seed<'a, O: Operation> {
     pub(crate) stocks: &'a mut Stocks,
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) env: &'a Env,
     pub(crate) birth: NewFom,
     pub(crate) operation: O,
     pub(crate) phase: O::Phase,

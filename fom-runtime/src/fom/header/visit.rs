@@ -23,9 +23,9 @@ impl Header {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.shared().env.run;
+        let run = self.env().run;
         let (origin, (visit, event)) = match (
-            self.shared().env.recorder().and_then(Recorder::journal),
+            self.env().recorder().and_then(Recorder::journal),
             self.kept(),
         ) {
             (Some(journal), Some(kept)) => (journal, kept.visit()),
@@ -199,7 +199,7 @@ impl Header {
         let Some(cold) = self.cold() else { return };
         fom_protocol::count(&cold.visits, 1);
         if let Some(log) = &cold.history {
-            remember(log, self.shared().env.history, index, now);
+            remember(log, self.env().history, index, now);
         }
     }
 
@@ -209,7 +209,7 @@ impl Header {
         if let Some(cold) = self.cold()
             && cold.key.is_some()
             && !cold.paused.load(Ordering::Relaxed)
-            && self.shared().pause_room()
+            && self.env().pause_room()
         {
             cold.paused.store(true, Ordering::Relaxed);
         }
@@ -219,7 +219,7 @@ impl Header {
     pub(crate) fn go_on(&self, cold: &Cold) {
         if cold.paused.load(Ordering::Relaxed) {
             cold.paused.store(false, Ordering::Relaxed);
-            self.shared().resume_room();
+            self.env().resume_room();
         }
     }
 }

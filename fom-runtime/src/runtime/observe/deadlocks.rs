@@ -1,10 +1,15 @@
 //! Foms that wait for each other in a circle. The search stops no fom. It reads each wait once more before it reports
 //! the circle.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    cell::OnceCell,
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use crate::{
-    fom::{AnyRef, Attached, Blocker, Header, KeyWait, how},
+    fom::{AnyRef, Attached, Blocker, FomAddress, FomIdentity, Header, KeyWait, how},
     id::{FomId, Key},
     runtime::Shared,
 };
@@ -103,49 +108,80 @@ pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
 
 /// Reads which foms wait for which, each at its own moment.
 fn look(shared: &Shared) -> Vec<Node> {
-    let mut foms: Vec<_> = shared
-        .localities
-        .iter()
-        .flat_map(|home| home.pools.foms())
-        .collect();
+    let mut foms = foms(shared);
     foms.sort_by_key(|fom| fom.id());
-    let places: HashMap<_, _> = foms.iter().map(|fom| fom.as_ptr()).zip(0..).collect();
-    let by_id: HashMap<_, _> = foms.iter().map(|fom| fom.id()).zip(0..).collect();
-    let mut nodes: Vec<Node> = Vec::with_capacity(foms.len());
-    for fom in foms {
-        let mut waits = Vec::new();
-        for part in fom.attachments() {
-            for blocker in part.blockers() {
-                let fom = blocker.fom.header();
-                // Not a fom of another runtime.
-                let on = by_id
-                    .get(&fom.id())
-                    .filter(|_| std::ptr::eq(&**fom.shared(), shared));
-                waits.extend(on.map(|on| Wait {
-                    on: *on,
-                    why: Why::Told(Arc::clone(&part), blocker.clone()),
-                }));
+    let places: HashMap<_, _> = foms
+        .iter()
+        .map(|fom| FomIdentity::of(fom))
+        .zip(0..)
+        .collect();
+    let by_id: HashMap<_, _> = foms.iter().map(|fom| fom.id()).zip(&foms).collect();
+    let wait = |(on, why): (AnyRef, Why)| {
+        // Not a fom of another runtime.
+        let on = *places.get(&FomIdentity::of(&on))?;
+        Some(Wait { on, why })
+    };
+    let node = |fom: &AnyRef| Node {
+        fom: fom.clone(),
+        waits: waits(fom, |id| by_id.get(&id).copied().cloned())
+            .into_iter()
+            .filter_map(wait)
+            .collect(),
+    };
+    foms.iter().map(node).collect()
+}
+
+fn foms(shared: &Shared) -> Vec<AnyRef> {
+    let homes = shared.localities.iter();
+    homes.flat_map(|home| home.pools.foms()).collect()
+}
+
+/// Returns the foms that must act before this fom goes on. `find` finds a helper.
+fn waits(fom: &AnyRef, find: impl Fn(FomId) -> Option<AnyRef>) -> Vec<(AnyRef, Why)> {
+    let mut waits = Vec::new();
+    for part in fom.attachments() {
+        for blocker in part.blockers() {
+            let on = AnyRef::of(blocker.fom.header());
+            waits.push((on, Why::Told(Arc::clone(&part), blocker)));
+        }
+    }
+    if let KeyWait::Waits(_) = fom.key_wait() {
+        let holders = Shared::of(fom).key_index.before(fom).into_iter();
+        waits.extend(holders.map(|on| (on, Why::Key)));
+    }
+    let helpers = fom.team_needed().into_iter().filter_map(find);
+    waits.extend(helpers.map(|on| (on, Why::Helper)));
+    waits
+}
+
+/// Returns whether this fom waits for the other one, directly or through other foms. Then the other fom must not wait
+/// for this one: none of them would ever go on.
+///
+/// The search stops no fom, so an answer may be old when it is returned. The search looks at `limit` foms at most, and
+/// returns `false` if it finds nothing among them.
+pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
+    let of_runtime = OnceCell::new();
+    let find = |id| {
+        let by_id = of_runtime.get_or_init(|| {
+            let foms = foms(Shared::of(fom.header())).into_iter();
+            foms.map(|fom| (fom.id(), fom)).collect::<HashMap<_, _>>()
+        });
+        by_id.get(&id).cloned()
+    };
+    let mut seen = HashSet::from([fom.identity()]);
+    let mut left = vec![AnyRef::of(fom.header())];
+    while let Some(next) = left.pop() {
+        for (on, _) in waits(&next, find) {
+            let identity = FomIdentity::of(&on);
+            if identity == other.identity() {
+                return true;
+            }
+            if seen.len() < limit && seen.insert(identity) {
+                left.push(on);
             }
         }
-        if let KeyWait::Waits(_) = fom.key_wait() {
-            let holders = shared.key_index.before(&fom);
-            let places = holders
-                .iter()
-                .filter_map(|holder| places.get(&holder.as_ptr()));
-            waits.extend(places.map(|on| Wait {
-                on: *on,
-                why: Why::Key,
-            }));
-        }
-        let needed = fom.team_needed();
-        let places = needed.iter().filter_map(|id| by_id.get(id));
-        waits.extend(places.map(|on| Wait {
-            on: *on,
-            why: Why::Helper,
-        }));
-        nodes.push(Node { fom, waits });
     }
-    nodes
+    false
 }
 
 /// Finds circles, by a depth-first search that visits each wait once. Of circles that share foms, it may miss some.

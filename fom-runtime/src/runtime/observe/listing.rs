@@ -168,7 +168,7 @@ pub struct Operations {
 
 fn fom_info(fom: &AnyRef) -> FomInfo {
     let header: &Header = fom;
-    let shared = header.shared();
+    let shared = Shared::of(header);
     let now = shared.env.clock.nanos();
     let state = header.token.state();
     let attachments = header.attachments();
