@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::service::entry::Entry;
 use fom_protocol::sync::Mutex;
-use fom_runtime::extension::{Attached, Blocker, FomAddress, waits_for};
+use fom_runtime::extension::{Attached, Blocker, FomAddress, Hold, waits_for};
 
 /// The kind of the wait in deadlocks.
 const KIND: &str = "the answer of service";
@@ -23,7 +23,7 @@ impl Attached for AwaitedCalls {
             fom: fom.clone(),
             kind: KIND,
             subject: Some(service.name.clone()),
-            is_ahead: false,
+            hold: Hold::Has,
             numbers: (0, 0),
         };
         self.0.lock().iter().map(blocker).collect()

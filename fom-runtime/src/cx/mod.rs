@@ -2,13 +2,11 @@
 
 mod block;
 mod call;
-mod team;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
-pub use team::Team;
 
 use crate::{
     defaults::NoEvent,

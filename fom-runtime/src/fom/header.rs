@@ -29,8 +29,8 @@ pub(crate) enum WaitingFor {
     Blocking,
     /// The commit of its transition.
     Journal,
-    /// The ends of other foms.
-    Foms,
+    /// The end of the fom of a handle.
+    Fom,
     /// The foms that have its key, or asked for the key before.
     Key,
     /// The gate of its phase, which tells no more.
@@ -54,7 +54,7 @@ impl WaitingFor {
             Self::Retry => 4,
             Self::Blocking => 5,
             Self::Journal => 6,
-            Self::Foms => 9,
+            Self::Fom => 9,
             Self::Key => 7,
             Self::Gate => 8,
             Self::Kind(number) => KINDS_FROM.saturating_add(number),
@@ -93,7 +93,7 @@ impl WaitingFor {
             4 => Self::Retry,
             5 => Self::Blocking,
             6 => Self::Journal,
-            9 => Self::Foms,
+            9 => Self::Fom,
             7 => Self::Key,
             8 => Self::Gate,
             number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),

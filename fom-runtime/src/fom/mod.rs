@@ -82,7 +82,6 @@ mod priority;
 pub(crate) mod reference;
 mod room;
 mod step;
-mod team;
 mod ticket;
 mod timing;
 mod totals;
@@ -94,8 +93,7 @@ use std::{
 };
 
 pub use address::{FomAddress, FomIdentity};
-pub(crate) use attached::how;
-pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
+pub use attached::{Attached, Blocker, Hold, Holder, Wait, WaitKind};
 pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 use durability::KeptFom;
 pub(crate) use durability::Recorder;
@@ -116,7 +114,6 @@ pub use priority::Priority;
 pub(crate) use reference::{AnyRef, Resident, Vtable};
 pub use step::Entry;
 pub(crate) use step::{Function, Then};
-pub(crate) use team::Gathering;
 pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};

@@ -1,16 +1,14 @@
-//! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
+//! The state of the current visit of a fom: the event that it handles, its requests and outbox, and its failed
+//! attempts. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
 
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
-use super::{Header, NOTED, Seen, WaitingFor};
+use super::{Header, NOTED, Seen};
 use crate::{
-    fom::{Cold, Gathering, Recorder, durability::Effects},
-    id::FomId,
+    fom::{Cold, Recorder, durability::Effects},
     step_key::{EventId, StepKey},
 };
 use fom_protocol::{panic_message, sync::atomic::Ordering};
@@ -162,28 +160,6 @@ impl Header {
     #[inline]
     fn take_outbox(&self) -> Option<Box<dyn Effects>> {
         self.cold_rare()?.outbox.lock().take()
-    }
-
-    /// Records the helpers that the fom will wait for. Only the thread that runs the fom calls this.
-    pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
-        *self.cold_rare_made().team.lock() = Arc::downgrade(team);
-    }
-
-    /// Returns the helpers that have not ended.
-    pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self
-            .cold_rare()
-            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
-        team.map_or_else(Vec::new, |team| team.left())
-    }
-
-    /// Returns the helpers that must end before the fom goes on, if the fom waits for them.
-    pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self
-            .cold_rare()
-            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
-        team.filter(|_| self.waiting_for() == WaitingFor::Foms)
-            .map_or_else(Vec::new, |team| team.needed())
     }
 
     /// Returns the key of the next request of this visit, if the fom is kept in a journal. Only the thread that runs

@@ -8,7 +8,7 @@
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
 //! | let a phase wait for a condition, and hold something while the fom is in the phase | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
-//! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
+//! | tell which foms a fom waits for, against deadlocks | [`Blocker`], [`FomRef::expect_end`](crate::FomRef::expect_end) |
 //! | refuse a wait that would never end | [`waits_for`], [`current_fom`] |
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
@@ -42,7 +42,7 @@ use crate::{
     runtime::Runtime,
 };
 pub use crate::{
-    fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, RuntimeState, Wait, WaitKind},
+    fom::{Attached, Blocker, FomAddress, FomIdentity, Hold, Holder, RuntimeState, Wait, WaitKind},
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
     runtime::{handle::block_on, observe::waits_for},
