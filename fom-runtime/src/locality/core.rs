@@ -8,8 +8,8 @@ use crate::{
     fom::{Env, Header, Progress, Resident, Stocks},
     id::FomId,
     locality::{
-        Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
-        context, move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
+        Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget, context,
+        move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
     },
 };
 use fom_protocol::{FomState, Stopped, sync::atomic::Ordering};
@@ -24,7 +24,6 @@ pub(crate) struct Core {
     /// Memory for foms that are submitted here.
     pub(crate) stocks: Stocks,
     pub(crate) jobs: VecDeque<Job>,
-    pub(super) chores: Chores,
     /// The parts that other packages bring.
     pub(crate) parts: Parts,
     /// The fom that runs on the thread that holds the core. While the core lies in the slot, the fom of that section.
@@ -52,7 +51,9 @@ pub(crate) struct Core {
     pub(super) queue: RunQueue,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
-    /// Whether the memory chore rests because nothing in the memory changes.
+    /// Whether a timer is set for the next look at the memory.
+    pub(super) will_look: bool,
+    /// Whether no look is needed because nothing in the memory changes.
     pub(super) rests: bool,
 }
 
@@ -75,7 +76,6 @@ impl Core {
             estimates: Estimates::default(),
             stocks: Stocks::of_core(),
             jobs: VecDeque::new(),
-            chores: Chores::default(),
             parts: Parts::default(),
             running: None,
             data: Vec::new(),
@@ -89,6 +89,7 @@ impl Core {
             queue: RunQueue::default(),
             reactor,
             since_turn: 0,
+            will_look: false,
             rests: false,
         }
     }

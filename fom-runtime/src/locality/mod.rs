@@ -8,7 +8,6 @@ mod block;
 mod block_guess;
 mod block_watch;
 mod budget;
-mod chores;
 pub(crate) mod context;
 mod core;
 mod estimates;
@@ -41,7 +40,6 @@ pub use self::threads::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain_leaked},
     block_watch::BlockWatch,
-    chores::Chores,
     context::{
         has_core, holding, is_taken, peek, running, running_any, runs_fom_of, runs_foms, with_core,
     },
