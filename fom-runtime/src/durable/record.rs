@@ -94,8 +94,8 @@ const NUMBER: u8 = 1 << 7;
 /// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
 pub(super) fn stored(order: Order, sent: bool) -> Option<Box<RecordRare>> {
     match order {
-        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(RecordRare {
-            is_chained,
+        Order::Queue { shares, .. } if shares || sent => Some(Box::new(RecordRare {
+            is_chained: shares,
             queues: sent,
             ..RecordRare::default()
         })),

@@ -9,7 +9,7 @@ pub(crate) enum Order {
     /// It waits behind those that came before it.
     Queue {
         /// Whether the fom may have the key together with other sharing foms.
-        is_chained: bool,
+        shares: bool,
         full: Full,
     },
     /// It has the key together with the fom that submits it.
