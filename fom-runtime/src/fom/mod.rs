@@ -67,6 +67,7 @@ mod env;
 mod error;
 mod failure;
 mod gate;
+pub(crate) mod hand;
 mod header;
 mod host;
 mod key_order;
@@ -114,6 +115,7 @@ use durability::{End, KeptFom};
 pub use env::RuntimeState;
 pub(crate) use env::{Env, EnvSettings};
 pub use error::{BlockError, Cause, Failure, RefusedReason, SendError, TimedOut, Unanswered};
+use hand::Timer;
 pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
 pub(crate) use host::{EnvRef, Host};
 pub(crate) use key_order::{Full, Order};
@@ -138,7 +140,6 @@ pub(crate) use totals::{Ends, Totals};
 
 use crate::{
     id::Key,
-    locality::Timer,
     operation::{Durability, Operation, kept_codec},
     step_key::EventId,
 };
@@ -433,7 +434,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         };
         // Only the handler writes the counts of the locality. If user code has leaked its guard of a blocking
         // section, the thread must regain the core first.
-        crate::locality::regain_leaked(&fom.typed);
+        hand::regain_leaked(&fom.typed);
         progress
     }
 
@@ -615,13 +616,6 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     }
 }
 
-/// Tells the part of a fom that the fom has ended, on the thread that has the core.
-#[cold]
-fn tell_part(ticket: PartTicket) {
-    // Without a core, the locality has ended, and its parts with it.
-    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
-}
-
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
@@ -671,7 +665,7 @@ impl Header {
         if self.is_resumed() {
             self.leave_room();
         }
-        let age = crate::locality::now(env).saturating_sub(self.submitted());
+        let age = hand::now(env).saturating_sub(self.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);

@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Cold, Header, Outcome, Pool, Progress},
+    fom::{Cold, Header, Outcome, Pool, Progress, hand},
     operation::Operation,
 };
 use fom_protocol::{
@@ -210,7 +210,7 @@ impl Header {
     fn ready(&self) {
         // SAFETY: the token was taken from Waiting, so there is no other resident reference, and this one is enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
-        crate::locality::enqueue_woken(self.env(), fom);
+        hand::enqueue_woken(self.env(), fom);
     }
 }
 

@@ -5,7 +5,7 @@ use std::{ops::ControlFlow, pin::Pin, ptr::NonNull};
 
 use crate::{
     fom::{
-        Body, Fom, Header, Progress, Typed,
+        Body, Fom, Header, Progress, Typed, hand,
         next::Next,
         reference,
         step_sync::{self, SyncBody},
@@ -66,7 +66,7 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
         fom.token.finish(true);
         fom.unlist();
         let failed = O::GRAPH.phases()[phase].is_failure();
-        let age = crate::locality::now(fom.env()).saturating_sub(fom.submitted());
+        let age = hand::now(fom.env()).saturating_sub(fom.submitted());
         fom.pool().totals.ended(failed, age, 0);
         fom.fenced("while its outcome was dropped", || body.as_mut().clear());
         // A listing may have taken a reference meanwhile.

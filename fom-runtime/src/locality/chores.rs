@@ -9,7 +9,10 @@ use std::{
     task::{Wake, Waker},
 };
 
-use crate::locality::{Core, Home, Sleeper};
+use crate::{
+    fom::hand::Sleeper,
+    locality::{Core, Home},
+};
 use fom_protocol::panic_message;
 
 /// The function of a chore in one locality, with its state there.

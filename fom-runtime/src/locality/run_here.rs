@@ -61,7 +61,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     };
     let inside = &mut *core;
     let launched = O::Form::launch(Seed {
-        stocks: &mut inside.stocks,
+        stocks: &mut inside.hand.stocks,
         env: inside.home.env(),
         birth,
         operation,

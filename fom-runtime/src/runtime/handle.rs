@@ -90,7 +90,7 @@ impl<O: Operation> Handle<O> {
 /// [`Cx::enter_block`](crate::Cx::enter_block) fails: the wait would be for ever.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
-        !crate::locality::is_taken(),
+        !crate::fom::hand::context::is_taken(),
         "waiting inside a closure that holds the locality would be for ever; wait after it"
     );
     let _away = match crate::locality::enter_block() {

@@ -4,10 +4,7 @@ use std::{fmt, sync::Arc, task::Waker, time::Duration};
 
 use fom_protocol::nanos;
 
-use crate::{
-    locality::{Home, Sleeper},
-    runtime::Runtime,
-};
+use crate::{fom::hand::Sleeper, locality::Home, runtime::Runtime};
 
 /// An armed alarm. The drop disarms it.
 #[must_use = "an alarm that is dropped never rings"]
