@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    fom::{AnyRef, Attached, Header},
+    fom::{AnyRef, Attached, Header, WaitKind},
     id::FomId,
 };
 
@@ -60,6 +60,11 @@ impl FomAddress {
     /// Returns the time on the clock of the fom's runtime.
     pub fn now(&self) -> Duration {
         self.0.env().clock.now()
+    }
+
+    /// Returns whether this is the kind that the fom [recorded](WaitKind::record) last, and waits for now.
+    pub fn waits_for(&self, kind: &'static WaitKind) -> bool {
+        self.0.waiting_for() == kind.waiting_for()
     }
 
     /// As [`FomRef::attach`](crate::FomRef::attach).

@@ -96,7 +96,7 @@ pub(crate) fn has_core() -> bool {
 /// Returns whether this thread runs a fom of this runtime, with the core or in a blocking section.
 pub(crate) fn runs_fom_of(env: &Env) -> bool {
     let fom = CONTEXT.with(|context| context.fom.get());
-    // SAFETY: as in `running`.
+    // SAFETY: as in `running_any`.
     unsafe { fom.as_ref() }.is_some_and(|fom| fom.env().is(env))
 }
 
@@ -107,15 +107,19 @@ pub(crate) fn runs_foms() -> bool {
     })
 }
 
-/// Calls `f` with the fom of this runtime that runs on this thread, with the core or in a blocking section. Returns
-/// `None` once the fom has ended.
-pub(crate) fn running<R>(env: &Env, f: impl FnOnce(&Header) -> R) -> Option<R> {
+/// Calls `f` with the fom that runs on this thread, with the core or in a blocking section. Returns `None` once the fom
+/// has ended.
+pub(crate) fn running_any<R>(f: impl FnOnce(&Header) -> R) -> Option<R> {
     let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks, and none
     // runs after the slot was given back.
     let fom = unsafe { fom.as_ref() }?;
-    let is = fom.env().is(env);
-    (is && fom.token.state() == FomState::Running).then(|| f(fom))
+    (fom.token.state() == FomState::Running).then(|| f(fom))
+}
+
+/// As [`running_any`], if it is a fom of this runtime.
+pub(crate) fn running<R>(env: &Env, f: impl FnOnce(&Header) -> R) -> Option<R> {
+    running_any(|fom| fom.env().is(env).then(|| f(fom))).flatten()
 }
 
 /// Runs `f` with the hand of the core that this thread holds, if it holds one. Inside `f` the thread has no core to

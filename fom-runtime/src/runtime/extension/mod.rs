@@ -8,7 +8,8 @@
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
 //! | let a phase wait for a condition, and hold something while the fom is in the phase | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
-//! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
+//! | tell which foms a fom waits for, against deadlocks | [`Blocker`], [`FomRef::expect_end`](crate::FomRef::expect_end) |
+//! | refuse a wait that would never end | [`waits_for`], [`current_fom`] |
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
@@ -35,17 +36,17 @@ pub use part::{Part, Turn};
 pub use pending::{LocalWork, PendingWork, Pieces};
 
 pub use crate::{
-    fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, RuntimeState, Wait, WaitKind},
+    fom::{Attached, Blocker, FomAddress, FomIdentity, Hold, Holder, RuntimeState, Wait, WaitKind},
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
-    runtime::handle::block_on,
+    runtime::{handle::block_on, observe::waits_for},
 };
 use crate::{
     fom::{
         Header,
         hand::{
             self,
-            context::{self, running},
+            context::{self, running, running_any},
             here_in,
         },
     },
@@ -70,6 +71,15 @@ pub fn holds_locality() -> bool {
 /// ```
 pub fn runs_foms() -> bool {
     context::runs_foms()
+}
+
+/// Returns the fom that runs on this thread, also in a blocking section. It may be a fom of any runtime.
+///
+/// ```
+/// assert!(fom_runtime::extension::current_fom().is_none());
+/// ```
+pub fn current_fom() -> Option<FomAddress> {
+    running_any(FomAddress::of)
 }
 
 /// Runs code that is no fom while this thread holds a locality, such as the drop of a user's value in a [`Turn`].
