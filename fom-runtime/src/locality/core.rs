@@ -12,9 +12,7 @@ use crate::{
         Progress, Resident,
         hand::{Due, Hand, context::holding},
     },
-    locality::{
-        Chores, Home, Job, Reactor, block_guess::BlockGuess, move_foms::Busy, parts::Parts,
-    },
+    locality::{Home, Job, Reactor, block_guess::BlockGuess, move_foms::Busy, parts::Parts},
 };
 use fom_protocol::{Stopped, sync::atomic::Ordering};
 
@@ -24,7 +22,6 @@ pub(crate) struct Core {
     /// First: see [`context`](super::context).
     pub(crate) hand: Hand,
     pub(crate) home: Home,
-    pub(super) chores: Chores,
     /// The parts that other packages bring.
     pub(crate) parts: Parts,
     /// The locality's own data, one value per type.
@@ -43,7 +40,9 @@ pub(crate) struct Core {
     pub(super) block_guess: BlockGuess,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
-    /// Whether the memory chore rests because nothing in the memory changes.
+    /// Whether a timer is set for the next look at the memory.
+    pub(super) will_look: bool,
+    /// Whether no look is needed because nothing in the memory changes.
     pub(super) rests: bool,
 }
 
@@ -74,7 +73,6 @@ impl Core {
             looked_at_share: now,
             hand: Hand::new(home.env().clone(), home.index, now),
             home,
-            chores: Chores::default(),
             parts: Parts::default(),
             data: Vec::new(),
             runs: 0,
@@ -82,6 +80,7 @@ impl Core {
             block_guess: BlockGuess::default(),
             reactor,
             since_turn: 0,
+            will_look: false,
             rests: false,
         }
     }

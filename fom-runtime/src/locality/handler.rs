@@ -162,8 +162,6 @@ fn end(mut core: Box<Core>) {
     for job in core.messages.drain(..) {
         home.fenced("what was posted to", || drop(job));
     }
-    // Chores may hold the data.
-    core.drop_chores();
     while let Some(part) = core.parts.pop() {
         home.fenced("a part of", || drop(part));
     }

@@ -7,7 +7,6 @@
 mod block;
 mod block_guess;
 mod block_watch;
-mod chores;
 mod context;
 mod core;
 mod handler;
@@ -36,7 +35,6 @@ pub use self::threads::Followers;
 pub(crate) use self::{
     block::{Away, enter_block, regain},
     block_watch::BlockWatch,
-    chores::Chores,
     context::with_core,
     core::Core,
     idle::IdleSet,

@@ -13,7 +13,7 @@
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
-//! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
+//! | wake a [`Waker`](std::task::Waker), or a part, at a time | [`Runtime::alarm`], [`Local::wake_part_at`](crate::context::Local::wake_part_at) |
 //! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
 //! | run user code that is no fom in a turn | [`hold_locality`] |
 //! | ask a runtime what it takes, and where this thread is | [`Runtime::state`], [`Runtime::is_accepting`], [`Runtime::current_locality`], [`Runtime::current_fom`] |
