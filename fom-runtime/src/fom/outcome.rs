@@ -10,7 +10,7 @@ use crate::{
 use fom_protocol::{Detached, Taken};
 
 /// The end of a fom, or its failure.
-pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;
+pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
 
 impl Header {
     /// Gives up on the fom. Returns whether there was no answer before.

@@ -88,7 +88,7 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
 
 /// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
 #[inline]
-pub(crate) fn regain_leaked(fom: &Header) {
+pub fn regain_leaked(fom: &Header) {
     if !context::has_core() {
         regain(fom);
     }

@@ -36,9 +36,9 @@ use std::{
 
 use crossbeam_utils::CachePadded;
 
-pub use self::threads::Followers;
+pub use self::{block::regain_leaked, threads::Followers};
 pub(crate) use self::{
-    block::{Away, enter_block, regain_leaked},
+    block::{Away, enter_block},
     block_watch::BlockWatch,
     chores::Chores,
     context::{has_core, holding, is_taken, peek, running, runs_fom_of, runs_foms, with_core},
@@ -117,7 +117,8 @@ unsafe impl Linked for Parcel {
 }
 
 /// The part of a locality that every thread may touch.
-pub(crate) struct Locality {
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Locality {
     pub(crate) index: usize,
     pub(crate) plan: LocalityPlan,
     /// Whether the locality's threads are bound to the processors of the plan.
@@ -276,8 +277,9 @@ impl Parcel {
 }
 
 /// An owned reference to a locality. It keeps the runtime alive.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 #[derive(Clone)]
-pub(crate) struct Home {
+pub struct Home {
     shared: Arc<Shared>,
     /// A pointer into `shared`, which does not move. It saves the lookup at each access.
     locality: NonNull<Locality>,
@@ -369,7 +371,7 @@ impl Home {
 /// Queues a ready fom at its home: on the home's own thread straight into the run queue. The caller keeps the runtime
 /// alive, because the fom may be gone as soon as it is queued.
 #[inline]
-pub(crate) fn enqueue(shared: &Shared, fom: Resident) {
+pub fn enqueue(shared: &Shared, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: only pointers are queued; no user code runs.
     match unsafe { peek() } {

@@ -45,7 +45,9 @@ pub enum RuntimeState {
     Closed = 2,
 }
 
-pub(crate) struct Shared {
+/// What all localities of a runtime share.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Shared {
     /// What the foms share.
     pub(crate) env: Env,
     pub(crate) resources: Resources,
