@@ -57,7 +57,6 @@
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
 //! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`](context::Reply), [`BlockingCx`] |
-//! | start other foms and wait for their ends | [`Cx::team`], [`Team`](context::Team) |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
@@ -72,7 +71,7 @@
 //! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
-//! | hold locks, call services, push streams of requests | the package `fom-patterns` |
+//! | wait for many foms, hold locks, call services, push streams of requests | the package `fom-patterns` |
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions
 // are in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
@@ -132,7 +131,7 @@ pub mod config {
 /// The types that a phase function gets from its [`Cx`].
 pub mod context {
     pub use crate::{
-        cx::{BlockGuard, Reply, Team},
+        cx::{BlockGuard, Reply},
         runtime::{Chore, Local},
         step_key::StepKey,
     };

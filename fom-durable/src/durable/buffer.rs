@@ -1,6 +1,6 @@
 //! The changes that the foms of one locality want to commit: gathered without a lock, handed over in one piece.
 
-use std::{ptr, sync::Arc, time::Instant};
+use std::{ptr, time::Instant};
 
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
@@ -89,7 +89,7 @@ impl Handover {
         };
         let (waiting, answer) = (self.waiting, answer.clone());
         seam::post(&home, move |local| {
-            let shared = Arc::clone(seam::shared_at(seam::home(local)));
+            let shared = seam::owned(seam::shared_at(seam::home(local)));
             if let Some(buffer) = Durable::of(&shared).buffer(local) {
                 buffer.unanswered -= 1;
                 buffer.owes_round = true;
@@ -145,10 +145,10 @@ impl Durable {
 
 impl CommitBuffer {
     /// Gives each locality of this runtime its buffer. Must be called before the first fom.
-    pub(super) fn add_to(shared: &Arc<Shared>) {
+    pub(super) fn add_to(shared: &Shared) {
         let runtime = seam::runtime_of(shared);
         for index in 0..runtime.localities() {
-            let shared = Arc::clone(shared);
+            let shared = seam::owned(shared);
             in_locality(&runtime, index, move |local| {
                 let id = local.add_part(Self::default());
                 // Called once.

@@ -43,13 +43,13 @@ pub(crate) struct Durable {
 
 impl Durable {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         types: Types,
         remember: (usize, Duration),
         resident: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
-            shared: Arc::downgrade(shared),
+            shared: seam::weak(shared),
             clock: seam::clock(shared).clone(),
             buffers: (0..seam::runtime_of(shared).localities())
                 .map(|_| OnceLock::new())
@@ -67,7 +67,7 @@ impl Durable {
     }
 
     /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
-    pub(super) fn of(shared: &Arc<Shared>) -> &Self {
+    pub(super) fn of(shared: &Shared) -> &Self {
         let make = || Self::new(shared, Types::default(), REMEMBERED, usize::MAX) as _;
         let recorder: &dyn Any = seam::recorder_or(shared, make);
         recorder

@@ -123,7 +123,7 @@ impl<'a> Outbox<'a> {
         O::Event: Savable,
     {
         let item = post_event::<O>(
-            self.fom.shared(),
+            seam::shared_of(self.fom),
             self.fom.kept().is_some(),
             to.into(),
             event,

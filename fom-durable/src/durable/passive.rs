@@ -101,7 +101,7 @@ impl Passive {
     }
 
     /// Adds a resting fom.
-    pub(super) fn add(&self, shared: &Arc<Shared>, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
+    pub(super) fn add(&self, shared: &Shared, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
         let of = entered.of.type_id();
         let meta = &entered.meta;
         if let Some(once) = &meta.once {
@@ -121,7 +121,7 @@ impl Passive {
 
     /// Revives a resting fom. Returns `false` if no fom with this id rests. If another thread was reviving this fom,
     /// the fom is made by now.
-    pub(crate) fn revive(&self, shared: &Arc<Shared>, id: FomId) -> bool {
+    pub(crate) fn revive(&self, shared: &Shared, id: FomId) -> bool {
         if self.left() == 0 || seam::is_closed(shared) || REVIVES.with(Cell::get) {
             return false;
         }
@@ -129,7 +129,7 @@ impl Passive {
     }
 
     /// As [`revive`](Self::revive), for a caller that holds the door.
-    fn revive_alone(&self, shared: &Arc<Shared>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
+    fn revive_alone(&self, shared: &Shared, id: FomId, door: MutexGuard<'_, ()>) -> bool {
         let Some(bytes) = self.inner.lock().records.remove(&id) else {
             return false;
         };
@@ -163,7 +163,7 @@ impl Passive {
     }
 
     /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.
-    pub(crate) fn revive_key(&self, shared: &Arc<Shared>, place: &Place) {
+    pub(crate) fn revive_key(&self, shared: &Shared, place: &Place) {
         let oldest = || self.inner.lock().keys.get(place).copied();
         let mut next = oldest();
         while let Some(id) = next {
@@ -178,7 +178,7 @@ impl Passive {
 
     /// Revives the resting foms that have the key that this fom waits for. Otherwise this fom would get the key from a
     /// fom before it that gives up its turn.
-    pub(crate) fn revive_before(&self, shared: &Arc<Shared>, fom: &Resident) {
+    pub(crate) fn revive_before(&self, shared: &Shared, fom: &Resident) {
         if self.left() > 0
             && let Some(of) = seam::waits_again(fom)
         {
@@ -221,7 +221,7 @@ impl Passive {
     }
 
     /// Revives the foms with a passed deadline, and more foms while there is room. Returns what to do next, and when.
-    fn tend(&self, shared: &Arc<Shared>) -> Next {
+    fn tend(&self, shared: &Shared) -> Next {
         loop {
             if seam::takes_nothing(shared) || REVIVES.with(Cell::get) {
                 return Next::Wait(None);
@@ -238,7 +238,7 @@ impl Passive {
     }
 
     /// Does the work of [`tend`](Self::tend) now, if any fom rests.
-    pub(crate) fn settle(&self, shared: &Arc<Shared>) {
+    pub(crate) fn settle(&self, shared: &Shared) {
         if self.left() > 0 {
             self.tend(shared);
         }
@@ -250,12 +250,12 @@ impl Passive {
     ///
     /// Fails if no thread can be started for the resting foms. The error has the foms that were made.
     pub(crate) fn start(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> std::io::Result<()>,
     ) -> Result<(), (std::io::Error, Vec<Resident>)> {
         let this = &Durable::of(shared).passive;
         if this.left() > 0 {
-            let weak = Arc::downgrade(shared);
+            let weak = seam::weak(shared);
             let passive = Arc::clone(this);
             if let Err(error) = spawn(Box::new(move || passive.run(&weak))) {
                 return Err((error, std::mem::take(&mut this.inner.lock().early)));
@@ -313,7 +313,7 @@ impl Passive {
 
 impl Inner {
     /// Removes the deadline and key of a fom that no longer rests.
-    fn forget(&mut self, shared: &Arc<Shared>, id: FomId, bytes: &[u8]) {
+    fn forget(&mut self, shared: &Shared, id: FomId, bytes: &[u8]) {
         let Ok(entered) = Durable::of(shared).enter(bytes) else {
             return;
         };

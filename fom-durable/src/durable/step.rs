@@ -74,8 +74,8 @@ impl KeptFom for DurableState {
 
     fn retry_at(&self, fom: &Header) -> Option<u64> {
         let due = self.inner().retry()?;
-        let committer = Durable::of(fom.shared()).committer()?;
-        let now = seam::nanos(seam::clock(fom.shared()));
+        let committer = Durable::of(seam::shared_of(fom)).committer()?;
+        let now = seam::nanos(seam::clock(seam::shared_of(fom)));
         Some(now.saturating_add(committer.left_until(due)))
     }
 
@@ -86,7 +86,7 @@ impl KeptFom for DurableState {
     }
 
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(seam::shared_of(fom));
         let Some(committer) = durable.committer() else {
             return Written::Now;
         };
@@ -140,7 +140,7 @@ impl KeptFom for DurableState {
         if !self.is_recorded() && self.once().is_none() {
             return;
         }
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(seam::shared_of(fom));
         let written = group(durable, fom, waits, |batch| {
             match self.once() {
                 Some(_) => self.remember(fom, batch, Stored::failed(failed)),
@@ -179,7 +179,7 @@ impl KeptFom for DurableState {
             LastStep::Committed => false,
         };
         if !left.is_empty() {
-            Durable::of(fom.shared()).messages_left(fom, left, back);
+            Durable::of(seam::shared_of(fom)).messages_left(fom, left, back);
         }
     }
 
@@ -187,14 +187,14 @@ impl KeptFom for DurableState {
     fn leave(&self, fom: &Header) {
         let take = || self.inner().more_mut()?.uncommitted.take();
         if let Some(uncommitted) = take() {
-            Durable::of(fom.shared()).stall(uncommitted);
+            Durable::of(seam::shared_of(fom)).stall(uncommitted);
         }
     }
 }
 
 /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
 fn must_record_begin(fom: &Header) -> bool {
-    let committer = Durable::of(fom.shared()).committer();
+    let committer = Durable::of(seam::shared_of(fom)).committer();
     // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
     // the key before may be in it.
     let fails = committer.is_some_and(|committer| committer.fails());
@@ -259,7 +259,7 @@ impl DurableState {
         let gate = seam::leave_held_gate(fom);
         let announced = with_outbox(fom, OutboxItems::take_announced).unwrap_or_default();
         let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, gate, announced);
-        Durable::of(fom.shared()).list_uncommitted(&uncommitted);
+        Durable::of(seam::shared_of(fom)).list_uncommitted(&uncommitted);
         self.inner().more_made().uncommitted = Some(uncommitted);
     }
 
@@ -273,7 +273,7 @@ impl DurableState {
     /// Replaces the record of the fom by its answer.
     fn remember(&self, fom: &Header, batch: &mut Batch, answer: Stored) {
         let Some(once) = self.once() else { return };
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(seam::shared_of(fom));
         let expires = durable.memory.expiry(durable.journal_now());
         batch.put_with(entry_of(fom.id()), |out| {
             once.encode(fom.graph(), answer, expires, out);
@@ -315,7 +315,7 @@ impl DurableState {
         for message in done {
             batch.delete(message);
         }
-        with_outbox(fom, |outbox| outbox.write(fom.shared(), batch));
+        with_outbox(fom, |outbox| outbox.write(seam::shared_of(fom), batch));
         Ok(())
     }
 }

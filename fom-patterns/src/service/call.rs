@@ -13,14 +13,18 @@ use tokio::sync::oneshot;
 
 use crate::service::{
     CallCause, CallFailure, DomainState, Refusal, Service, Services,
-    call_chain::{self, Link},
+    awaited::Awaits,
     call_fom::{self, CallOf},
     call_state::{CallState, Outcome, Sink, deliver},
     callback::{self, Callback},
     entry::{Entry, Turned},
     provider::{Provided, Runs},
 };
-use fom_runtime::{Key, error::RefusedReason, extension::holds_locality};
+use fom_runtime::{
+    Key,
+    error::RefusedReason,
+    extension::{current_fom, holds_locality},
+};
 
 /// A prepared call. It is made when this is awaited, or by [`wait`](Self::wait), [`start`](Self::start),
 /// [`then`](Self::then) or [`detach`](Self::detach).
@@ -79,7 +83,11 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     pub fn start(self) -> Result<Calling<A, R>, CallFailure<A>> {
         let (tell, told) = oneshot::channel();
         let call_state = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
-        Ok(Calling { call_state, told })
+        Ok(Calling {
+            call_state,
+            told,
+            awaits: None,
+        })
     }
 
     /// Makes the call and blocks this thread until the answer. For plain threads, and for blocking sections.
@@ -170,13 +178,12 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
             Ok(key) => key,
             Err(cause) => return Err(Box::new((self.fail(cause), Some(sink)))),
         };
-        let link = Link::new(key.clone());
         let fail = |cause, argument| CallFailure::new(&entry.name, cause, argument);
         let (mut argument, mut sink) = (self.argument, sink);
         let mut asked = None;
         let call_state = loop {
-            let call_state =
-                CallState::new(&runtime, &entry, registry.next(), &link, (argument, sink));
+            let of = (key.clone(), argument, sink);
+            let call_state = CallState::new(&runtime, &entry, registry.next(), of);
             let turned = match entry.admit(|| registry.domain(&runtime), asked, call_state.live()) {
                 Ok(()) => break call_state,
                 Err(turned) => turned,
@@ -286,6 +293,8 @@ impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
 pub struct Calling<A, R> {
     call_state: Arc<CallState<A, R>>,
     told: oneshot::Receiver<Outcome<A, R>>,
+    /// The last fom that waited.
+    awaits: Option<Awaits>,
 }
 
 impl<A, R> fmt::Debug for Calling<A, R> {
@@ -302,6 +311,19 @@ impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
     pub fn cancel(&self) {
         self.call_state.cancel();
     }
+
+    /// Records that the fom that runs here, if any, waits for the answer. Returns the key of the call if the fom would
+    /// wait for itself.
+    fn record_wait(&mut self) -> Option<&Key> {
+        let call_state = &self.call_state;
+        let by = current_fom();
+        if self.awaits.as_ref().map(Awaits::by) != by.as_ref() {
+            let awaits = |(by, call)| Awaits::new(by, call, &call_state.entry);
+            self.awaits = by.zip(call_state.address()).map(awaits);
+        }
+        let key = call_state.key.as_ref()?;
+        self.awaits.as_ref()?.closes_circle().then_some(key)
+    }
 }
 
 impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
@@ -309,17 +331,15 @@ impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let link = &this.call_state.link;
         let mut polled = Pin::new(&mut this.told).poll(cx);
-        if polled.is_pending() {
-            let current = call_chain::current();
-            if let (Some(key), Some(current)) = (&link.key, &current)
-                && current.holds(key)
-            {
-                this.call_state.would_wait_for_itself(key);
-                polled = Pin::new(&mut this.told).poll(cx);
-            }
-            *link.awaited_in.lock() = current;
+        if polled.is_pending()
+            && let Some(key) = this.record_wait().cloned()
+        {
+            this.call_state.would_wait_for_itself(&key);
+            polled = Pin::new(&mut this.told).poll(cx);
+        }
+        if polled.is_ready() {
+            this.awaits = None;
         }
         polled.map(|told| {
             told.unwrap_or_else(|_| {
@@ -327,11 +347,5 @@ impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
                 Err(CallFailure::new(name, CallCause::Shutdown, None))
             })
         })
-    }
-}
-
-impl<A, R> Drop for Calling<A, R> {
-    fn drop(&mut self) {
-        *self.call_state.link.awaited_in.lock() = None;
     }
 }

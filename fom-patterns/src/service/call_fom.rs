@@ -4,13 +4,13 @@ use std::{
     any::Any,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
 };
 
+use futures::FutureExt;
+
 use crate::service::{
-    CallCause, CallCx, CancelledBy, call_chain,
+    CallCause, CallCx,
     call_state::{CallState, Entered},
     fenced,
     provider::{BoxFuture, Function, Provided},
@@ -19,7 +19,6 @@ use fom_protocol::panic_message;
 use fom_runtime::{
     BlockingCx, Cx,
     error::{BlockError, BoxError},
-    extension::RuntimeState,
     fom,
 };
 
@@ -79,11 +78,6 @@ impl ServiceTask {
     pub(super) fn new(task: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(Some(Box::pin(task)))
     }
-
-    /// Returns the task, unless it has run.
-    pub(super) fn into_future(self) -> Option<BoxFuture<()>> {
-        self.0
-    }
 }
 
 #[fom(operation(ServiceTask), transient)]
@@ -103,7 +97,7 @@ impl TaskingTransitions for ServiceTask {
     }
 }
 
-/// A call of a function.
+/// A call of a function. The drop answers the call, if it has no answer yet.
 pub(super) struct CallOf<A: Send + 'static, R: Send + 'static>(pub(super) Arc<CallState<A, R>>);
 
 impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
@@ -111,39 +105,26 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
         let Some(Entered { argument, provided }) = self.0.begin(cx.id()) else {
             return Begun::Done;
         };
-        let running = Running(Some(Arc::clone(&self.0)));
-        let link = Arc::clone(&self.0.link);
         match &provided.function {
             Function::Plain(function) => {
-                let result = caught(|| call_chain::inside(&link, || function(cx, argument)));
-                fenced(|| drop(provided));
-                running.end(result);
+                let result = caught(|| function(cx, argument));
+                self.end(provided, result);
                 Begun::Done
             }
             Function::Blocking(_) => Begun::Section(Box::new(move |cx| {
                 let result = match (cx, &provided.function) {
-                    (Ok(cx), Function::Blocking(function)) => {
-                        caught(|| call_chain::inside(&link, || function(cx, argument)))
-                    }
+                    (Ok(cx), Function::Blocking(function)) => caught(|| function(cx, argument)),
                     (Err(error), _) => Err(CallCause::NoThread(error)),
                     (Ok(_), _) => unreachable!("checked just before"),
                 };
-                fenced(|| drop(provided));
-                running.end(result);
+                self.end(provided, result);
             })),
             Function::Async(function) => {
                 let cx = CallCx::new(self.0.runtime.clone(), cx.locality());
-                let made = caught(|| call_chain::inside(&link, || function(cx, argument)));
-                match made {
-                    Ok(future) => Begun::Future(Box::pin(Awaiting {
-                        future: Some(future),
-                        provided: Some(provided),
-                        running,
-                        link,
-                    })),
+                match caught(|| function(cx, argument)) {
+                    Ok(future) => Begun::Future(Box::pin(self.run(provided, future))),
                     Err(cause) => {
-                        fenced(|| drop(provided));
-                        running.end(Err(cause));
+                        self.end(provided, Err(cause));
                         Begun::Done
                     }
                 }
@@ -152,9 +133,25 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
     }
 }
 
+impl<A: Send + 'static, R: Send + 'static> CallOf<A, R> {
+    /// Runs an async function. A drop drops the parameters from the last to the first, so nothing of the user's is left
+    /// when the call has ended.
+    async fn run(self: Box<Self>, provided: Arc<Provided<A, R>>, mut future: BoxFuture<R>) {
+        let result = AssertUnwindSafe(&mut future).catch_unwind().await;
+        fenced(|| drop(future));
+        self.end(provided, result.map_err(panicked));
+    }
+
+    /// Ends the call with this result, after everything of the user's is dropped.
+    fn end(&self, provided: Arc<Provided<A, R>>, result: Result<R, CallCause>) {
+        fenced(|| drop(provided));
+        self.0.end(result);
+    }
+}
+
 impl<A: Send + 'static, R: Send + 'static> Drop for CallOf<A, R> {
     fn drop(&mut self) {
-        self.0.never_entered(dropped(&self.0));
+        self.0.dropped();
     }
 }
 
@@ -164,62 +161,4 @@ fn caught<R>(f: impl FnOnce() -> R) -> Result<R, CallCause> {
 
 fn panicked(panic: Box<dyn Any + Send>) -> CallCause {
     CallCause::Panicked(panic_message(panic))
-}
-
-/// Returns why a call ends when its fom is dropped.
-fn dropped<A, R>(state: &CallState<A, R>) -> CallCause {
-    if state.runtime.state() == RuntimeState::Closed {
-        CallCause::Shutdown
-    } else {
-        CallCause::Cancelled(CancelledBy::Fom)
-    }
-}
-
-/// A call with an entered function. If this is dropped without a result, the answer says so.
-struct Running<A: Send + 'static, R: Send + 'static>(Option<Arc<CallState<A, R>>>);
-
-impl<A: Send + 'static, R: Send + 'static> Running<A, R> {
-    fn end(mut self, result: Result<R, CallCause>) {
-        if let Some(state) = self.0.take() {
-            state.end(result);
-        }
-    }
-}
-
-impl<A: Send + 'static, R: Send + 'static> Drop for Running<A, R> {
-    fn drop(&mut self) {
-        if let Some(state) = self.0.take() {
-            let cause = dropped(&state);
-            state.end(Err(cause));
-        }
-    }
-}
-
-/// A call of an async function. Its fields are dropped in their order, so nothing of the user's is left when the call
-/// has ended.
-struct Awaiting<A: Send + 'static, R: Send + 'static> {
-    future: Option<BoxFuture<R>>,
-    provided: Option<Arc<Provided<A, R>>>,
-    running: Running<A, R>,
-    link: Arc<call_chain::Link>,
-}
-
-impl<A: Send + 'static, R: Send + 'static> Future for Awaiting<A, R> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let this = &mut *self;
-        let Some(future) = &mut this.future else {
-            return Poll::Ready(());
-        };
-        let polled = caught(|| call_chain::inside(&this.link, || future.as_mut().poll(cx)));
-        let result = match polled {
-            Ok(Poll::Pending) => return Poll::Pending,
-            Ok(Poll::Ready(result)) => Ok(result),
-            Err(cause) => Err(cause),
-        };
-        fenced(|| drop((this.future.take(), this.provided.take())));
-        Running(this.running.0.take()).end(result);
-        Poll::Ready(())
-    }
 }

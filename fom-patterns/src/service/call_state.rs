@@ -12,14 +12,17 @@ use tokio::sync::oneshot;
 
 use crate::service::{
     CallCause, CallFailure, CancelledBy,
-    call_chain::Link,
     call_fom::ServiceCall,
     callback::{self, Callback},
     entry::{Entry, How, Live},
     provider::Provided,
 };
 use fom_protocol::{panic_message, sync::Mutex};
-use fom_runtime::{FomId, FomRef, Key, Runtime, time::Sleep};
+use fom_runtime::{
+    FomId, FomRef, Key, Runtime,
+    extension::{FomAddress, RuntimeState},
+    time::Sleep,
+};
 
 /// The outcome of a call.
 pub(super) type Outcome<A, R> = Result<R, CallFailure<A>>;
@@ -68,7 +71,8 @@ pub(super) struct CallState<A, R> {
     pub(super) runtime: Runtime,
     pub(super) entry: Arc<Entry>,
     pub(super) id: u64,
-    pub(super) link: Arc<Link>,
+    /// The key behind which the call queues. The call holds it while its function runs.
+    pub(super) key: Option<Key>,
     fom: OnceLock<FomRef<ServiceCall>>,
     /// The id of the call's fom, known when the function is entered. The code that started the fom may learn it later.
     fom_id: OnceLock<FomId>,
@@ -86,15 +90,14 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
         runtime: &Runtime,
         entry: &Arc<Entry>,
         id: u64,
-        link: &Arc<Link>,
-        of: (A, Sink<A, R>),
+        of: (Option<Key>, A, Sink<A, R>),
     ) -> Arc<Self> {
-        let (argument, sink) = of;
+        let (key, argument, sink) = of;
         Arc::new(Self {
             runtime: runtime.detached(),
             entry: Arc::clone(entry),
             id,
-            link: Arc::clone(link),
+            key,
             fom: OnceLock::new(),
             fom_id: OnceLock::new(),
             inner: Mutex::new(Inner {
@@ -132,6 +135,11 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
         if is_to_end {
             self.cancel_fom();
         }
+    }
+
+    /// Returns the fom of the call, once the call is made.
+    pub(super) fn address(&self) -> Option<FomAddress> {
+        self.fom.get().map(FomRef::fom_address)
     }
 
     fn cancel_fom(&self) {
@@ -204,9 +212,23 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
         self.entry.left(self.id);
     }
 
-    /// Ends a call when its fom ends before the function is entered.
-    pub(super) fn never_entered(&self, cause: CallCause) {
-        self.cancel_waiting_with(move || cause, false);
+    /// Ends a call when its fom is dropped. Does nothing if the call has ended.
+    pub(super) fn dropped(&self) {
+        let cause = || match self.runtime.state() {
+            RuntimeState::Closed => CallCause::Shutdown,
+            _ => CallCause::Cancelled(CancelledBy::Fom),
+        };
+        let is_running = match self.inner.lock().stage {
+            Stage::Waiting(_) => false,
+            // Only this thread can end the function.
+            Stage::Running => true,
+            Stage::Over => return,
+        };
+        if is_running {
+            self.end(Err(cause()));
+        } else {
+            self.cancel_waiting_with(cause, false);
+        }
     }
 
     /// Answers the call if its function was not entered yet, and prevents a later entry. Returns whether it answered.

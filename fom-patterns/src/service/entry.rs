@@ -79,6 +79,23 @@ struct Idle {
 }
 
 impl Lifecycle {
+    pub(super) fn new(state: ServiceState, since: Duration) -> Self {
+        Self {
+            state,
+            reason: None,
+            since,
+            stop: match state {
+                ServiceState::Started => Stop::Due,
+                _ => Stop::Nothing,
+            },
+            ended: false,
+            gone: false,
+            totals: Totals::default(),
+            live: BTreeMap::new(),
+            idle: Vec::new(),
+        }
+    }
+
     /// Returns whether the runtime has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.ended
@@ -97,8 +114,18 @@ impl Lifecycle {
             _ => false,
         }
     }
+
+    /// Takes the waiters that have waited long enough.
+    fn take_idle(&mut self) -> Vec<Idle> {
+        let (told, wait) = std::mem::take(&mut self.idle)
+            .into_iter()
+            .partition(|waiter| self.is_idle(waiter.but));
+        self.idle = wait;
+        told
+    }
 }
 
+/// One registered service.
 pub(super) struct Entry {
     pub(super) number: u64,
     pub(super) name: String,
@@ -113,43 +140,24 @@ pub(super) struct Entry {
     pub(super) hooks: Mutex<Option<Arc<Hooks>>>,
     /// Held while the service is started or stopped.
     pub(super) turn: tokio::sync::Mutex<()>,
-    lifecycle: Mutex<Lifecycle>,
+    pub(super) lifecycle: Mutex<Lifecycle>,
 }
 
 impl Entry {
-    pub(super) fn new(of: About, provided: Arc<dyn Any + Send + Sync>, hooks: Hooks) -> Self {
-        Self {
-            number: of.number,
-            name: of.name,
-            owner: of.owner,
-            signature: of.signature,
-            level: of.level,
-            bootstrap: of.bootstrap,
-            stops: hooks.stop.is_some(),
-            provided: Mutex::new(Some(provided)),
-            hooks: Mutex::new(Some(Arc::new(hooks))),
-            turn: tokio::sync::Mutex::new(()),
-            lifecycle: Mutex::new(Lifecycle {
-                state: of.state,
-                reason: None,
-                since: of.since,
-                stop: if of.state == ServiceState::Started {
-                    Stop::Due
-                } else {
-                    Stop::Nothing
-                },
-                ended: false,
-                gone: false,
-                totals: Totals::default(),
-                live: BTreeMap::new(),
-                idle: Vec::new(),
-            }),
-        }
-    }
-
     /// Reads or changes the lifecycle of the service. `f` must be short and must not run user code.
     pub(super) fn lifecycle<T>(&self, f: impl FnOnce(&mut Lifecycle) -> T) -> T {
         f(&mut self.lifecycle.lock())
+    }
+
+    /// As [`lifecycle`](Self::lifecycle). Then tells the waiters for which the service is idle. A waiter needs one idle
+    /// moment, so a later look of its own does not serve.
+    fn tell_idle<T>(&self, f: impl FnOnce(&mut Lifecycle) -> T) -> T {
+        let (changed, told) = self.lifecycle(|lifecycle| (f(lifecycle), lifecycle.take_idle()));
+        for waiter in told {
+            // The waiter may be gone.
+            let _ = waiter.tell.send(());
+        }
+        changed
     }
 
     pub(super) fn state(&self) -> ServiceState {
@@ -262,36 +270,18 @@ impl Entry {
 
     /// Removes an answered call of which nothing is left. Tells the waiters that waited for this.
     pub(super) fn left(&self, call: u64) {
-        let told = self.lifecycle(|lifecycle| {
-            let call = lifecycle.live.remove(&call);
-            let (told, wait): (Vec<_>, Vec<_>) = std::mem::take(&mut lifecycle.idle)
-                .into_iter()
-                .partition(|waiter| lifecycle.is_idle(waiter.but));
-            lifecycle.idle = wait;
-            (call, told)
-        });
-        for waiter in told.1 {
-            // The waiter may be gone.
-            let _ = waiter.tell.send(());
-        }
+        drop(self.tell_idle(|lifecycle| lifecycle.live.remove(&call)));
     }
 
-    /// Returns a receiver that resolves when there is no call other than the one in fom `but`.
-    pub(super) fn idle(&self, but: Option<FomId>) -> oneshot::Receiver<()> {
+    /// Resolves when there is no call other than the one in fom `but`.
+    pub(super) async fn idle(&self, but: Option<FomId>) {
         let (tell, told) = oneshot::channel();
-        let tell = self.lifecycle(|lifecycle| {
-            if lifecycle.is_idle(but) {
-                return Some(tell);
-            }
+        self.tell_idle(|lifecycle| {
             lifecycle.idle.retain(|waiter| !waiter.tell.is_closed());
             lifecycle.idle.push(Idle { but, tell });
-            None
         });
-        if let Some(tell) = tell {
-            // The receiver is `told`, below.
-            let _ = tell.send(());
-        }
-        told
+        // Never fails: the caller holds the entry, and with it the sender.
+        let _ = told.await;
     }
 
     /// Returns the calls, in the order of admission.
@@ -302,9 +292,9 @@ impl Entry {
     /// Ends the service with the runtime: the service is stopped and stays stopped, whatever of it still runs. Returns
     /// whether it was not stopped before.
     pub(super) fn end(&self, now: Duration) -> bool {
-        let (was, waiting) = self.lifecycle(|lifecycle| {
-            let was = lifecycle.state;
-            if was != ServiceState::Stopped {
+        self.tell_idle(|lifecycle| {
+            let stops = lifecycle.state != ServiceState::Stopped;
+            if stops {
                 lifecycle.state = ServiceState::Stopped;
                 lifecycle.since = now;
             }
@@ -316,13 +306,8 @@ impl Entry {
                 });
             }
             lifecycle.ended = true;
-            (was, std::mem::take(&mut lifecycle.idle))
-        });
-        for waiter in waiting {
-            // The waiter may be gone.
-            let _ = waiter.tell.send(());
-        }
-        was != ServiceState::Stopped
+            stops
+        })
     }
 
     /// Marks the service as unregistered: it must stop.
@@ -360,16 +345,4 @@ pub(super) enum Turned {
     /// The service decides.
     Ask(DomainState),
     Refused(Refusal),
-}
-
-/// The data of a service at its registration.
-pub(super) struct About {
-    pub(super) number: u64,
-    pub(super) name: String,
-    pub(super) owner: String,
-    pub(super) signature: Signature,
-    pub(super) level: u32,
-    pub(super) bootstrap: bool,
-    pub(super) state: ServiceState,
-    pub(super) since: Duration,
 }

@@ -89,7 +89,8 @@ pub enum CallCause {
     )]
     WouldBlock,
     /// The call would wait for itself. It was made, and waited for, inside a call with this key, and would queue behind
-    /// that call.
+    /// that call. Other waits that [`Runtime::deadlocks`](fom_runtime::Runtime::deadlocks) knows may stand between the
+    /// two.
     #[error(
         "it would wait for itself, because it comes from inside `{key}` and would queue behind it; start it without waiting, or call another key"
     )]

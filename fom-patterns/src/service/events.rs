@@ -1,17 +1,13 @@
 //! Events of services that come and go, and their watchers.
 
-use std::{
-    collections::VecDeque,
-    fmt,
-    future::poll_fn,
-    sync::Arc,
-    task::{Poll, Waker},
-};
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use tokio::sync::Notify;
 
 use crate::service::{
     ServiceState, Services, Signature,
     entry::{Entry, Lifecycle},
-    registry::Registry,
+    registry::{Names, Registry},
 };
 use fom_protocol::sync::Mutex;
 use fom_runtime::{Runtime, context::Local, error::CallError};
@@ -47,40 +43,37 @@ pub enum Happened {
 
 type Callback = Box<dyn FnMut(&mut Local<'_>, ServiceEvent) + Send>;
 
+#[derive(Default)]
 struct Queue {
     events: VecDeque<ServiceEvent>,
-    waker: Option<Waker>,
-    /// The locality and the callback, if the watcher has one. The callback is `None` while it runs.
-    callback: Option<(usize, Option<Callback>)>,
+    /// The callback, if the watcher has one, unless it runs.
+    callback: Option<Callback>,
+    /// The runtime has ended: no event follows.
     closed: bool,
+    /// The handle of the watcher is dropped: the callback does not run again.
+    dropped: bool,
 }
 
-struct Watcher {
+pub(super) struct Watcher {
     name: String,
+    /// The locality of the callback, if the watcher has one.
+    locality: Option<usize>,
     queue: Mutex<Queue>,
-}
-
-/// The watchers. The lock of the names guards them too, so that all watchers see the same order.
-#[derive(Default)]
-pub(super) struct Watchers(Vec<Arc<Watcher>>);
-
-/// The watchers to tell when no lock is held.
-#[derive(Default)]
-pub(super) struct Tell(Vec<Told>);
-
-enum Told {
-    Wake(Waker),
-    Run(usize, Arc<Watcher>),
+    /// Notified after each change of the queue. A channel of tokio does not serve here: its `send` wakes the receiver
+    /// at once, but the order of events needs a lock, and a waker may be user code.
+    changed: Notify,
 }
 
 impl Watcher {
-    fn push(self: &Arc<Self>, event: ServiceEvent, tell: &mut Tell) {
-        let mut queue = self.queue.lock();
-        queue.events.push_back(event);
-        tell.0.extend(queue.waker.take().map(Told::Wake));
-        if let Some((locality, _)) = queue.callback {
-            tell.0.push(Told::Run(locality, Arc::clone(self)));
-        }
+    /// Tells the subscriber, or runs the callback in its locality, after a change of the queue. The caller holds no
+    /// lock.
+    fn tell(self: Arc<Self>, runtime: &Runtime) {
+        let Some(locality) = self.locality else {
+            return super::fenced(|| self.changed.notify_one());
+        };
+        let of = runtime.detached();
+        // After the end of the runtime, no callback runs.
+        let _ = runtime.post(locality, move |local| self.run(&of, local));
     }
 
     /// Gives the callback the oldest event, in its locality. A locality runs one job at a time, so no other job runs
@@ -88,43 +81,28 @@ impl Watcher {
     fn run(&self, runtime: &Runtime, local: &mut Local<'_>) {
         let (event, callback) = {
             let mut queue = self.queue.lock();
-            let callback = queue
-                .callback
-                .as_mut()
-                .and_then(|(_, callback)| callback.take());
-            (queue.events.pop_front(), callback)
+            (queue.events.pop_front(), queue.callback.take())
         };
         let (Some(event), Some(mut callback)) = (event, callback) else {
             return;
         };
-        if let Err(panic) = super::caught(|| callback(local, event)) {
-            runtime.report(format!(
-                "a watcher of service `{}` panicked and gets no more events: {panic}",
-                self.name
-            ));
-            super::fenced(|| drop(callback));
-            return;
-        }
+        let ran = super::caught(|| callback(local, event));
         let mut queue = self.queue.lock();
-        if let Some((_, place)) = &mut queue.callback {
-            *place = Some(callback);
-        }
-    }
-}
-
-impl Tell {
-    pub(super) fn all(self, runtime: &Runtime) {
-        for told in self.0 {
-            match told {
-                Told::Wake(waker) => super::fenced(|| waker.wake()),
-                Told::Run(locality, watcher) => {
-                    let of = runtime.detached();
-                    let run = move |local: &mut Local<'_>| watcher.run(&of, local);
-                    // After the end of the runtime, no watcher is told.
-                    let _ = runtime.post(locality, run);
-                }
+        let gone = match ran {
+            Ok(()) if !queue.dropped => {
+                queue.callback = Some(callback);
+                return;
             }
+            _ => callback,
+        };
+        drop(queue);
+        if let Err(panic) = ran {
+            let name = &self.name;
+            runtime.report(format!(
+                "a watcher of service `{name}` panicked and gets no more events: {panic}"
+            ));
         }
+        super::fenced(|| drop(gone));
     }
 }
 
@@ -137,48 +115,58 @@ fn event(entry: &Entry, happened: Happened) -> ServiceEvent {
     }
 }
 
-impl Watchers {
-    pub(super) fn tell(&self, entry: &Entry, happened: Happened, tell: &mut Tell) {
-        for watcher in self.0.iter().filter(|watcher| watcher.name == entry.name) {
-            watcher.push(event(entry, happened), tell);
+impl Names {
+    /// Adds an event to the queues of the service's watchers. [`Registry::with_names`] tells them.
+    pub(super) fn tell(&mut self, entry: &Entry, happened: Happened) {
+        for watcher in &self.watchers {
+            if watcher.name == entry.name {
+                let event = event(entry, happened);
+                watcher.queue.lock().events.push_back(event);
+                self.told.push(Arc::clone(watcher));
+            }
         }
     }
 
-    /// Closes all watchers: no event follows. Returns the wakers to wake.
-    pub(super) fn close(&mut self) -> Vec<Waker> {
-        let all = std::mem::take(&mut self.0);
-        let close = |watcher: Arc<Watcher>| {
-            let mut queue = watcher.queue.lock();
-            queue.closed = true;
-            queue.waker.take()
-        };
-        all.into_iter().filter_map(close).collect()
+    /// Closes all watchers: no event follows.
+    pub(super) fn close(&mut self) {
+        for watcher in &self.watchers {
+            watcher.queue.lock().closed = true;
+        }
+        self.told.append(&mut self.watchers);
     }
 }
 
 impl Registry {
+    /// Reads or changes the services in one step. All watchers see the same order of steps. `f` must be short and must
+    /// not run user code.
+    pub(super) fn with_names<T>(&self, runtime: &Runtime, f: impl FnOnce(&mut Names) -> T) -> T {
+        let (changed, told) = {
+            let mut names = self.names.lock();
+            (f(&mut names), std::mem::take(&mut names.told))
+        };
+        for watcher in told {
+            watcher.tell(runtime);
+        }
+        changed
+    }
+
     /// Changes the lifecycle of a service, and tells its watchers if the service is still registered. Both are one
     /// step: a new watcher either finds the change or gets its event, never both.
-    pub(super) fn change<T>(
+    pub(super) fn change(
         &self,
         runtime: &Runtime,
         entry: &Arc<Entry>,
-        change: impl FnOnce(&mut Lifecycle) -> (Option<Happened>, T),
-    ) -> T {
-        let mut tell = Tell::default();
-        let changed = {
-            let names = self.names.lock();
-            let (happened, changed) = entry.lifecycle(change);
+        change: impl FnOnce(&mut Lifecycle) -> Option<Happened>,
+    ) {
+        self.with_names(runtime, |names| {
+            let happened = entry.lifecycle(change);
             let current = names.by_name.get(&entry.name);
             if let Some(happened) = happened
                 && current.is_some_and(|current| Arc::ptr_eq(current, entry))
             {
-                names.watchers.tell(entry, happened, &mut tell);
+                names.tell(entry, happened);
             }
-            changed
-        };
-        tell.all(runtime);
-        changed
+        });
     }
 }
 
@@ -204,92 +192,85 @@ impl Subscription {
     ///
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<ServiceEvent> {
-        poll_fn(|cx| {
-            let mut queue = self.watcher.queue.lock();
-            if let Some(event) = queue.events.pop_front() {
-                return Poll::Ready(Some(event));
+        loop {
+            {
+                let mut queue = self.watcher.queue.lock();
+                if let Some(event) = queue.events.pop_front() {
+                    return Some(event);
+                }
+                if queue.closed {
+                    return None;
+                }
             }
-            if queue.closed {
-                return Poll::Ready(None);
-            }
-            let old = queue.waker.replace(cx.waker().clone());
-            drop(queue);
-            // The waker may be user code, so it is dropped without the lock.
-            drop(old);
-            Poll::Pending
-        })
-        .await
+            self.watcher.changed.notified().await;
+        }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.services.forget(&self.watcher);
+        let watcher = &self.watcher;
+        let mut names = self.services.registry.names.lock();
+        names.watchers.retain(|one| !Arc::ptr_eq(one, watcher));
+        drop(names);
+        let callback = {
+            let mut queue = watcher.queue.lock();
+            queue.dropped = true;
+            queue.callback.take()
+        };
+        super::fenced(|| drop(callback));
     }
 }
 
 /// A callback for the events of a service. Dropping this removes the callback, which may be running for the last time
 /// then.
 #[must_use = "the callback is removed when this value is dropped"]
-pub struct Watching {
-    watcher: Arc<Watcher>,
-    services: Services,
-}
+pub struct Watching(Subscription);
 
 impl fmt::Debug for Watching {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Watching({:?})", self.watcher.name)
-    }
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        let callback = self.watcher.queue.lock().callback.take();
-        super::fenced(|| drop(callback));
-        self.services.forget(&self.watcher);
+        write!(f, "Watching({:?})", self.0.watcher.name)
     }
 }
 
 impl Services {
-    fn watch(&self, name: String, callback: Option<(usize, Option<Callback>)>) -> Arc<Watcher> {
-        let mut tell = Tell::default();
-        let watcher = Arc::new(Watcher {
-            name,
-            queue: Mutex::new(Queue {
-                events: VecDeque::new(),
-                waker: None,
-                callback,
-                closed: false,
-            }),
-        });
-        {
-            let mut names = self.registry.names.lock();
-            if names.ended {
-                watcher.queue.lock().closed = true;
-            }
-            if let Some(entry) = names.by_name.get(&watcher.name) {
-                watcher.push(event(entry, Happened::Registered), &mut tell);
+    /// Adds a watcher, with a callback in a locality or without.
+    fn watch(&self, name: String, callback: Option<(usize, Callback)>) -> Subscription {
+        let (locality, callback) = callback.unzip();
+        let mut queue = Queue {
+            callback,
+            ..Queue::default()
+        };
+        let watcher = self.registry.with_names(&self.runtime, |names| {
+            queue.closed = names.ended;
+            if let Some(entry) = names.by_name.get(&name) {
+                queue.events.push_back(event(entry, Happened::Registered));
                 if entry.state() == ServiceState::Started {
-                    watcher.push(event(entry, Happened::Started), &mut tell);
+                    queue.events.push_back(event(entry, Happened::Started));
                 }
             }
-            names.watchers.0.push(Arc::clone(&watcher));
+            let told = queue.events.len();
+            let watcher = Arc::new(Watcher {
+                name,
+                locality,
+                queue: Mutex::new(queue),
+                changed: Notify::new(),
+            });
+            names.watchers.push(Arc::clone(&watcher));
+            // A callback runs once for each event.
+            let told = std::iter::repeat_n(&watcher, told).cloned();
+            names.told.extend(told);
+            watcher
+        });
+        Subscription {
+            watcher,
+            services: self.clone(),
         }
-        tell.all(&self.runtime);
-        watcher
-    }
-
-    fn forget(&self, watcher: &Arc<Watcher>) {
-        let mut names = self.registry.names.lock();
-        names.watchers.0.retain(|one| !Arc::ptr_eq(one, watcher));
     }
 
     /// Subscribes to the events of the service of this name: the present state first, then each new event.
     pub fn subscribe(&self, name: impl Into<String>) -> Subscription {
-        Subscription {
-            watcher: self.watch(name.into(), None),
-            services: self.clone(),
-        }
+        self.watch(name.into(), None)
     }
 
     /// Like [`subscribe`](Self::subscribe), with a callback that runs in this locality, once for each event, in order.
@@ -309,9 +290,7 @@ impl Services {
             return Err(CallError::NoSuchLocality(locality));
         }
         let callback: Callback = Box::new(callback);
-        Ok(Watching {
-            watcher: self.watch(name.into(), Some((locality, Some(callback)))),
-            services: self.clone(),
-        })
+        let watched = self.watch(name.into(), Some((locality, callback)));
+        Ok(Watching(watched))
     }
 }

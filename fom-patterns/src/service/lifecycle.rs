@@ -14,7 +14,7 @@ use crate::service::{
     CallCx, DomainState, Happened, LifeError, ServiceState, Services,
     call_fom::ServiceTask,
     entry::{Entry, Stop},
-    provider::{BoxFuture, Hook},
+    provider::Hook,
     registry::Registry,
 };
 use fom_protocol::{
@@ -23,27 +23,12 @@ use fom_protocol::{
 };
 use fom_runtime::{FomId, Runtime, extension::RuntimeState};
 
-/// Runs the task as a fom, so that the task continues if its caller is gone. Gives the task back when the runtime takes
-/// nothing more.
-pub(super) fn spawn(
-    runtime: &Runtime,
-    task: impl Future<Output = ()> + Send + 'static,
-) -> Result<(), Option<BoxFuture<()>>> {
+/// Runs the task as a fom, so that the task continues if its caller is gone. Returns whether the runtime has taken the
+/// task.
+pub(super) fn spawn(runtime: &Runtime, task: impl Future<Output = ()> + Send + 'static) -> bool {
     // Even without room: this fom may make some.
     let submission = runtime.submit(ServiceTask::new(task)).beyond_capacity();
-    submission
-        .detach()
-        .map(drop)
-        .map_err(|refused| refused.into_operation().into_future())
-}
-
-/// Returns why a spawned task did not finish.
-pub(super) fn unanswered(runtime: &Runtime) -> LifeError {
-    if runtime.state() == RuntimeState::Closed {
-        LifeError::ShuttingDown
-    } else {
-        LifeError::Cancelled
-    }
+    submission.detach().is_ok()
 }
 
 /// Runs the user's start or stop.
@@ -105,18 +90,18 @@ impl Starting<'_> {
             }
             if lifecycle.state != ServiceState::Starting {
                 // The service was told to stop meanwhile. That stop continues when this start is over.
-                return (None, ());
+                return None;
             }
             lifecycle.since = now;
             match ran {
                 Ok(()) => {
                     lifecycle.state = ServiceState::Started;
-                    (Some(Happened::Started), ())
+                    Some(Happened::Started)
                 }
                 Err(reason) => {
                     lifecycle.state = ServiceState::Failed;
                     lifecycle.reason = Some(reason.clone());
-                    (None, ())
+                    None
                 }
             }
         });
@@ -140,8 +125,7 @@ impl Drop for Starting<'_> {
 async fn drain_one(runtime: &Runtime, entry: &Entry, but: Option<FomId>) {
     use ServiceState as S;
     entry.go(&[S::Started, S::Starting], S::Stopping, runtime.now());
-    // Never fails: the entry is held here, and with it the sender.
-    let _ = entry.idle(but).await;
+    entry.idle(but).await;
 }
 
 /// Stops a service that is started.
@@ -157,11 +141,11 @@ pub(super) async fn stop_one(
     let now = runtime.now();
     registry.change(runtime, entry, |lifecycle| {
         if lifecycle.state != ServiceState::Stopping {
-            return (None, ());
+            return None;
         }
         lifecycle.state = ServiceState::Stopped;
         lifecycle.since = now;
-        (Some(Happened::Stopped), ())
+        Some(Happened::Stopped)
     });
 }
 
@@ -199,8 +183,7 @@ impl Leaving {
     /// Waits for the last call of an unregistered service, then runs its stop.
     pub(super) async fn finish(self, but: Option<FomId>) {
         let Self { runtime, entry, .. } = &self;
-        // Never fails, as in `drain_one`.
-        let _ = entry.idle(but).await;
+        entry.idle(but).await;
         let _turn = entry.turn.lock().await;
         take_down(runtime, entry).await;
     }
@@ -247,17 +230,12 @@ impl Services {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
         let but = self.runtime.current_fom();
-        let (tell, told) = oneshot::channel();
         let (runtime, registry) = (self.runtime.clone(), Arc::clone(&self.registry));
-        let task = async move {
-            let started = start_all(&runtime, &registry, but).await;
-            drop(turn);
-            // The caller may be gone.
-            let _ = tell.send(started);
+        let start = async move {
+            let _turn = turn;
+            start_all(&runtime, &registry, but).await
         };
-        spawn(&self.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await
-            .unwrap_or_else(|_| Err(unanswered(&self.runtime)))
+        self.run_apart(start).await?
     }
 
     /// Stops every service. A service admits only calls that it [accepts](crate::service::Provider::accepts). Admitted
@@ -276,16 +254,31 @@ impl Services {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
         let but = self.runtime.current_fom();
-        let (tell, told) = oneshot::channel();
         let (runtime, registry) = (self.runtime.clone(), Arc::clone(&self.registry));
-        let task = async move {
+        let stop = async move {
+            let _turn = turn;
             stop_all(&runtime, &registry, but).await;
-            drop(turn);
-            // The caller may be gone.
-            let _ = tell.send(());
         };
-        spawn(&self.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.map_err(|_| unanswered(&self.runtime))
+        self.run_apart(stop).await
+    }
+
+    /// Runs the task as a fom, so that the task continues if its caller is gone. Returns the result of the task.
+    pub(super) async fn run_apart<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, LifeError> {
+        let (tell, told) = oneshot::channel();
+        let task = async move {
+            // The caller may be gone.
+            let _ = tell.send(task.await);
+        };
+        if !spawn(&self.runtime, task) {
+            return Err(LifeError::ShuttingDown);
+        }
+        told.await.map_err(|_| match self.runtime.state() {
+            RuntimeState::Closed => LifeError::ShuttingDown,
+            _ => LifeError::Cancelled,
+        })
     }
 }
 
@@ -342,7 +335,7 @@ impl Registry {
                 stop_all(&of, &registry, None).await;
             }
         });
-        if spawned.is_ok() {
+        if spawned {
             let mut is_done = done.0.lock();
             while !*is_done {
                 let left = by.saturating_duration_since(fom_protocol::sync::now());

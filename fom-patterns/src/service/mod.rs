@@ -29,8 +29,8 @@
 //! The model is the request handler of Motr (its states, and its [table](DomainState::admits) of admissions), and
 //! schedulers of named services.
 
+mod awaited;
 mod call;
-mod call_chain;
 mod call_fom;
 mod call_state;
 mod callback;
@@ -63,8 +63,11 @@ use registry::Registry;
 pub use state::{Admits, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus};
 
-use entry::{About, Entry};
-use fom_protocol::{panic_message, sync::atomic::Ordering};
+use entry::{Entry, Lifecycle};
+use fom_protocol::{
+    panic_message,
+    sync::{Mutex, atomic::Ordering},
+};
 use fom_runtime::{Runtime, extension::RuntimeState};
 use provider::Provided;
 
@@ -119,14 +122,12 @@ impl Services {
         service: &Service<A, R>,
         provider: Provider<A, R>,
     ) -> Result<Registration, RegisterError<A, R>> {
-        let place = Location::caller();
+        let owner = Location::caller();
         let refuse = |reason, provider| RegisterError {
             reason,
             provider: Box::new(provider),
         };
-        let mut tell = events::Tell::default();
-        let entry = {
-            let mut names = self.registry.names.lock();
+        let registered = self.registry.with_names(&self.runtime, |names| {
             let domain = self.domain();
             if matches!(domain, DomainState::Drain | DomainState::Stopping)
                 || self.runtime.state() != RuntimeState::Open
@@ -146,32 +147,31 @@ impl Services {
                 return Err(refuse(reason, provider));
             }
             let waits = provider.hooks.start.is_some() || domain == DomainState::Stopped;
-            let about = About {
+            let state = match waits {
+                true => ServiceState::Registered,
+                false => ServiceState::Started,
+            };
+            let entry = Arc::new(Entry {
                 number: self.registry.next(),
                 name: service.name().to_owned(),
-                owner: provider.owner.unwrap_or_else(|| place.to_string()),
+                owner: provider.owner.unwrap_or_else(|| owner.to_string()),
                 signature: service.signature(),
                 level: provider.level,
                 bootstrap: provider.bootstrap,
-                state: if waits {
-                    ServiceState::Registered
-                } else {
-                    ServiceState::Started
-                },
-                since: self.runtime.now(),
-            };
-            let entry = Entry::new(about, Arc::new(provider.provided), provider.hooks);
-            let entry = Arc::new(entry);
+                stops: provider.hooks.stop.is_some(),
+                provided: Mutex::new(Some(Arc::new(provider.provided))),
+                hooks: Mutex::new(Some(Arc::new(provider.hooks))),
+                turn: tokio::sync::Mutex::default(),
+                lifecycle: Mutex::new(Lifecycle::new(state, self.runtime.now())),
+            });
             names.by_name.insert(entry.name.clone(), Arc::clone(&entry));
-            let watchers = &names.watchers;
-            watchers.tell(&entry, Happened::Registered, &mut tell);
+            names.tell(&entry, Happened::Registered);
             if !waits {
-                watchers.tell(&entry, Happened::Started, &mut tell);
+                names.tell(&entry, Happened::Started);
             }
-            entry
-        };
-        tell.all(&self.runtime);
-        Ok(Registration::new(self.clone(), entry))
+            Ok(entry)
+        });
+        registered.map(|entry| Registration::new(self.clone(), entry))
     }
 
     /// Prepares a call of a service. The call is made when it is awaited, started, or waited for.

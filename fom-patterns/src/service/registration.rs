@@ -2,13 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use tokio::sync::oneshot;
-
 use crate::service::{
     CallCause, CancelledBy, Happened, LifeError, ServiceState, Services,
     entry::Entry,
-    events::Tell,
-    lifecycle::{Leaving, spawn, start_one, stop_one, unanswered},
+    lifecycle::{Leaving, spawn, start_one, stop_one},
     registry::Registry,
 };
 use fom_runtime::{FomId, Runtime, extension::RuntimeState};
@@ -72,16 +69,10 @@ impl Registration {
     ///
     /// If the future is dropped, the start continues.
     pub async fn start(&self) -> Result<(), LifeError> {
-        let (tell, told) = oneshot::channel();
         let Services { runtime, registry } = self.services.clone();
         let entry = Arc::clone(&self.entry);
-        let task = async move {
-            // The caller may be gone.
-            let _ = tell.send(start_one(&runtime, &registry, &entry).await);
-        };
-        spawn(&self.services.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await
-            .unwrap_or_else(|_| Err(unanswered(&self.services.runtime)))
+        let start = async move { start_one(&runtime, &registry, &entry).await };
+        self.services.run_apart(start).await?
     }
 
     /// Stops the service. Admitted calls run to their end. More calls are admitted only if the service
@@ -96,16 +87,10 @@ impl Registration {
     /// If the future is dropped, the stop continues.
     pub async fn stop(&self) -> Result<(), LifeError> {
         let but = self.services.runtime.current_fom();
-        let (tell, told) = oneshot::channel();
         let Services { runtime, registry } = self.services.clone();
         let entry = Arc::clone(&self.entry);
-        let task = async move {
-            stop_one(&runtime, &registry, &entry, but).await;
-            // The caller may be gone.
-            let _ = tell.send(());
-        };
-        spawn(&self.services.runtime, task).map_err(|_| LifeError::ShuttingDown)?;
-        told.await.map_err(|_| unanswered(&self.services.runtime))
+        let stop = async move { stop_one(&runtime, &registry, &entry, but).await };
+        self.services.run_apart(stop).await
     }
 
     /// Resolves when the service has no waiting and no running call, other than the call that awaits this.
@@ -114,9 +99,8 @@ impl Registration {
     ///
     /// Cancel safe.
     pub async fn idle(&self) {
-        // Never fails: the entry is held here, and with it the sender.
         let but = self.services.runtime.current_fom();
-        let _ = self.entry.idle(but).await;
+        self.entry.idle(but).await;
     }
 
     /// Unregisters the service. The name is free at once. Waiting calls fail with [`CancelledBy::Unregistered`] and get
@@ -132,11 +116,12 @@ impl Registration {
     pub async fn unregister(mut self, running: Running) {
         let but = self.services.runtime.current_fom();
         self.withdraw(running, but);
-        let (tell, told) = oneshot::channel();
-        self.finish(but, Some(tell));
-        if told.await.is_err() && self.services.runtime.state() != RuntimeState::Closed {
+        if let Some(leaving) = self.leaving()
+            && self.services.run_apart(leaving.finish(but)).await.is_err()
+            && self.services.runtime.state() != RuntimeState::Closed
+        {
             // The fom that unregistered the service was cancelled.
-            let _ = self.entry.idle(but).await;
+            self.entry.idle(but).await;
         }
     }
 
@@ -165,23 +150,16 @@ impl Registration {
         }
     }
 
-    fn finish(&self, but: Option<FomId>, tell: Option<oneshot::Sender<()>>) {
+    /// Returns what is left to wait for, unless no call runs and there is no stop. Then the service is gone at once.
+    fn leaving(&self) -> Option<Leaving> {
         let Services { runtime, registry } = self.services.clone();
         let leaving = Leaving {
             runtime,
             registry,
             entry: Arc::clone(&self.entry),
         };
-        if self.entry.lifecycle(|lifecycle| lifecycle.is_empty()) && !self.entry.stops {
-            return;
-        }
-        let task = async move {
-            leaving.finish(but).await;
-            // The caller may be gone.
-            let _ = tell.map(|tell| tell.send(()));
-        };
-        // A refused task is dropped, and that drop does what is still possible.
-        drop(spawn(&self.services.runtime, task));
+        let is_empty = self.entry.lifecycle(|lifecycle| lifecycle.is_empty());
+        (self.entry.stops || !is_empty).then_some(leaving)
     }
 }
 
@@ -189,7 +167,10 @@ impl Drop for Registration {
     fn drop(&mut self) {
         if !self.is_left {
             self.withdraw(Running::Finish, None);
-            self.finish(None, None);
+            if let Some(leaving) = self.leaving() {
+                // A refused task is dropped, and that drop does what is still possible.
+                spawn(&self.services.runtime, leaving.finish(None));
+            }
         }
     }
 }
@@ -197,17 +178,11 @@ impl Drop for Registration {
 impl Registry {
     /// Takes a service out: its name is free, and no call finds it.
     fn withdraw(&self, runtime: &Runtime, entry: &Arc<Entry>) {
-        let mut tell = Tell::default();
-        {
-            let mut names = self.names.lock();
+        self.with_names(runtime, |names| {
             names.by_name.remove(&entry.name);
             names.leaving.push(Arc::clone(entry));
-            names
-                .watchers
-                .tell(entry, Happened::Unregistered, &mut tell);
-            let now = runtime.now();
-            entry.leave(now);
-        }
-        tell.all(runtime);
+            names.tell(entry, Happened::Unregistered);
+            entry.leave(runtime.now());
+        });
     }
 }

@@ -2,11 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use crate::service::{
-    DomainState, Happened,
-    entry::Entry,
-    events::{Tell, Watchers},
-};
+use crate::service::{DomainState, Happened, entry::Entry, events::Watcher};
 use fom_protocol::sync::{
     Mutex,
     atomic::{AtomicU8, AtomicU64, Ordering},
@@ -38,7 +34,9 @@ pub(super) struct Names {
     pub(super) cut_off: Vec<Arc<Entry>>,
     /// The runtime has ended.
     pub(super) ended: bool,
-    pub(super) watchers: Watchers,
+    pub(super) watchers: Vec<Arc<Watcher>>,
+    /// The watchers with changes that they do not know yet. Empty while no code holds the lock.
+    pub(super) told: Vec<Arc<Watcher>>,
 }
 
 impl Default for Registry {
@@ -147,13 +145,12 @@ impl Registry {
 
     /// Stops all services in one step, as a watcher sees it. After that no event follows.
     fn end_all(&self, runtime: &Runtime) -> Vec<Arc<Entry>> {
-        let mut tell = Tell::default();
-        let (mut all, told) = {
-            let mut names = self.names.lock();
+        let mut all = self.with_names(runtime, |names| {
             let now = runtime.now();
-            for entry in names.by_name.values() {
+            let registered: Vec<_> = names.by_name.values().cloned().collect();
+            for entry in &registered {
                 if entry.end(now) {
-                    names.watchers.tell(entry, Happened::Stopped, &mut tell);
+                    names.tell(entry, Happened::Stopped);
                 }
             }
             for entry in &names.leaving {
@@ -161,14 +158,10 @@ impl Registry {
             }
             names.ended = true;
             self.domain.store(ENDED, Ordering::SeqCst);
-            let left = names.leaving.iter().chain(&names.cut_off);
-            let all: Vec<_> = names.by_name.values().chain(left).cloned().collect();
-            (all, names.watchers.close())
-        };
-        tell.all(runtime);
-        for waker in told {
-            super::fenced(|| waker.wake());
-        }
+            names.close();
+            let left = names.leaving.iter().chain(&names.cut_off).cloned();
+            registered.into_iter().chain(left).collect::<Vec<_>>()
+        });
         all.sort_by_key(|entry| (entry.level, entry.number));
         all
     }

@@ -1,7 +1,5 @@
 //! The inside of a locality. [`Local`] is its public part.
 
-use std::sync::Arc;
-
 use crate::{
     FomId,
     context::Local,
@@ -24,8 +22,8 @@ pub fn home<'a>(local: &'a Local<'_>) -> &'a Home {
 
 /// Returns what the localities of the runtime share.
 #[inline]
-pub fn shared_at(home: &Home) -> &Arc<Shared> {
-    home.shared()
+pub fn shared_at(home: &Home) -> &Shared {
+    Shared::behind(home.env())
 }
 
 /// Runs `f` in the locality, soon. It may be dropped without being run while the runtime shuts down.

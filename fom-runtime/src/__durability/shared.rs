@@ -1,22 +1,42 @@
 //! Facts about a runtime.
 
-use std::{any::TypeId, io, sync::Arc};
+use std::{
+    any::TypeId,
+    io,
+    sync::{Arc, Weak},
+};
 
 use crate::{
     FomId, FomRef, Key, Operation, Runtime,
-    fom::{AnyRef, Recorder},
+    fom::{AnyRef, Header, Recorder},
     id::KeyOf,
     runtime::{Announced, Builder, Recording, Shared},
     time::Clock,
 };
 
 /// Returns what the localities of this runtime share.
-pub fn shared_by(runtime: &Runtime) -> &Arc<Shared> {
+pub fn shared_by(runtime: &Runtime) -> &Shared {
     &runtime.shared
 }
 
+/// Returns the runtime of a fom.
+#[inline]
+pub fn shared_of(fom: &Header) -> &Shared {
+    Shared::of(fom)
+}
+
+/// Returns an owned reference, which keeps the runtime alive.
+pub fn owned(shared: &Shared) -> Arc<Shared> {
+    shared.owned()
+}
+
+/// Returns a reference that does not keep the runtime alive.
+pub fn weak(shared: &Shared) -> Weak<Shared> {
+    shared.weak()
+}
+
 /// Returns the runtime, as a handle that does not keep it running.
-pub fn runtime_of(shared: &Arc<Shared>) -> Runtime {
+pub fn runtime_of(shared: &Shared) -> Runtime {
     Runtime::of(shared)
 }
 
@@ -87,12 +107,12 @@ pub fn freed(shared: &Shared, bytes: usize) {
 
 /// Returns whether the runtime takes no submission from outside.
 pub fn takes_nothing(shared: &Shared) -> bool {
-    shared.takes_nothing()
+    shared.env.takes_nothing()
 }
 
 /// Returns whether nothing more may begin.
 pub fn is_closed(shared: &Shared) -> bool {
-    shared.is_closed()
+    shared.env.is_closed()
 }
 
 /// Returns whether the runtime takes nothing more from this thread.
@@ -116,7 +136,7 @@ pub fn new_id(shared: &Shared) -> FomId {
 }
 
 /// Returns the number of the next event that this thread sends. No other event of this run has it.
-pub fn next_event(shared: &Arc<Shared>) -> u64 {
+pub fn next_event(shared: &Shared) -> u64 {
     shared.next_event()
 }
 
@@ -173,6 +193,6 @@ pub fn number_above(shared: &Shared, number: u64) {
 
 /// Draws a number for a fom with this key. Until the number is dropped, no fom with the key and a later number begins
 /// before the journal has it.
-pub fn announce(shared: &Arc<Shared>, of: KeyOf) -> Announced {
+pub fn announce(shared: &Shared, of: KeyOf) -> Announced {
     shared.key_index.announce(shared, of)
 }

@@ -1,7 +1,5 @@
 //! Submissions that durability makes, or that it answers.
 
-use std::sync::Arc;
-
 use crate::{
     FomId, FomRef, Handle, Key, Operation, Persistent, Refused, Submission,
     error::RefusedReason,
@@ -14,7 +12,7 @@ use crate::{
 
 /// Prepares an operation that this fom submits through its outbox.
 pub fn submission<O: Operation>(fom: &Header, operation: O) -> Submission<'_, O> {
-    Submission::new(fom.shared(), operation)
+    Submission::new(Shared::of(fom), operation)
 }
 
 /// As [`Submission::queue`], without a limit on how many wait.
@@ -23,7 +21,7 @@ pub fn queue_regardless<O: Operation>(submission: Submission<'_, O>) -> Submissi
 }
 
 /// Returns what the localities of the runtime share.
-pub fn shared_for<'a, O: Operation>(submission: &Submission<'a, O>) -> &'a Arc<Shared> {
+pub fn shared_for<'a, O: Operation>(submission: &Submission<'a, O>) -> &'a Shared {
     submission.shared
 }
 
@@ -111,7 +109,7 @@ impl<O: Operation> Unsent<O> {
     /// # Errors
     ///
     /// Returns the operation if the runtime refuses it.
-    pub fn send(self, shared: &Arc<Shared>, recorded: Option<Recorded>) -> Result<(), Refused<O>> {
+    pub fn send(self, shared: &Shared, recorded: Option<Recorded>) -> Result<(), Refused<O>> {
         let mut submission = Submission {
             shared,
             operation: self.operation,

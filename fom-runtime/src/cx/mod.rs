@@ -2,21 +2,19 @@
 
 mod block;
 mod call;
-mod team;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
-pub use team::Team;
 
 use crate::{
     defaults::NoEvent,
     fom::{Cause, FomAddress, Header, Mailed, WaitingFor},
     id::{FomId, Key},
-    locality::Sleep,
+    locality::{Home, Sleep},
     operation::Operation,
-    runtime::{EventSender, Runtime, Submission},
+    runtime::{EventSender, Runtime, Shared, Submission},
     step_key::StepKey,
 };
 
@@ -117,7 +115,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.shared().env.clock.now()
+        self.fom.env().clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.
@@ -127,13 +125,13 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.shared())
+        Runtime::of(Shared::of(self.fom))
     }
 
     /// Submits an operation to the runtime of this fom. Its home is this locality, unless a key or a placement says
     /// otherwise.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(self.fom.shared(), operation)
+        Submission::new(Shared::of(self.fom), operation)
     }
 
     /// Returns the resource of this type.
@@ -201,7 +199,7 @@ impl<'a, E> Cx<'a, E> {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        Sleep::new(self.fom.home_owned(), time)
+        Sleep::new(Home::of(self.fom), time)
     }
 
     /// Runs `f` with the locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing
@@ -228,7 +226,7 @@ impl<'a, E> Cx<'a, E> {
 }
 
 fn resource<T: Send + Sync + 'static>(fom: &Header) -> (&T, u32) {
-    match fom.shared().resources.get() {
+    match Shared::of(fom).resources.get() {
         Some(found) => found,
         None => panic!(
             "there is no resource of type `{0}`; give one to `Builder::resource`",

@@ -27,7 +27,7 @@ impl<O: Operation> Typed<O> {
     #[inline]
     pub(super) fn journaled(&self) -> Option<&dyn KeptFom> {
         // Most types are asked in a runtime without a journal.
-        if const { kept_codec::<O>().is_some() } && self.shared().env.journaled {
+        if const { kept_codec::<O>().is_some() } && self.env().journaled {
             self.kept()
         } else {
             None
@@ -72,7 +72,7 @@ impl<O: Operation> Typed<O> {
     /// the key runs in another locality, its steps enter the journal after that step.
     #[cold]
     pub(super) fn hand_over_end(&self) {
-        if self.key().is_some() && self.shared().localities.len() > 1 {
+        if self.key().is_some() && self.env().homes.len() > 1 {
             crate::locality::with_core(|core| core.pause_before_others());
         }
     }
@@ -219,7 +219,7 @@ impl<O: Operation> Instance<O> {
                 let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
-                let now = fom.shared().env.clock.nanos();
+                let now = fom.env().clock.nanos();
                 let deadlines = timing.preview(fom, self.index(), now, left);
                 (0, Vec::new(), deadlines)
             }

@@ -96,7 +96,7 @@ impl<O: Operation> Instance<O> {
         let name = || self.operation.gate(&self.phase, &Cx::new(fom));
         let polled = catch_unwind(AssertUnwindSafe(|| state.poll(name, waker)));
         fom.put_gate(state);
-        fom.shared().env.has_asked(fom.id());
+        fom.env().has_asked(fom.id());
         match polled {
             Ok(polled) => {
                 if polled.is_pending() && fom.waiting_for() == WaitingFor::Nothing {
@@ -154,7 +154,7 @@ impl Header {
             self.fenced("in its gate", || state.stop());
             self.put_gate(state);
         }
-        self.shared().env.has_asked(self.id());
+        self.env().has_asked(self.id());
     }
 
     /// Drops the gate.

@@ -6,14 +6,12 @@
 
 mod visit;
 
-use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
+use std::{any::TypeId, ptr::NonNull, time::Duration};
 
 use crate::{
-    fom::{Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
+    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    locality::{Home, Locality},
-    runtime::Shared,
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
@@ -31,8 +29,8 @@ pub(crate) enum WaitingFor {
     Blocking,
     /// The commit of its transition.
     Journal,
-    /// The ends of other foms.
-    Foms,
+    /// The end of the fom of a handle.
+    Fom,
     /// The foms that have its key, or asked for the key before.
     Key,
     /// The gate of its phase, which tells no more.
@@ -56,7 +54,7 @@ impl WaitingFor {
             Self::Retry => 4,
             Self::Blocking => 5,
             Self::Journal => 6,
-            Self::Foms => 9,
+            Self::Fom => 9,
             Self::Key => 7,
             Self::Gate => 8,
             Self::Kind(number) => KINDS_FROM.saturating_add(number),
@@ -95,7 +93,7 @@ impl WaitingFor {
             4 => Self::Retry,
             5 => Self::Blocking,
             6 => Self::Journal,
-            9 => Self::Foms,
+            9 => Self::Fom,
             7 => Self::Key,
             8 => Self::Gate,
             number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
@@ -244,21 +242,13 @@ impl Header {
         unsafe { &*self.pool }
     }
 
-    /// Returns what the localities of the runtime share.
-    pub fn shared(&self) -> &Arc<Shared> {
-        &self.pool().shared
+    /// Returns the runtime, and what its foms share.
+    #[inline]
+    pub(crate) fn env(&self) -> &EnvRef {
+        &self.pool().env
     }
 
-    /// Returns the locality that the fom lives in.
-    pub(crate) fn home(&self) -> &Locality {
-        &self.shared().localities[self.home_index()]
-    }
-
-    /// Like `home`, as an owned value.
-    pub(crate) fn home_owned(&self) -> Home {
-        Home::new(Arc::clone(self.shared()), self.home_index())
-    }
-
+    /// Returns the index of the locality that the fom lives in.
     #[inline]
     pub(crate) fn home_index(&self) -> usize {
         self.home.load(Ordering::Relaxed).into()
@@ -501,7 +491,7 @@ impl Header {
     #[inline(always)]
     pub(super) fn told_to_end(&self) -> Option<Interrupt> {
         // This is checked before the cancel, because a shutdown first closes the runtime.
-        if self.shared().is_closed() {
+        if self.env().is_closed() {
             Some(Interrupt::Shutdown)
         } else if self.token.is_cancelled() {
             Some(Interrupt::Cancelled)

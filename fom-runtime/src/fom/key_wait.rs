@@ -135,7 +135,7 @@ impl Header {
         }
         if cold.came_back && matches!(key_wait(cold), KeyWait::Waits(_)) {
             // By now all foms that were before this fom are there.
-            self.shared().key_index.settle(self);
+            self.env().host().settle_key(self);
         }
         match key_wait(cold) {
             KeyWait::Has | KeyWait::Overtakes => MayBegin::Now,
@@ -162,12 +162,12 @@ impl Header {
             delay.take().map(|delay| delay.order)
         };
         if let (Some(order), KeyWait::Outside) = (order, key_wait(cold)) {
-            let shared = self.shared();
+            let env = self.env();
             if let Some(of) = self.turn() {
                 // A resting fom that has the key or waits for it goes first.
-                shared.env.revive_key(|| of);
+                env.revive_key(|| of);
             }
-            shared.key_index.enter_late(self, order);
+            env.host().enter_key(self, order);
         }
         true
     }

@@ -1,23 +1,22 @@
 //! The parts of a new fom: with or without a future, with or without deadlines.
 
-use std::{fmt, future::Future, ptr::NonNull, sync::Arc};
+use std::{fmt, future::Future, ptr::NonNull};
 
 use crate::{
     fom::{
-        Fom, Header, NewFom, Outcome, Served, Stocks, Timing, Typed,
+        Env, Fom, Header, NewFom, Outcome, Served, Stocks, Timing, Typed,
         step_async::{self, AsyncBody},
         step_sync::SyncBody,
         transition::Instance,
     },
     operation::{AsyncOperation, At, Operation, Stepped, SyncOperation},
-    runtime::Shared,
 };
 
 /// The parts of a new fom. Generated code makes the fom from them, with or without a future.
 #[doc(hidden)]
 pub struct Seed<'a, O: Operation> {
     pub(crate) stocks: &'a mut Stocks,
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) env: &'a Env,
     pub(crate) birth: NewFom,
     pub(crate) operation: O,
     pub(crate) phase: O::Phase,
@@ -87,7 +86,7 @@ impl<O: SyncOperation> Launch<O> for Synchronous {
         } else {
             Fom::<O, (), SyncBody<O>>::create
         };
-        Launched(create(seed.stocks, seed.shared, seed.birth, |_| plain))
+        Launched(create(seed.stocks, seed.env, seed.birth, |_| plain))
     }
 
     // SAFETY: asks of its caller what the trait says.
@@ -115,7 +114,7 @@ pub enum Asynchronous {}
 impl<O: AsyncOperation> Launch<O> for Asynchronous {
     fn launch(seed: Seed<'_, O>) -> Launched {
         let instance = Instance::new(seed.operation, seed.phase);
-        grow::<O, _>(seed.stocks, seed.shared, seed.birth, |me| {
+        grow::<O, _>(seed.stocks, seed.env, seed.birth, |me| {
             step_async::drive(me, instance)
         })
     }
@@ -149,7 +148,7 @@ impl<O: Operation> Launch<O> for Unfinished {
 /// Names the type `F` of the future, which has no name otherwise.
 fn grow<O: Operation, F>(
     stocks: &mut Stocks,
-    shared: &Arc<Shared>,
+    env: &Env,
     birth: NewFom,
     make: impl FnOnce(SelfRef<O>) -> F,
 ) -> Launched
@@ -158,9 +157,9 @@ where
 {
     let body = |me| AsyncBody::new(make(SelfRef(me)));
     Launched(if const { O::GRAPH.has_deadlines() } {
-        Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, shared, birth, body)
+        Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, env, birth, body)
     } else {
-        Fom::<O, (), AsyncBody<O, F>>::create(stocks, shared, birth, body)
+        Fom::<O, (), AsyncBody<O, F>>::create(stocks, env, birth, body)
     })
 }
 

@@ -68,21 +68,23 @@ mod error;
 mod failure;
 mod gate;
 mod header;
+mod host;
 mod key_order;
 mod key_wait;
 pub(crate) mod launch;
 mod listeners;
+mod local_foms;
 mod mail;
 mod next;
 mod outcome;
 mod pool;
 mod priority;
 mod reference;
+mod room;
 mod run;
 mod serve;
 mod step_async;
 mod step_sync;
-mod team;
 mod ticket;
 mod timing;
 mod totals;
@@ -99,22 +101,22 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     ptr::NonNull,
-    sync::Arc,
 };
 
 pub use address::{FomAddress, FomIdentity};
-pub(crate) use attached::how;
-pub use attached::{Attached, Blocker, Holder, Wait, WaitKind};
+pub use attached::{Attached, Blocker, Hold, Holder, Wait, WaitKind};
 use body::Body;
 pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 pub use durability::Recorder;
 use durability::{End, KeptFom};
-pub(crate) use env::Env;
+pub use env::RuntimeState;
+pub(crate) use env::{Env, EnvSettings};
 pub use error::{
     BlockError, Cause, DurabilityError, Failure, RefusedReason, SendError, TimedOut, Unanswered,
 };
 pub use header::Header;
 pub(crate) use header::{Interrupt, NewFom, Seen, WaitingFor};
+pub(crate) use host::{EnvRef, Host};
 pub(crate) use key_order::Full;
 pub use key_order::Order;
 pub(crate) use key_wait::{KeyWait, Rejected};
@@ -122,6 +124,7 @@ pub(crate) use launch::{Launch, Seed};
 pub(crate) use listeners::Hooks;
 pub use listeners::Interpose;
 pub use listeners::{Transition, TransitionCause, TransitionOf};
+pub(crate) use local_foms::LocalFoms;
 pub(crate) use mail::Mailed;
 pub use next::{Function, Then};
 pub use outcome::{Ended, Outcome};
@@ -130,19 +133,17 @@ pub use priority::Priority;
 pub(crate) use reference::Vtable;
 pub use reference::{AnyRef, Resident};
 pub(crate) use serve::Served;
-pub(crate) use team::Gathering;
 pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
 use crate::{
     id::Key,
-    locality::{Locality, Timer},
+    locality::Timer,
     operation::{Durability, Operation, kept_codec},
-    runtime::Shared,
     step_key::EventId,
 };
-use fom_protocol::{FomState, panic_message, sync::atomic::Ordering};
+use fom_protocol::{FomState, InFlight, panic_message, sync::atomic::Ordering};
 
 /// The result of a run of a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,16 +261,16 @@ impl<E> Mailed<E> {
 
     /// Puts the event into the mailbox and wakes the fom.
     pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let shared = self.shared();
-        let id = || Some(EventId::Sent(shared.next_event()));
-        self.mail.push(event, id, shared.env.mailbox)?;
+        let env = self.env();
+        let id = || Some(EventId::Sent(env.host().next_event()));
+        self.mail.push(event, id, env.mailbox)?;
         self.wake();
         Ok(())
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
     pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let most = self.shared().env.mailbox;
+        let most = self.env().mailbox;
         self.mail.push_named(event, EventId::given(id), most)?;
         self.wake();
         Ok(())
@@ -339,13 +340,13 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     #[inline(always)]
     fn create(
         stocks: &mut Stocks,
-        shared: &Arc<Shared>,
+        env: &Env,
         birth: NewFom,
         body: impl FnOnce(NonNull<Typed<O>>) -> B,
     ) -> NonNull<Header> {
         let stock = stocks.of(TypeId::of::<O>(), || pool::PoolOf {
             vtable: &Self::VTABLE,
-            shared: Arc::clone(shared),
+            env: env.owned(),
             home: birth.home,
             type_id: TypeId::of::<O>(),
             graph: O::GRAPH,
@@ -486,8 +487,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         if const { matches!(O::DURABILITY, Durability::Lazy) } && kept.is_some() {
             fom.hand_over_end();
         }
-        let home = fom.home();
-        fom.leave(home, failed, untaken, by_handler);
+        let counts = &fom.env().homes[fom.home_index()].counts;
+        fom.leave(counts, failed, untaken, by_handler);
         if let Some(kept) = kept {
             kept.leave(fom);
         }
@@ -508,27 +509,27 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         if fom.cold().is_some() {
             fom.give_ticket();
         }
-        let shared = Arc::as_ptr(fom.shared());
+        let env = fom.env().start();
         if by_handler {
-            home.counts.one_done();
+            counts.one_done();
         } else {
-            home.counts.one_back();
+            counts.one_back();
         }
         // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
-        unsafe { Self::give_up(header, shared) };
+        unsafe { Self::give_up(header, env) };
     }
 
     /// Gives up the runtime's reference to a fom that has ended.
     #[inline(always)]
     // SAFETY: asks that nothing of the fom is used after this, and that the caller keeps the runtime alive.
-    unsafe fn give_up(header: NonNull<Header>, shared: *const Shared) {
+    unsafe fn give_up(header: NonNull<Header>, env: NonNull<Env>) {
         // SAFETY: the caller's promise.
         if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last reference.
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
-                unsafe { &*shared }.env.report(format!(
+                unsafe { env.as_ref() }.report(format!(
                     "something panicked while an ended operation was dropped: {}",
                     panic_message(panic)
                 ));
@@ -626,7 +627,7 @@ impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.shared().env.report(format!(
+            self.env().report(format!(
                 "{} {} panicked {when}: {}",
                 self.type_name(),
                 self.id(),
@@ -639,7 +640,7 @@ impl Header {
     #[cold]
     fn leave_room(&self) {
         let came_back = self.cold().is_some_and(|cold| cold.came_back);
-        if came_back && let Some(recorder) = self.shared().env.recorder() {
+        if came_back && let Some(recorder) = self.env().recorder() {
             recorder.one_ended(self.id());
         }
     }
@@ -652,28 +653,28 @@ impl Header {
         // comes back by itself.
         let uncommitted = |kept: &dyn KeptFom| kept.is_uncommitted();
         if cold.chained.is_some() || cold.key.is_some() && !cold.kept().is_some_and(uncommitted) {
-            self.shared().key_index.leave(self);
+            self.env().host().leave_key(self);
         }
     }
 
     /// Removes the fom from the tables, before its outcome is told.
     #[inline(always)]
-    fn leave(&self, home: &Locality, failed: bool, untaken: usize, by_handler: bool) {
-        let shared = self.shared();
+    fn leave(&self, counts: &InFlight, failed: bool, untaken: usize, by_handler: bool) {
+        let env = self.env();
         if let Some(cold) = self.cold() {
             self.leave_key(cold);
         }
         self.unlist();
         if by_handler {
-            home.counts.one_left();
+            counts.one_left();
         }
-        shared.give_room();
+        env.give_room();
         if self.is_resumed() {
             self.leave_room();
         }
-        let age = crate::locality::now(shared).saturating_sub(self.submitted());
+        let age = crate::locality::now(env).saturating_sub(self.submitted());
         let pool = self.pool();
-        if by_handler && home.index == pool.home {
+        if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);
         } else {
             pool.totals.ended_elsewhere(failed, age, untaken);

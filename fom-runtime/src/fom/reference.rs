@@ -211,7 +211,7 @@ impl Header {
     fn ready(&self) {
         // SAFETY: the token was taken from Waiting, so there is no other resident reference, and this one is enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
-        crate::locality::enqueue_woken(self.shared(), fom);
+        crate::locality::enqueue_woken(self.env(), fom);
     }
 }
 

@@ -177,7 +177,7 @@ impl<O: Operation> Instance<O> {
             timing.keep_again(fom, at, owner);
         }
         // An overdue fom is late at once, before any function of the phase runs again.
-        let now = fom.shared().env.clock.nanos();
+        let now = fom.env().clock.nanos();
         timing.fired(fom, now);
         fom.journaled()?.retry_at(fom)
     }
@@ -195,7 +195,7 @@ impl<O: Operation> Instance<O> {
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
         // It is now unknown when the fom asks for its gate.
-        fom.shared().env.has_asked(fom.id());
+        fom.env().has_asked(fom.id());
         Some(failed)
     }
 
@@ -232,7 +232,7 @@ impl<O: Operation> Instance<O> {
         let Some(timing) = fom.timing() else {
             unreachable!("a retry without a timer")
         };
-        if fom.shared().env.clock.nanos() >= until {
+        if fom.env().clock.nanos() >= until {
             timing.retried(fom);
             return Poll::Ready(Ok(()));
         }

@@ -190,7 +190,7 @@ pub(super) fn drive<O: AsyncOperation>(
                 };
                 decided = match Fence::new(me.get(), instance.operation.step(at)).await {
                     Ok(Ok(Ok(Some(next))))
-                        if function == Entry::Enter && !me.get().shared().env.hooks.is_any() =>
+                        if function == Entry::Enter && !me.get().env().hooks.is_any() =>
                     {
                         match instance.go_on(me.get(), next) {
                             // The most frequent case.

@@ -123,7 +123,7 @@ fn run_phases<O: SyncOperation>(
     instance: &mut Instance<O>,
     fom: &Typed<O>,
 ) -> ControlFlow<Progress, Decided<O>> {
-    let hooks = &fom.shared().env.hooks;
+    let hooks = &fom.env().hooks;
     let mut heard = hooks.is_any();
     let mut left = true;
     loop {

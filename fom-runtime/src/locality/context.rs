@@ -4,13 +4,11 @@ use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
     ptr::{self, NonNull},
-    sync::Arc,
 };
 
 use crate::{
-    fom::{Header, Progress, Resident},
+    fom::{Env, Header, Progress, Resident},
     locality::Core,
-    runtime::Shared,
 };
 use fom_protocol::{FomState, sync::thread_local};
 
@@ -95,10 +93,10 @@ pub(crate) fn has_core() -> bool {
 }
 
 /// Returns whether this thread runs a fom of this runtime, with the core or in a blocking section.
-pub(crate) fn runs_fom_of(shared: &Shared) -> bool {
+pub(crate) fn runs_fom_of(env: &Env) -> bool {
     let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: as in `running`.
-    unsafe { fom.as_ref() }.is_some_and(|fom| ptr::eq(Arc::as_ptr(fom.shared()), shared))
+    unsafe { fom.as_ref() }.is_some_and(|fom| fom.env().is(env))
 }
 
 /// Returns whether this thread runs a locality of any runtime, or a fom in a blocking section.
@@ -108,15 +106,19 @@ pub(crate) fn runs_foms() -> bool {
     })
 }
 
-/// Calls `f` with the fom of this runtime that runs on this thread, with the core or in a blocking section. Returns
-/// `None` once the fom has ended.
-pub(crate) fn running<R>(shared: &Shared, f: impl FnOnce(&Header) -> R) -> Option<R> {
+/// Calls `f` with the fom that runs on this thread, with the core or in a blocking section. Returns `None` once the fom
+/// has ended.
+pub(crate) fn running_any<R>(f: impl FnOnce(&Header) -> R) -> Option<R> {
     let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks, and none
     // runs after the slot was given back.
     let fom = unsafe { fom.as_ref() }?;
-    let is = ptr::eq(Arc::as_ptr(fom.shared()), shared);
-    (is && fom.token.state() == FomState::Running).then(|| f(fom))
+    (fom.token.state() == FomState::Running).then(|| f(fom))
+}
+
+/// As [`running_any`], if it is a fom of this runtime.
+pub(crate) fn running<R>(env: &Env, f: impl FnOnce(&Header) -> R) -> Option<R> {
+    running_any(|fom| fom.env().is(env).then(|| f(fom))).flatten()
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` the thread has no core to reach.

@@ -36,7 +36,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     // These functions are user code if the operation is written by hand. So they run while the turn has the core.
     let phase = O::start();
     let phase_index = O::index(O::kind(&phase));
-    let cold = if home.shared().is_plain() {
+    let cold = if home.env().is_plain() {
         None
     } else {
         cold(home)
@@ -62,7 +62,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     let inside = &mut *core;
     let launched = O::Form::launch(Seed {
         stocks: &mut inside.stocks,
-        shared: inside.home.shared(),
+        env: inside.home.env(),
         birth,
         operation,
         phase,

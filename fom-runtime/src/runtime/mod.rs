@@ -78,12 +78,12 @@ impl Runtime {
 
     /// Returns the runtime of the fom that runs on this thread.
     pub fn current() -> Option<Self> {
-        crate::locality::with_core(|core| Self::of(core.home.shared()))
+        crate::locality::with_core(|core| Self::of(Shared::behind(core.home.env())))
     }
 
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: &Shared) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            shared: shared.owned(),
             _guard: None,
         }
     }
@@ -165,7 +165,7 @@ impl Runtime {
 
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
     /// their keys, for the ends of helpers, and for what other packages [tell](extension::Attached::blockers), such as
-    /// long locks.
+    /// long locks and the answers of services.
     ///
     /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
     /// foms have deadlines or wait for something else as well.

@@ -1,16 +1,14 @@
-//! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
+//! The state of the current visit of a fom: the event that it handles, its requests and outbox, and its failed
+//! attempts. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
 
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
-use super::{Header, NOTED, Seen, WaitingFor};
+use super::{Header, NOTED, Seen};
 use crate::{
-    fom::{Cold, Gathering, Recorder, durability::Effects},
-    id::FomId,
+    fom::{Cold, Recorder, durability::Effects},
     step_key::{EventId, StepKey},
 };
 use fom_protocol::{panic_message, sync::atomic::Ordering};
@@ -23,9 +21,9 @@ impl Header {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.shared().env.run;
+        let run = self.env().run;
         let (origin, (visit, event)) = match (
-            self.shared().env.recorder().and_then(Recorder::journal),
+            self.env().recorder().and_then(Recorder::journal),
             self.kept(),
         ) {
             (Some(journal), Some(kept)) => (journal, kept.visit()),
@@ -164,28 +162,6 @@ impl Header {
         self.cold_rare()?.outbox.lock().take()
     }
 
-    /// Records the helpers that the fom will wait for. Only the thread that runs the fom calls this.
-    pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
-        *self.cold_rare_made().team.lock() = Arc::downgrade(team);
-    }
-
-    /// Returns the helpers that have not ended.
-    pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self
-            .cold_rare()
-            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
-        team.map_or_else(Vec::new, |team| team.left())
-    }
-
-    /// Returns the helpers that must end before the fom goes on, if the fom waits for them.
-    pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self
-            .cold_rare()
-            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
-        team.filter(|_| self.waiting_for() == WaitingFor::Foms)
-            .map_or_else(Vec::new, |team| team.needed())
-    }
-
     /// Returns the key of the next request of this visit, if the fom is kept in a journal. Only the thread that runs
     /// the fom calls this.
     #[inline]
@@ -199,7 +175,7 @@ impl Header {
         let Some(cold) = self.cold() else { return };
         fom_protocol::count(&cold.visits, 1);
         if let Some(log) = &cold.history {
-            remember(log, self.shared().env.history, index, now);
+            remember(log, self.env().history, index, now);
         }
     }
 
@@ -209,7 +185,7 @@ impl Header {
         if let Some(cold) = self.cold()
             && cold.key.is_some()
             && !cold.paused.load(Ordering::Relaxed)
-            && self.shared().pause_room()
+            && self.env().pause_room()
         {
             cold.paused.store(true, Ordering::Relaxed);
         }
@@ -219,7 +195,7 @@ impl Header {
     pub(in crate::fom) fn go_on(&self, cold: &Cold) {
         if cold.paused.load(Ordering::Relaxed) {
             cold.paused.store(false, Ordering::Relaxed);
-            self.shared().resume_room();
+            self.env().resume_room();
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Foms that wait for each other in a circle. The search stops no fom. It reads each wait once more before it reports
 //! the circle.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+};
 
 use crate::{
-    fom::{AnyRef, Attached, Blocker, Header, KeyWait, how},
+    fom::{AnyRef, Attached, Blocker, FomAddress, FomIdentity, Header, Hold, KeyWait},
     id::{FomId, Key},
     runtime::Shared,
 };
@@ -31,8 +35,8 @@ pub struct DeadlockWait {
     pub phase: &'static str,
     /// What the fom waits for, in words.
     pub waits_for: String,
-    /// The kind of thing that the fom waits for: `its key`, `its helper`, or the [kind](Blocker::kind) of another
-    /// package, such as `the lock`.
+    /// The kind of thing that the fom waits for: `its key`, or the [kind](Blocker::kind) of another package, such as
+    /// `the lock`.
     pub kind: &'static str,
     /// The name of that thing, if it has one.
     pub subject: Option<String>,
@@ -77,7 +81,6 @@ enum Why {
     /// A wait that another package tells.
     Told(Arc<dyn Attached>, Blocker),
     Key,
-    Helper,
 }
 
 /// One wait of a circle: the index of the fom, and which of its waits.
@@ -103,49 +106,66 @@ pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
 
 /// Reads which foms wait for which, each at its own moment.
 fn look(shared: &Shared) -> Vec<Node> {
-    let mut foms: Vec<_> = shared
-        .localities
-        .iter()
-        .flat_map(|home| home.pools.foms())
-        .collect();
+    let mut foms = foms(shared);
     foms.sort_by_key(|fom| fom.id());
-    let places: HashMap<_, _> = foms.iter().map(|fom| fom.as_ptr()).zip(0..).collect();
-    let by_id: HashMap<_, _> = foms.iter().map(|fom| fom.id()).zip(0..).collect();
-    let mut nodes: Vec<Node> = Vec::with_capacity(foms.len());
-    for fom in foms {
-        let mut waits = Vec::new();
-        for part in fom.attachments() {
-            for blocker in part.blockers() {
-                let fom = blocker.fom.header();
-                // Not a fom of another runtime.
-                let on = by_id
-                    .get(&fom.id())
-                    .filter(|_| std::ptr::eq(&**fom.shared(), shared));
-                waits.extend(on.map(|on| Wait {
-                    on: *on,
-                    why: Why::Told(Arc::clone(&part), blocker.clone()),
-                }));
+    let places: HashMap<_, _> = foms
+        .iter()
+        .map(|fom| FomIdentity::of(fom))
+        .zip(0..)
+        .collect();
+    let wait = |(on, why): (AnyRef, Why)| {
+        // Not a fom of another runtime.
+        let on = *places.get(&FomIdentity::of(&on))?;
+        Some(Wait { on, why })
+    };
+    let node = |fom: &AnyRef| Node {
+        fom: fom.clone(),
+        waits: waits(fom).into_iter().filter_map(wait).collect(),
+    };
+    foms.iter().map(node).collect()
+}
+
+fn foms(shared: &Shared) -> Vec<AnyRef> {
+    let homes = shared.localities.iter();
+    homes.flat_map(|home| home.pools.foms()).collect()
+}
+
+/// Returns the foms that must act before this fom goes on.
+fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
+    let mut waits = Vec::new();
+    for part in fom.attachments() {
+        for blocker in part.blockers() {
+            let on = AnyRef::of(blocker.fom.header());
+            waits.push((on, Why::Told(Arc::clone(&part), blocker)));
+        }
+    }
+    if let KeyWait::Waits(_) = fom.key_wait() {
+        let holders = Shared::of(fom).key_index.before(fom).into_iter();
+        waits.extend(holders.map(|on| (on, Why::Key)));
+    }
+    waits
+}
+
+/// Returns whether this fom waits for the other one, directly or through other foms. Then the other fom must not wait
+/// for this one: none of them would ever go on.
+///
+/// The search stops no fom, so an answer may be old when it is returned. The search looks at `limit` foms at most, and
+/// returns `false` if it finds nothing among them.
+pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
+    let mut seen = HashSet::from([fom.identity()]);
+    let mut left = vec![AnyRef::of(fom.header())];
+    while let Some(next) = left.pop() {
+        for (on, _) in waits(&next) {
+            let identity = FomIdentity::of(&on);
+            if identity == other.identity() {
+                return true;
+            }
+            if seen.len() < limit && seen.insert(identity) {
+                left.push(on);
             }
         }
-        if let KeyWait::Waits(_) = fom.key_wait() {
-            let holders = shared.key_index.before(&fom);
-            let places = holders
-                .iter()
-                .filter_map(|holder| places.get(&holder.as_ptr()));
-            waits.extend(places.map(|on| Wait {
-                on: *on,
-                why: Why::Key,
-            }));
-        }
-        let needed = fom.team_needed();
-        let places = needed.iter().filter_map(|id| by_id.get(id));
-        waits.extend(places.map(|on| Wait {
-            on: *on,
-            why: Why::Helper,
-        }));
-        nodes.push(Node { fom, waits });
     }
-    nodes
+    false
 }
 
 /// Finds circles, by a depth-first search that visits each wait once. Of circles that share foms, it may miss some.
@@ -205,7 +225,6 @@ fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
             .before(fom)
             .iter()
             .any(|holder| holder.as_ptr() == other.as_ptr()),
-        Why::Helper => fom.team_needed().contains(&other.id()),
     }
 }
 
@@ -213,15 +232,17 @@ fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
     let other = DeadlockWait::of(other);
     let (kind, subject, waits_for) = match &wait.why {
         Why::Told(_, blocker) => {
-            let (kind, how) = (blocker.kind, how(blocker.is_ahead));
+            let (kind, hold) = (blocker.kind, blocker.hold.words());
             let text = match &blocker.subject {
-                Some(subject) => format!("{kind} `{subject}`, {how} {other}"),
-                None => format!("{kind}, {how} {other}"),
+                Some(subject) => format!("{kind} `{subject}`{hold}{other}"),
+                None => format!("{kind}{hold}{other}"),
             };
             (kind, blocker.subject.clone(), text)
         }
-        Why::Key => ("its key", None, format!("its key, held by {other}")),
-        Why::Helper => ("its helper", None, format!("its helper {other}")),
+        Why::Key => {
+            let hold = Hold::Has.words();
+            ("its key", None, format!("its key{hold}{other}"))
+        }
     };
     DeadlockWait {
         kind,

@@ -4,7 +4,7 @@ mod deadlocks;
 mod listening;
 mod listing;
 
-pub use deadlocks::{Deadlock, DeadlockWait};
+pub use deadlocks::{Deadlock, DeadlockWait, waits_for};
 pub use listening::{Interposed, Listening, NotOnTop};
 pub use listing::{AdaptiveInfo, FomInfo, KeyInfo, LocalityInfo, Operations, TypeInfo, Visited};
 
