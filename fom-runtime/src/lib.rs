@@ -79,11 +79,14 @@
 // - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
-// - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
-// - `fom`: one operation in flight, with the seam for durability
+// - `snapshot`: a fom in one phase as bytes
+// - `fom`: one fom without the type of its operation, with the seam for durability
+// - `operation`: the traits that `#[fom]` implements
+// - `typed`: a fom of a known operation type, and its outcome
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
+// - `run`: what runs a fom from phase to phase
 // - `prelude`, `__private` for generated code, `__durability` for `fom-durable`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -109,16 +112,19 @@ mod layer;
 mod locality;
 mod operation;
 pub mod prelude;
+mod run;
 mod runtime;
 pub mod snapshot;
 mod step_key;
 pub mod topology;
+mod typed;
 pub use cx::{BlockingCx, Cx};
-pub use fom::{Cause, Failure};
+pub use fom::Cause;
 pub use fom_macros::fom;
 pub use id::{FomId, Key};
 pub use operation::{Operation, Persistent};
 pub use runtime::{Builder, FomRef, Handle, Refused, Runtime, Submission, extension};
+pub use typed::Failure;
 
 /// The settings of a runtime, and of its end.
 pub mod config {
@@ -160,19 +166,21 @@ pub mod machine {
 /// Listings of the foms in flight, and listeners to their transitions.
 pub mod observe {
     pub use crate::{
-        fom::{Interpose, Transition, TransitionCause, TransitionOf},
+        fom::{Transition, TransitionCause},
         runtime::observe::{
             AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,
             LocalityInfo, NotOnTop, Operations, TypeInfo, Visited,
         },
+        typed::{Interpose, TransitionOf},
     };
 }
 
 /// The choices of a submission, and the answers to it.
 pub mod submission {
     pub use crate::{
-        fom::{Ended, Priority},
+        fom::Priority,
         runtime::{EventSender, Joined, Placement, Reached, SuspendedKey, Waiting, WhenRoom},
+        typed::Ended,
     };
 }
 

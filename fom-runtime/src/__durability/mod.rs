@@ -23,7 +23,7 @@ mod trials;
 
 pub use crate::{
     fom::{
-        AnyRef, Function, Header, Order, Outcome, Recorder, Resident, Then,
+        AnyRef, Function, Header, Order, Recorder, Resident, Then,
         durability::{
             Answer, Content, DurableFom, Effects, End, FailedAs, KeptFom, KeptStep, LastStep,
             NewRecord, SavedTiming, Written,
@@ -43,6 +43,7 @@ pub use crate::{
         schema::{Schema, fingerprint, phase_of},
     },
     step_key::{EventId, random},
+    typed::Outcome,
 };
 pub use foms::*;
 pub use local::*;

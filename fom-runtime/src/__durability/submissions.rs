@@ -3,11 +3,12 @@
 use crate::{
     FomId, FomRef, Handle, Key, Operation, Persistent, Refused, Submission,
     error::RefusedReason,
-    fom::{AnyRef, Header, Order, Outcome},
+    fom::{AnyRef, Header, Order},
     operation::kept_codec,
     runtime::{JoinedOutcome, Once, Recorded, Shared, StartOnce},
     snapshot::SnapshotError,
     submission::{Ended, Placement, Priority},
+    typed::Outcome,
 };
 
 /// Prepares an operation that this fom submits through its outbox.

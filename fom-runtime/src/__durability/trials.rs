@@ -5,7 +5,7 @@ use crate::{Builder, FomRef, Operation, Runtime, locality::Home, observe::Interp
 /// As [`Runtime::interpose`], from the first transition on.
 pub fn interpose<O: Operation>(builder: Builder, interposer: impl Interpose<O>) -> Builder {
     builder.hook(|hooks| {
-        hooks.interpose::<O>(Box::new(interposer));
+        crate::typed::interpose::<O>(hooks, Box::new(interposer));
     })
 }
 

@@ -10,7 +10,7 @@ pub use call::Reply;
 
 use crate::{
     defaults::NoEvent,
-    fom::{Cause, FomAddress, Header, Mailed, WaitingFor},
+    fom::{Cause, FomAddress, Header, Mailed, RunningFom, WaitingFor},
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
@@ -21,6 +21,22 @@ use crate::{
 /// The context of a running fom; `E` is the type of its events.
 pub struct Cx<'a, E = NoEvent> {
     fom: &'a Mailed<E>,
+}
+
+/// For generated code: returns the context of a phase function.
+#[doc(hidden)]
+#[inline(always)]
+pub fn context<E>(fom: RunningFom<'_, E>) -> Cx<'_, E> {
+    Cx { fom: fom.get() }
+}
+
+/// For generated code: returns why the phase has failed.
+#[doc(hidden)]
+pub fn failure<C: 'static, E>(fom: RunningFom<'_, E>) -> Cause<C> {
+    let Some(cause) = fom.get().take_failure() else {
+        unreachable!("a function for a failure without one")
+    };
+    cause
 }
 
 impl<E> fmt::Debug for Cx<'_, E> {
@@ -37,10 +53,6 @@ impl<E> fmt::Debug for Cx<'_, E> {
 }
 
 impl<'a, E> Cx<'a, E> {
-    pub(crate) fn new(fom: &'a Mailed<E>) -> Self {
-        Self { fom }
-    }
-
     pub(crate) fn header(&self) -> &Header {
         self.fom
     }
@@ -58,25 +70,6 @@ impl<'a, E> Cx<'a, E> {
     /// Returns the index of the fom's home.
     pub fn locality(&self) -> usize {
         self.fom.home_index()
-    }
-
-    /// For generated code: returns why the phase has failed.
-    #[doc(hidden)]
-    pub fn failure<C: 'static>(&self) -> Cause<C> {
-        let Some(cause) = self.fom.take_failure() else {
-            unreachable!("a function for a failure without one")
-        };
-        cause
-    }
-
-    /// For a layer: puts the cause back as another type.
-    pub(crate) fn put_failure<C: Send + 'static>(&self, cause: Cause<C>) {
-        self.fom.put_failure(cause);
-    }
-
-    /// For a layer: returns how many functions were asked for the next phase, including the one to run now.
-    pub(crate) fn asked(&self) -> u8 {
-        self.fom.asked()
     }
 
     /// Returns the number of failed attempts at this phase before this one.

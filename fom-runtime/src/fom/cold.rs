@@ -54,7 +54,7 @@ pub(crate) struct Cold {
     /// The fom waits for its next attempt and has lent its room to another fom. Written by the thread that runs the
     /// fom.
     pub(super) paused: AtomicBool,
-    pub(super) waits: Mutex<Waits>,
+    pub(crate) waits: Mutex<Waits>,
     /// The gate, if the fom has entered a phase that has a gate.
     pub(crate) gate: Mutex<Option<Box<GateState>>>,
 }
@@ -137,7 +137,7 @@ impl Cold {
     /// Gives later effects another key, if no journal keeps the fom: `visits` counts these keys. Only the thread that
     /// runs the fom calls this.
     #[cold]
-    pub(super) fn next_effect(&self) {
+    pub(crate) fn next_effect(&self) {
         if self.kept().is_none() {
             fom_protocol::count(&self.visits, 1);
         }
@@ -145,9 +145,9 @@ impl Cold {
 }
 
 #[derive(Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     /// The waker of the handle.
-    pub(super) waker: Option<Waker>,
+    pub(crate) waker: Option<Waker>,
     pub(super) watchers: Vec<Watcher>,
 }
 

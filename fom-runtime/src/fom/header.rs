@@ -142,10 +142,10 @@ pub struct Header {
     /// Null if this is not a fom: see [`Parcel`](crate::locality::Parcel).
     pub(super) pool: *const Pool,
     /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
-    pub(super) refs: AtomicU32,
+    pub(crate) refs: AtomicU32,
     pub(crate) token: StateCell,
     /// Whether the outcome is there, and which waiters it has.
-    pub(super) marks: OutcomeBits,
+    pub(crate) marks: OutcomeBits,
     phase: AtomicU16,
     id: AtomicU64,
     submitted: AtomicU64,
@@ -181,7 +181,7 @@ pub(crate) struct NewFom {
 
 impl Header {
     /// Creates the header of a slot without a fom.
-    pub(super) fn vacant(pool: *const Pool) -> Self {
+    pub(crate) fn vacant(pool: *const Pool) -> Self {
         Self {
             link: Link::new(),
             pool,
@@ -201,7 +201,7 @@ impl Header {
 
     /// Initializes the header for a new fom. No other thread may see the fom before its references are counted.
     #[inline(always)]
-    pub(super) fn init(&self, birth: NewFom) {
+    pub(crate) fn init(&self, birth: NewFom) {
         self.token.reset(birth.ready);
         self.marks.reset(birth.wanted);
         self.phase.store(birth.phase as u16, Ordering::Relaxed);
@@ -468,13 +468,13 @@ impl Header {
 
     /// Records that the first visit has begun.
     #[inline]
-    pub(super) fn set_begun(&self) {
+    pub(crate) fn set_begun(&self) {
         self.set_own(BEGUN, true);
     }
 
     /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
     #[inline]
-    pub(super) fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
     }
 
@@ -489,7 +489,7 @@ impl Header {
 
     /// Returns the reason if the fom must end early.
     #[inline(always)]
-    pub(super) fn told_to_end(&self) -> Option<Interrupt> {
+    pub(crate) fn told_to_end(&self) -> Option<Interrupt> {
         // This is checked before the cancel, because a shutdown first closes the runtime.
         if self.env().is_closed() {
             Some(Interrupt::Shutdown)

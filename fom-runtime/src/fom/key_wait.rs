@@ -66,7 +66,7 @@ const OVERTAKES: u64 = u64::MAX - 4;
 
 /// Whether a fom may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MayBegin {
+pub(crate) enum MayBegin {
     Now,
     Waits(WaitingFor),
     Rejected(Rejected),
@@ -122,7 +122,7 @@ impl Header {
 
     /// Returns whether the fom may begin. Only the thread that runs the fom calls this.
     #[inline]
-    pub(super) fn may_begin(&self) -> MayBegin {
+    pub(crate) fn may_begin(&self) -> MayBegin {
         match self.cold() {
             None => MayBegin::Now,
             Some(cold) => self.may_begin_of(cold),

@@ -185,13 +185,13 @@ impl Stock {
         }
     }
 
-    pub(super) fn totals(&self) -> &Totals {
+    pub(crate) fn totals(&self) -> &Totals {
         &self.pool.totals
     }
 
     /// Takes a slot with a header that has no references.
     #[inline(always)]
-    pub(super) fn take(&mut self) -> NonNull<Header> {
+    pub(crate) fn take(&mut self) -> NonNull<Header> {
         if self.free.is_null() {
             self.refill();
         }
@@ -425,7 +425,7 @@ impl Stocks {
 
     /// Returns the stock of a type. For the first fom of the type, makes a new pool and lists it in the locality.
     #[inline(always)]
-    pub(super) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
+    pub(crate) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
         let known = |stock: &Stock| stock.pool.type_id == type_id;
         let place = match self.stocks.iter().position(known) {
             Some(place) => place,
@@ -459,12 +459,12 @@ impl Stocks {
 }
 
 /// The properties of a new pool.
-pub(super) struct PoolOf {
-    pub(super) vtable: &'static Vtable,
-    pub(super) env: EnvRef,
-    pub(super) home: usize,
-    pub(super) type_id: TypeId,
-    pub(super) graph: &'static Graph,
+pub(crate) struct PoolOf {
+    pub(crate) vtable: &'static Vtable,
+    pub(crate) env: EnvRef,
+    pub(crate) home: usize,
+    pub(crate) type_id: TypeId,
+    pub(crate) graph: &'static Graph,
 }
 
 /// All pools of a locality. Any thread can list them.

@@ -8,13 +8,14 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{EnvSettings, Hooks, RuntimeState, Transition, TransitionOf},
+    fom::{EnvSettings, Hooks, RuntimeState, Transition},
     locality::{self, BudgetLimits, Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
         BuildError, Runtime, Shared, resources::Resources, shared::Settings, shutdown::Guard,
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
+    typed::{self, TransitionOf},
 };
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
@@ -245,7 +246,7 @@ impl Builder {
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Self {
         self.hook(|hooks| {
-            hooks.listen_to::<O>(Box::new(listener));
+            typed::listen_to::<O>(hooks, Box::new(listener));
         })
     }
 

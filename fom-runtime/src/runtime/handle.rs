@@ -16,13 +16,14 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        AnyRef, Attached, BlockError, Ended, Failure, FomAddress, Header, Mailed, Outcome,
-        SendError, TimedOut, Told, Typed, WaitingFor, Watcher,
+        AnyRef, Attached, BlockError, FomAddress, Header, Mailed, SendError, TimedOut, Told,
+        WaitingFor, Watcher,
     },
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
     runtime::keys::bar_if_stuck,
+    typed::{Ended, Failure, Outcome, Typed},
 };
 use fom_protocol::FomState;
 

@@ -36,11 +36,12 @@ pub use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
-    fom::{AnyRef, Interpose, Transition, TransitionOf},
+    fom::{AnyRef, Transition},
     id::{FomId, Key},
     operation::{Operation, Persistent},
     runtime::observe::{Deadlock, FomInfo, Interposed, Listening, Operations, deadlocks, inspect},
     snapshot::{Meta, RestoreError, Snapshot},
+    typed::{self, Interpose, TransitionOf},
 };
 
 /// Runs foms. A clone is another handle to the same runtime. When the last handle is dropped, the runtime shuts down at
@@ -140,7 +141,7 @@ impl Runtime {
         &self,
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Listening {
-        let id = self.shared.env.hooks.listen_to::<O>(Box::new(listener));
+        let id = typed::listen_to::<O>(&self.shared.env.hooks, Box::new(listener));
         Listening {
             shared: Arc::downgrade(&self.shared),
             id,
@@ -149,7 +150,7 @@ impl Runtime {
 
     /// Adds an interposer on top of those of this operation type.
     pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
-        let id = self.shared.env.hooks.interpose::<O>(Box::new(interposer));
+        let id = typed::interpose::<O>(&self.shared.env.hooks, Box::new(interposer));
         Interposed {
             shared: Arc::downgrade(&self.shared),
             id,

@@ -4,15 +4,15 @@ use std::{any::TypeId, mem, ptr::NonNull, sync::OnceLock, time::Duration};
 
 use crate::{
     fom::{
-        AnyRef, Cold, ColdRare, Header, Launch, NewFom, Order, Priority, Resident, Seed, Stocks,
-        Ticket,
+        AnyRef, Cold, ColdRare, Header, NewFom, Order, Priority, Resident, Stocks, Ticket,
         durability::{DurableFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
-    operation::{Operation, kept_codec},
+    operation::{Form, Operation, kept_codec},
     runtime::{Shared, registered::Revival},
     snapshot::{Meta, RestoreError},
+    typed::Seed,
 };
 use fom_protocol::sync::Mutex;
 
@@ -228,7 +228,7 @@ impl SpawnRequest<'_> {
                 wanted: self.wanted,
                 ready: false,
             };
-            let launched = O::Form::launch(Seed {
+            let launched = O::Form::build(Seed {
                 stocks,
                 env: &shared.env,
                 birth,

@@ -11,18 +11,19 @@ use std::{
 
 use crate::{
     fom::{
-        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Outcome, Priority,
-        RefusedReason, Resident, RuntimeState, Seed, Ticket, durability::DurableFom,
+        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
+        Ticket, durability::DurableFom,
     },
     id::{FomId, Key},
     locality::Locality,
-    operation::Operation,
+    operation::{Form, Operation},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, HeldRoom, Place},
         spawn::SpawnRequest,
     },
     snapshot::Meta,
+    typed::{Ended, Failure, Outcome, Seed, settle},
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -291,7 +292,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             ready: true,
         };
-        let fom = O::Form::launch(Seed {
+        let fom = O::Form::build(Seed {
             stocks: &mut core.stocks,
             env: &shared.env,
             birth,
@@ -486,7 +487,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted: true,
             ready: false,
         };
-        let launched = O::Form::launch(Seed {
+        let launched = O::Form::build(Seed {
             stocks: &mut home.outer.lock(),
             env: &shared.env,
             birth,
@@ -495,7 +496,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         });
         // SAFETY: just made, so this is the one resident reference.
         let fom = unsafe { Resident::new(launched.0) };
-        fom.settle(outcome);
+        settle(fom, outcome);
         shared.tell_idle();
         // SAFETY: a wanted fom is born with a reference for its handle.
         Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))

@@ -1,5 +1,5 @@
 //! The state of the current visit of a fom: the event that it handles, its requests and outbox, and its failed
-//! attempts. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
+//! attempts. Few foms have any of it, so all of it is in [`Cold`] and the state that durability keeps.
 
 use std::{
     collections::VecDeque,
@@ -50,7 +50,7 @@ impl Header {
     /// Records that the function has taken an event from a mailbox with event ids. Only the thread that runs the fom
     /// calls this.
     #[cold]
-    pub(in crate::fom) fn took(&self, id: Option<EventId>) {
+    pub(crate) fn took(&self, id: Option<EventId>) {
         match (self.kept(), id) {
             (Some(kept), Some(id)) => kept.took(id),
             // Without a journal, only an id from the sender is the same in another run.
@@ -63,7 +63,7 @@ impl Header {
     }
 
     /// Separates later effects from the last event that was taken. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn leave_event(&self) {
+    pub(crate) fn leave_event(&self) {
         let Some(cold) = self.cold() else { return };
         cold.next_effect();
         if let Some(kept) = cold.kept() {
@@ -86,31 +86,31 @@ impl Header {
     }
 
     /// Returns whether the fom must run its resume function again. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn owes_resume(&self) -> bool {
+    pub(crate) fn owes_resume(&self) -> bool {
         self.cold()
             .is_some_and(|cold| cold.owes_resume.load(Ordering::Relaxed))
     }
 
-    pub(in crate::fom) fn set_owes_resume(&self, owes: bool) {
+    pub(crate) fn set_owes_resume(&self, owes: bool) {
         if let Some(cold) = self.cold() {
             cold.owes_resume.store(owes, Ordering::Relaxed);
         }
     }
 
-    pub(in crate::fom) fn held_gate(&self) -> bool {
+    pub(crate) fn held_gate(&self) -> bool {
         self.cold()
             .is_some_and(|cold| cold.held_gate.load(Ordering::Relaxed))
     }
 
     /// Records a step of the fom. From then on, only the gate that it holds now counts.
-    pub(in crate::fom) fn forget_held_gate(&self) {
+    pub(crate) fn forget_held_gate(&self) {
         if let Some(cold) = self.cold() {
             cold.held_gate.store(false, Ordering::Relaxed);
         }
     }
 
     /// Records that an attempt at the phase failed with this error. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
+    pub(crate) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
         let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
         let mut said = said.unwrap_or_else(panic_message);
         if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
@@ -134,7 +134,7 @@ impl Header {
     }
 
     /// Forgets the attempts and the event of the last visit, because a visit begins.
-    pub(in crate::fom) fn forget_attempts(&self) {
+    pub(crate) fn forget_attempts(&self) {
         if let Some(cold_rare) = self.cold_rare() {
             *cold_rare.event.lock() = None;
             cold_rare.causes.lock().clear();
@@ -144,7 +144,7 @@ impl Header {
 
     /// Sends the outbox. The transition is made, and committed if the fom is kept in a journal.
     #[inline]
-    pub(in crate::fom) fn send_outbox(&self) {
+    pub(crate) fn send_outbox(&self) {
         if let Some(outbox) = self.take_outbox() {
             outbox.send(self);
         }
@@ -171,7 +171,7 @@ impl Header {
     }
 
     /// Counts a visit, and adds a line to the history, if the fom has one.
-    pub(in crate::fom) fn remember(&self, index: usize, now: u64) {
+    pub(crate) fn remember(&self, index: usize, now: u64) {
         let Some(cold) = self.cold() else { return };
         fom_protocol::count(&cold.visits, 1);
         if let Some(log) = &cold.history {
@@ -181,7 +181,7 @@ impl Header {
 
     /// Pauses the fom until its next attempt. A waiting fom with a key lends its room to another fom. Only the thread
     /// that runs the fom calls this.
-    pub(in crate::fom) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         if let Some(cold) = self.cold()
             && cold.key.is_some()
             && !cold.paused.load(Ordering::Relaxed)
@@ -192,7 +192,7 @@ impl Header {
     }
 
     /// Ends the pause, after which the fom needs its room again. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn go_on(&self, cold: &Cold) {
+    pub(crate) fn go_on(&self, cold: &Cold) {
         if cold.paused.load(Ordering::Relaxed) {
             cold.paused.store(false, Ordering::Relaxed);
             self.env().resume_room();

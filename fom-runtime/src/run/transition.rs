@@ -12,15 +12,17 @@ use std::{
 };
 
 use crate::{
-    cx::Cx,
     fom::{
-        BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, Then, Transition,
-        TransitionCause, Typed,
-        next::{Function, Next, Step, Visit, next, next_cold},
-        run::Decided,
+        BlockError, Cause, Entry, Function, Header, Interrupt, RunningFom, Then, Transition,
+        TransitionCause,
     },
     graph::{PhaseInfo, Retry},
-    operation::{At, Entry, Operation, Resumed, Stepped},
+    operation::{At, Operation, Resumed, Stepped},
+    run::{
+        next::{Next, Step, Visit, next, next_cold},
+        run_loop::Decided,
+    },
+    typed::{self, Ended, Failure, Outcome, Typed},
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -198,7 +200,7 @@ impl<O: Operation> Instance<O> {
             let stayed = now.saturating_sub(before);
             let transition =
                 Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
-            hooks.tell(env, &transition, &self.operation, Some(&self.phase));
+            typed::tell(&hooks, env, &transition, &self.operation, Some(&self.phase));
         }
         if fom.marks.is_observed() {
             fom.arrived(index);
@@ -210,10 +212,9 @@ impl<O: Operation> Instance<O> {
 
     /// Calls the user's function for an operation that came back.
     pub(super) fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
-        let mut cx = Cx::new(fom);
         let at = At {
             phase: &mut self.phase,
-            cx: &mut cx,
+            fom: RunningFom::new(fom),
             entry: Entry::Enter,
         };
         let operation = &mut self.operation;
@@ -236,7 +237,7 @@ impl<O: Operation> Instance<O> {
     #[cold]
     fn interposed(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
         let hooks = fom.env().hooks.active()?;
-        match hooks.before::<O>(&mut self.operation, &mut self.phase) {
+        match typed::before(&hooks, &mut self.operation, &mut self.phase) {
             Ok(result) => result.map(|result| Ok(result.map(Some))),
             Err(panic) => Some(Err(panic)),
         }
@@ -252,7 +253,7 @@ impl<O: Operation> Instance<O> {
             .env()
             .hooks
             .active()
-            .filter(|hooks| hooks.interposes::<O>())
+            .filter(|hooks| typed::interposes::<O>(hooks))
         else {
             return Ok(stepped);
         };
@@ -261,8 +262,7 @@ impl<O: Operation> Instance<O> {
             Ok(Some(next)) => Ok(next),
             Err(error) => Err(error),
         };
-        let result = hooks
-            .after::<O>(&mut self.operation, &mut self.phase, result)
+        let result = typed::after(&hooks, &mut self.operation, &mut self.phase, result)
             .map_err(|panic| Cause::Panicked(panic_message(panic)))?;
         // Only interposers can name a phase that is not a declared exit. All other exits are checked by their types.
         if let Ok(next) = &result {
@@ -455,7 +455,7 @@ pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
     let cause = TransitionCause::Failed(failure.cause.name());
     let transition = Transition::new(fom, Some(failure.phase), None, cause, now, stayed);
     match &failure.operation {
-        Some(operation) => hooks.tell::<O>(env, &transition, operation, None),
+        Some(operation) => typed::tell(&hooks, env, &transition, operation, None),
         None => hooks.tell_untyped(env, &transition),
     }
 }

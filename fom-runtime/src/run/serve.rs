@@ -4,23 +4,16 @@
 use std::{ops::ControlFlow, pin::Pin, ptr::NonNull};
 
 use crate::{
-    fom::{
-        Body, Fom, Header, Progress, Typed,
+    fom::{Entry, Header, Progress, reference},
+    operation::{Stepped, SyncOperation},
+    run::{
+        body::Body,
+        fom::Fom,
         next::Next,
-        reference,
         step_sync::{self, SyncBody},
     },
-    operation::{Entry, Stepped, SyncOperation},
+    typed::{Served, Typed},
 };
-
-/// The result of serving a fom.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Served {
-    pub(crate) progress: Progress,
-    /// The fom has ended, and the locality has not counted the end yet. The caller counts many ends together.
-    pub(crate) uncounted: bool,
-}
 
 impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
     /// Whether the short way is possible: the machine needs no other services.

@@ -8,13 +8,15 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Progress, RefusedReason, Rejected, Then, TransitionCause, Typed, WaitingFor,
-        key_wait::MayBegin,
-        next::{Function, Next, Step, Visit, next, next_cold},
-        reference,
+        Cause, Entry, Function, MayBegin, Progress, RefusedReason, Rejected, Then, TransitionCause,
+        WaitingFor, reference,
+    },
+    operation::Operation,
+    run::{
+        next::{Next, Step, Visit, next, next_cold},
         transition::{Instance, cause_of, transition_cause},
     },
-    operation::{Entry, Operation},
+    typed::Typed,
 };
 
 /// The cause of a failure. Boxed because failures are rare, which keeps results small.
@@ -88,7 +90,7 @@ impl<O: Operation> Instance<O> {
             return Ok(next(Step::Visit(Visit {
                 end: false,
                 interrupt,
-                failed: interrupt.is_none() && fom.takes_way_out(),
+                failed: interrupt.is_none() && Self::takes_way_out(fom),
                 retry: fom.timing().and_then(|timing| timing.retry_at()),
                 ..self.visit()
             })));
