@@ -29,8 +29,8 @@ pub trait DurableBuilderExt: Sized {
     /// least once*.
     ///
     /// No handle, listener or waiter hears of a transition before it is on disk. After a crash, the function of a phase
-    /// may repeat what it does outside, with the same [`Cx::step_key`](fom_runtime::Cx::step_key). What the function gives to
-    /// [`Cx::outbox`](crate::DurableCxExt::outbox) is sent once. Resources, locality data, and events that
+    /// may repeat what it does outside, with the same [`Cx::step_key`](fom_runtime::Cx::step_key). What the function
+    /// gives to [`Cx::outbox`](crate::DurableCxExt::outbox) is sent once. Resources, locality data, and events that
     /// were sent directly and that no phase took are not kept.
     ///
     /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
@@ -173,8 +173,8 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// - another fom that came back has ended;
     /// - its deadline has passed;
-    /// - a caller asks for its key: [`Runtime::find`](fom_runtime::Runtime::find), a submission with that key, or an event
-    ///   through an outbox;
+    /// - a caller asks for its key: [`Runtime::find`](fom_runtime::Runtime::find), a submission with that key, or an
+    ///   event through an outbox;
     /// - a caller asks for its operation id;
     /// - a caller asks for its id: [`Runtime::operation`](fom_runtime::Runtime::operation),
     ///   [`Runtime::wake`](fom_runtime::Runtime::wake), [`Runtime::cancel`](crate::Runtime::cancel).
@@ -184,8 +184,8 @@ pub trait DurableBuilderExt: Sized {
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.
-    /// [`Operations::passive`](fom_runtime::observe::Operations::passive) counts them. [`build`](Builder::build) refuses a
-    /// limit of zero.
+    /// [`Operations::passive`](fom_runtime::observe::Operations::passive) counts them. [`build`](Builder::build)
+    /// refuses a limit of zero.
     fn resident(self, most: usize) -> Self;
 }
 

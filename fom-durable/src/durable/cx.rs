@@ -107,11 +107,11 @@ impl<'a> Outbox<'a> {
     /// the journal until that fom has committed a transition after it took the event. Events that one sender sends to
     /// one receiver in this way arrive in order.
     ///
-    /// If no fom has the key, or the fom ends without taking the event, the event is
-    /// [set aside](crate::DurableExt::set_aside) with
-    /// [`RestoreError::NoReceiver`](fom_runtime::snapshot::RestoreError). It can be tried again or discarded. At most 10,000
-    /// events are set aside; further ones are dropped. Undelivered events of a sender that is not kept in the journal
-    /// are dropped, too. [`Operations::incidents`](fom_runtime::observe::Operations) reports both.
+    /// If no fom has the key, or the fom ends without taking the event, the event is [set
+    /// aside](crate::DurableExt::set_aside) with [`RestoreError::NoReceiver`](fom_runtime::snapshot::RestoreError). It
+    /// can be tried again or discarded. At most 10,000 events are set aside; further ones are dropped. Undelivered
+    /// events of a sender that is not kept in the journal are dropped, too.
+    /// [`Operations::incidents`](fom_runtime::observe::Operations) reports both.
     ///
     /// # Errors
     ///

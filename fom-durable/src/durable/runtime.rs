@@ -21,13 +21,14 @@ use fom_runtime::{
 /// The methods of a [`Runtime`] for its journal. The prelude has it.
 pub trait DurableExt {
     /// Lists what is in the journal and cannot run, by id: why, and its bytes. It stays there unchanged, and each start
-    /// tries it again. [`Operations`](fom_runtime::observe::Operations) lists it, too. Without a journal, the list is empty.
+    /// tries it again. [`Operations`](fom_runtime::observe::Operations) lists it, too. Without a journal, the list is
+    /// empty.
     ///
-    /// A submission with the key of a set-aside fom may start meanwhile, unless it [queues](fom_runtime::Submission::queue).
-    /// A queueing submission waits behind the set-aside fom if the operation type of that fom is known. It does not
-    /// wait if the fom was set aside because the key was in use. A fom that waits for the journal alone keeps its key,
-    /// and comes back by itself. The operation id ([`once`](crate::DurableSubmissionExt::once)) of a set-aside
-    /// fom stays taken.
+    /// A submission with the key of a set-aside fom may start meanwhile, unless it
+    /// [queues](fom_runtime::Submission::queue). A queueing submission waits behind the set-aside fom if the operation
+    /// type of that fom is known. It does not wait if the fom was set aside because the key was in use. A fom that
+    /// waits for the journal alone keeps its key, and comes back by itself. The operation id
+    /// ([`once`](crate::DurableSubmissionExt::once)) of a set-aside fom stays taken.
     ///
     /// ```
     /// use fom_durable::{RetryError, prelude::*};

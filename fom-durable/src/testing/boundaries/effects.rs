@@ -37,8 +37,8 @@ impl Effects {
         Self::default()
     }
 
-    /// Records an effect under this key, which is a [`StepKey`](fom_runtime::context::StepKey) or a key that the operation
-    /// makes. Returns `false` if the same effect was recorded under this key before.
+    /// Records an effect under this key, which is a [`StepKey`](fom_runtime::context::StepKey) or a key that the
+    /// operation makes. Returns `false` if the same effect was recorded under this key before.
     pub fn once(&self, key: impl fmt::Display, what: impl Into<String>) -> bool {
         let (key, what) = (key.to_string(), what.into());
         let mut effects = self.0.lock();
