@@ -77,13 +77,16 @@ pub(crate) struct Special<O: Operation> {
 }
 
 /// A submission that an outbox has sent.
-pub(crate) struct Recorded {
-    pub(crate) id: FomId,
-    pub(crate) home: usize,
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Recorded {
+    /// The id of the fom.
+    pub id: FomId,
+    /// The index of the home.
+    pub home: usize,
     /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
-    pub(crate) number: Option<u64>,
+    pub number: Option<u64>,
     /// The state of a fom that has a record.
-    pub(crate) state: Option<Box<dyn DurableFom>>,
+    pub state: Option<Box<dyn DurableFom>>,
 }
 
 /// A submission that runs once.
@@ -93,7 +96,8 @@ pub(crate) struct Once<O: Operation> {
     pub(crate) start: StartOnce<O>,
 }
 
-pub(crate) type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
+/// Starts the operation, unless an operation with its id was started before.
+pub type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {
