@@ -9,7 +9,7 @@ mod visit;
 use std::{any::TypeId, ptr::NonNull, time::Duration};
 
 use crate::{
-    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
+    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom, hand},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
 };
@@ -68,8 +68,8 @@ impl WaitingFor {
 
     /// Shows in the listing that the fom that runs on this thread, if any, waits for this.
     pub(crate) fn say(self) {
-        crate::locality::with_core(|core| {
-            if let Some(fom) = core.running() {
+        hand::context::with_hand(|hand| {
+            if let Some(fom) = hand.running() {
                 fom.set_waiting_for(self);
             }
         });
@@ -77,8 +77,8 @@ impl WaitingFor {
 
     /// As [`say`](Self::say), if this is the fom that runs on this thread.
     pub(crate) fn say_for(self, fom: &Header) {
-        crate::locality::with_core(|core| {
-            let running = core.running();
+        hand::context::with_hand(|hand| {
+            let running = hand.running();
             if let Some(running) = running.filter(|running| running.whole() == fom.whole()) {
                 running.set_waiting_for(self);
             }
@@ -133,11 +133,13 @@ const SETTLED: u8 = 1 << 6;
 /// The transitions of the fom need extra work: its phases are remembered or counted.
 const NOTED: u8 = 1 << 7;
 
+/// The part of a fom that does not depend on its type. The other parts lie behind it.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 #[repr(C)]
-pub(crate) struct Header {
+pub struct Header {
     /// Links the fom into the inbox, a run queue or the pool's free list. First, so that it has the header's address.
     pub(super) link: Link,
-    /// Null if this is not a fom: see [`Parcel`](crate::locality::Parcel).
+    /// Null if this is not a fom: see [`Parcel`](crate::fom::hand::Parcel).
     pub(super) pool: *const Pool,
     /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
     pub(crate) refs: AtomicU32,
@@ -252,7 +254,8 @@ impl Header {
         self.home.load(Ordering::Relaxed).into()
     }
 
-    pub(crate) fn id(&self) -> FomId {
+    /// Returns the id.
+    pub fn id(&self) -> FomId {
         FomId(self.id.load(Ordering::Relaxed))
     }
 
@@ -266,20 +269,23 @@ impl Header {
         self.submitted.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn graph(&self) -> &'static Graph {
+    /// Returns the machine.
+    pub fn graph(&self) -> &'static Graph {
         self.pool().graph
     }
 
-    pub(crate) fn type_name(&self) -> &'static str {
+    /// Returns the name of the operation type.
+    pub fn type_name(&self) -> &'static str {
         self.graph().operation()
     }
 
-    pub(crate) fn type_id(&self) -> TypeId {
+    /// Returns the type of the operation.
+    pub fn type_id(&self) -> TypeId {
         self.pool().type_id
     }
 
     /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `cold`.
-    pub(crate) fn key(&self) -> Option<&Key> {
+    pub fn key(&self) -> Option<&Key> {
         self.cold().and_then(|cold| cold.key.as_ref())
     }
 
@@ -296,7 +302,7 @@ impl Header {
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
-    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
+    pub fn kept(&self) -> Option<&dyn KeptFom> {
         self.cold()?.kept()
     }
 
@@ -357,7 +363,8 @@ impl Header {
         &self.graph().phases()[self.phase_index()]
     }
 
-    pub(crate) fn phase_name(&self) -> &'static str {
+    /// Returns the name of the phase.
+    pub fn phase_name(&self) -> &'static str {
         self.phase_info().name()
     }
 

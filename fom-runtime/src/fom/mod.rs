@@ -69,6 +69,7 @@ mod env;
 mod error;
 mod failure;
 mod gate;
+pub(crate) mod hand;
 mod header;
 mod host;
 mod key_order;
@@ -96,13 +97,17 @@ pub use address::{FomAddress, FomIdentity};
 pub use attached::{Attached, Blocker, Hold, Holder, Wait, WaitKind};
 pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
 use durability::KeptFom;
-pub(crate) use durability::Recorder;
+pub use durability::Recorder;
 pub use env::RuntimeState;
 pub(crate) use env::{Env, EnvSettings};
-pub use error::{BlockError, Cause, RefusedReason, SendError, TimedOut, Unanswered};
-pub(crate) use header::{Header, Interrupt, NewFom, Seen, WaitingFor};
+pub use error::{
+    BlockError, Cause, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered,
+};
+pub use header::Header;
+pub(crate) use header::{Interrupt, NewFom, Seen, WaitingFor};
 pub(crate) use host::{EnvRef, Host};
-pub(crate) use key_order::{Full, Order};
+pub(crate) use key_order::Full;
+pub use key_order::Order;
 pub(crate) use key_wait::{KeyWait, MayBegin, Rejected};
 pub(crate) use listeners::{Hooks, Kind, List};
 pub use listeners::{Transition, TransitionCause};
@@ -111,9 +116,9 @@ pub(crate) use mail::Mailed;
 pub use mail::RunningFom;
 pub(crate) use pool::{Pool, Pools, Stocks};
 pub use priority::Priority;
-pub(crate) use reference::{AnyRef, Resident, Vtable};
-pub use step::Entry;
-pub(crate) use step::{Function, Then};
+pub(crate) use reference::Vtable;
+pub use reference::{AnyRef, Resident};
+pub use step::{Entry, Function, Then};
 pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
@@ -167,13 +172,6 @@ impl<E> Mailed<E> {
     }
 }
 
-/// Tells the part of a fom that the fom has ended, on the thread that has the core.
-#[cold]
-fn tell_part(ticket: PartTicket) {
-    // Without a core, the locality has ended, and its parts with it.
-    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
-}
-
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
@@ -223,7 +221,7 @@ impl Header {
         if self.is_resumed() {
             self.leave_room();
         }
-        let age = crate::locality::now(env).saturating_sub(self.submitted());
+        let age = hand::now(env).saturating_sub(self.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);

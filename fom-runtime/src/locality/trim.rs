@@ -15,7 +15,10 @@ use std::{
     time::Duration,
 };
 
-use crate::locality::{Core, Home, Sleeper};
+use crate::{
+    fom::hand::Sleeper,
+    locality::{Core, Home},
+};
 use fom_protocol::nanos;
 
 /// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
@@ -40,12 +43,12 @@ impl Core {
     /// Begins to look after the memory if a large page was made, or if no look is needed and a slot was used since.
     #[inline]
     pub(super) fn trim_when_wanted(&mut self) {
-        if self.jobs.capacity() > MANY_JOBS && self.jobs.is_empty() {
+        if self.messages.capacity() > MANY_JOBS && self.messages.is_empty() {
             self.home
                 .localities()
                 .heap
-                .freed(self.jobs.capacity() * JOB);
-            self.jobs = VecDeque::new();
+                .freed(self.messages.capacity() * JOB);
+            self.messages = VecDeque::new();
             self.home.trims.want();
         }
         if self.home.trims.are_wanted() || self.rests && self.stocks.are_stirred() {

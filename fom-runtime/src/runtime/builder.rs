@@ -8,8 +8,8 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{EnvSettings, Hooks, RuntimeState, Transition},
-    locality::{self, BudgetLimits, Core, Followers, Home, Locality, Reactor, Spawner},
+    fom::{EnvSettings, Hooks, RuntimeState, Transition, hand::BudgetLimits},
+    locality::{self, Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
         BuildError, Runtime, Shared, resources::Resources, shared::Settings, shutdown::Guard,
@@ -63,7 +63,7 @@ pub struct Builder {
 }
 
 /// The settings of durability, and its start. `durable` has the only implementation.
-pub(crate) trait Recording: Any + Send {
+pub trait Recording: Any + Send {
     /// Checks the settings, and opens the journal. Returns whether there is a journal.
     fn open(&mut self) -> Result<bool, BuildError>;
 

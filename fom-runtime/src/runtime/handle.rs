@@ -41,7 +41,7 @@ pub struct Handle<O: Operation> {
 }
 
 /// The outcome of a fom that was submitted before, with the same operation id.
-pub(crate) type JoinedOutcome<O> = Pin<Box<dyn Future<Output = Outcome<O>> + Send + Sync>>;
+pub type JoinedOutcome<O> = Pin<Box<dyn Future<Output = Outcome<O>> + Send + Sync>>;
 
 impl<O: Operation> fmt::Debug for Handle<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -91,7 +91,7 @@ impl<O: Operation> Handle<O> {
 /// [`Cx::enter_block`](crate::Cx::enter_block) fails: the wait would be for ever.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
-        !crate::locality::is_taken(),
+        !crate::fom::hand::context::is_taken(),
         "waiting inside a closure that holds the locality would be for ever; wait after it"
     );
     let _away = match crate::locality::enter_block() {

@@ -11,7 +11,7 @@ use std::{
 use crate::{
     fom::{
         AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
-        Ticket, durability::DurableFom,
+        Ticket, durability::DurableFom, hand,
     },
     id::{FomId, Key},
     locality::Locality,
@@ -77,13 +77,16 @@ pub(crate) struct Special<O: Operation> {
 }
 
 /// A submission that an outbox has sent.
-pub(crate) struct Recorded {
-    pub(crate) id: FomId,
-    pub(crate) home: usize,
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Recorded {
+    /// The id of the fom.
+    pub id: FomId,
+    /// The index of the home.
+    pub home: usize,
     /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
-    pub(crate) number: Option<u64>,
+    pub number: Option<u64>,
     /// The state of a fom that has a record.
-    pub(crate) state: Option<Box<dyn DurableFom>>,
+    pub state: Option<Box<dyn DurableFom>>,
 }
 
 /// A submission that runs once.
@@ -93,7 +96,8 @@ pub(crate) struct Once<O: Operation> {
     pub(crate) start: StartOnce<O>,
 }
 
-pub(crate) type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
+/// Starts the operation, unless an operation with its id was started before.
+pub type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {
@@ -246,7 +250,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             && self.special.is_none()
             && self.order != Order::Chain
             && self.shared.env.takes_all()
-            && crate::locality::here_in(&self.shared.env).is_some()
+            && hand::here_in(&self.shared.env).is_some()
         {
             Ok(self.launch_here(wanted))
         } else {
@@ -273,12 +277,12 @@ impl<'a, O: Operation> Submission<'a, O> {
         // This is user code if the operation is written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
         // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-        let core = unsafe { crate::locality::peek() };
-        let mut core = core.expect("looked at just now, on this thread");
-        let (id, now) = core.one_born();
+        let hand = unsafe { hand::context::peek() };
+        let mut hand = hand.expect("looked at just now, on this thread");
+        let (id, now) = hand.one_born();
         let birth = NewFom {
             id,
-            home: core.home.index,
+            home: hand.index(),
             priority,
             now,
             phase: number,
@@ -289,14 +293,14 @@ impl<'a, O: Operation> Submission<'a, O> {
             ready: true,
         };
         let fom = O::Form::build(Seed {
-            stocks: &mut core.stocks,
+            stocks: &mut hand.stocks,
             env: &shared.env,
             birth,
             operation,
             phase,
         });
         // SAFETY: just made, so this is the one resident reference.
-        core.enqueue_ready(unsafe { Resident::new(fom.0) });
+        hand.enqueue_ready(unsafe { Resident::new(fom.0) });
         (fom.0, id)
     }
 
@@ -323,7 +327,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
-            Order::Chain => crate::locality::running(&shared.env, Header::turn).flatten(),
+            Order::Chain => hand::context::running(&shared.env, Header::turn).flatten(),
             _ => None,
         };
         let no_turn = self.order == Order::Chain && chained.is_none();
@@ -382,7 +386,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     fn target(&self) -> Target<'a> {
         let index = self.home();
-        let here = index.is_some_and(|index| crate::locality::holds(&self.shared.env, index));
+        let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
         let sent = index
             .filter(|_| !here)
             .map(|index| &self.shared.localities[index]);
@@ -411,9 +415,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     fn refused_by_state(&self, here: bool) -> Option<RefusedReason> {
         match self.shared.env.state() {
             RuntimeState::Open => None,
-            RuntimeState::Draining if here || crate::locality::runs_fom_of(&self.shared.env) => {
-                None
-            }
+            RuntimeState::Draining if here || hand::context::runs_fom_of(&self.shared.env) => None,
             RuntimeState::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         }
@@ -522,7 +524,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
             (Some(Placement::RoundRobin), _) => Some(next()),
             (Some(Placement::Here) | None, _) => {
-                Some(crate::locality::here_in(&shared.env).unwrap_or_else(next))
+                Some(hand::here_in(&shared.env).unwrap_or_else(next))
             }
         }
     }

@@ -5,11 +5,11 @@
 
 mod body;
 mod bytes;
-mod encoding;
+pub(crate) mod encoding;
 mod error;
 mod saved;
-mod schema;
-mod set_aside;
+pub(crate) mod schema;
+pub(crate) mod set_aside;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -24,11 +24,10 @@ use crate::{
 };
 pub(crate) use body::save;
 pub use body::{Encoded, Fields, Values};
-pub(crate) use encoding::{decode, encode, field, leading};
+pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
-pub(crate) use schema::{Schema, fingerprint, phase_of};
-pub(crate) use set_aside::SavedBody;
+pub(crate) use schema::Schema;
 pub use set_aside::SetAside;
 
 const MAGIC: &[u8; 4] = b"FOM2";

@@ -10,8 +10,8 @@ use std::{
 use fom_protocol::nanos;
 
 use crate::{
-    fom::PartPlace,
-    locality::{Home, PartId, Sleeper},
+    fom::{PartPlace, hand::Sleeper},
+    locality::{Home, PartId},
     runtime::{Local, Runtime, extension::Part},
 };
 

@@ -435,10 +435,12 @@ impl KeyIndex {
 
 /// The number of a fom that an outbox sends, until the fom is in or never will be. It tells foms with the same key that
 /// this one may arrive.
-pub(crate) struct Announced {
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Announced {
     shared: Weak<Shared>,
     of: KeyOf,
-    pub(crate) number: u64,
+    /// The number.
+    pub number: u64,
 }
 
 impl Drop for Announced {

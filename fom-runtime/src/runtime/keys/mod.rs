@@ -19,7 +19,7 @@ mod suspend;
 pub use choose::Joined;
 pub(super) use claim::{Claim, Entered, enter};
 use entry::{Denied, Entry, Place};
-pub(crate) use index::Announced;
+pub use index::Announced;
 pub(super) use index::KeyIndex;
 use line::{Absent, Line};
 pub use suspend::SuspendedKey;
