@@ -22,7 +22,7 @@ use crate::{
     runtime::{
         FomRef, Runtime,
         extension::{Attachments, Daemons, fenced},
-        key_index::KeyIndex,
+        keys::KeyIndex,
         resources::Resources,
     },
 };
