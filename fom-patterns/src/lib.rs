@@ -10,6 +10,7 @@
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | hold a lock over phases, declare it on a phase | [`lock`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
+//! | start other foms and wait for their ends | [`team`] |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | push streams of requests, in order for each key | [`streams`] |
 //! | register, call and watch services by name | [`service`] |
@@ -21,5 +22,6 @@ pub mod messages;
 pub mod prelude;
 pub mod service;
 pub mod streams;
+pub mod team;
 
 pub use fom_macros::active;

@@ -2,4 +2,6 @@
 
 pub use fom_runtime::prelude::*;
 
-pub use crate::{active, active::Active, messages::MessagesExt, service::ServicesExt};
+pub use crate::{
+    active, active::Active, messages::MessagesExt, service::ServicesExt, team::TeamExt,
+};

@@ -57,7 +57,6 @@
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
 //! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`](context::Reply), [`BlockingCx`] |
-//! | start other foms and wait for their ends | [`Cx::team`], [`Team`](context::Team) |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
@@ -75,7 +74,7 @@
 //! | test that a release strands no parked fom | [`testing::check_release`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
-//! | hold locks, call services, push streams of requests | the package `fom-patterns` |
+//! | wait for many foms, hold locks, call services, push streams of requests | the package `fom-patterns` |
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions
 // are in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
@@ -83,11 +82,14 @@
 // - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
-// - `snapshot`, `operation`: the traits that `#[fom]` implements, and a fom in one phase as bytes
-// - `fom`: one operation in flight, with the seam for durability
+// - `snapshot`: a fom in one phase as bytes
+// - `fom`: one fom without the type of its operation, with the seam for durability
+// - `operation`: the traits that `#[fom]` implements
+// - `typed`: a fom of a known operation type, and its outcome
 // - `locality`: the handler, its threads, its timers
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
+// - `run`: what runs a fom from phase to phase
 // - `durable`: the journal
 // - `testing`, `prelude`
 
@@ -113,20 +115,23 @@ mod layer;
 mod locality;
 mod operation;
 pub mod prelude;
+mod run;
 mod runtime;
 pub mod snapshot;
 mod step_key;
 #[cfg(not(fom_shuttle))]
 pub mod testing;
 pub mod topology;
+mod typed;
 pub use cx::{BlockingCx, Cx};
-pub use fom::{Cause, Failure};
+pub use fom::Cause;
 #[doc(inline)]
 pub use fom_journal as journal;
 pub use fom_macros::fom;
 pub use id::{FomId, Key};
 pub use operation::{Operation, Persistent};
 pub use runtime::{Builder, FomRef, Handle, Refused, Runtime, Submission, extension};
+pub use typed::Failure;
 
 /// The settings of a runtime, and of its end.
 pub mod config {
@@ -139,7 +144,7 @@ pub mod config {
 /// The types that a phase function gets from its [`Cx`].
 pub mod context {
     pub use crate::{
-        cx::{BlockGuard, Reply, Team},
+        cx::{BlockGuard, Reply},
         runtime::{Chore, Local},
         step_key::StepKey,
     };
@@ -168,19 +173,21 @@ pub mod machine {
 /// Listings of the foms in flight, and listeners to their transitions.
 pub mod observe {
     pub use crate::{
-        fom::{Interpose, Transition, TransitionCause, TransitionOf},
+        fom::{Transition, TransitionCause},
         runtime::observe::{
             AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,
             LocalityInfo, NotOnTop, Operations, TypeInfo, Visited,
         },
+        typed::{Interpose, TransitionOf},
     };
 }
 
 /// The choices of a submission, and the answers to it.
 pub mod submission {
     pub use crate::{
-        fom::{Ended, Priority},
+        fom::Priority,
         runtime::{EventSender, Joined, Placement, Reached, SuspendedKey, Waiting, WhenRoom},
+        typed::Ended,
     };
 }
 

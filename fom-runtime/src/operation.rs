@@ -2,7 +2,6 @@
 
 use std::{
     any::{Any, type_name},
-    convert::Infallible,
     fmt,
     future::Future,
     marker::PhantomData,
@@ -11,9 +10,8 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
-    cx::Cx,
     defaults::NoEvent,
-    fom::Launch,
+    fom::{Entry, RunningFom},
     gate::Gate,
     graph::Graph,
     snapshot::{
@@ -41,7 +39,7 @@ pub trait Operation: Sized + Send + 'static {
     type Event: Send + 'static;
     /// What a fom of this operation is made of.
     #[doc(hidden)]
-    type Form: Launch<Self>;
+    type Form: Form<Self>;
 
     /// The phases, edges, flags and docs.
     const GRAPH: &'static Graph;
@@ -78,8 +76,8 @@ pub trait Operation: Sized + Send + 'static {
     }
     /// Returns the gate of this phase, if it has one.
     #[doc(hidden)]
-    fn gate(&self, phase: &Self::Phase, cx: &Cx<'_, Self::Event>) -> Option<Box<dyn Gate>> {
-        let _ = (phase, cx);
+    fn gate(&self, phase: &Self::Phase, fom: RunningFom<'_, Self::Event>) -> Option<Box<dyn Gate>> {
+        let _ = (phase, fom);
         None
     }
     /// Calls `resume` of the transitions. The runtime calls it once after it restored a fom from a record, before the
@@ -104,35 +102,6 @@ pub enum Durability {
     Lazy,
     /// A transition is done at once, and never written. A crash loses the fom.
     None,
-}
-
-/// The reason for a run of a phase function.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry<E> {
-    /// The phase was entered (or is tried again, or was restored).
-    Enter,
-    /// An event arrived that the phase waits for.
-    Event(E),
-    /// The deadline of the phase passed.
-    Late,
-    /// The last attempt failed.
-    Exhausted,
-    /// The fom failed.
-    Failed,
-}
-
-impl Entry<Infallible> {
-    /// Returns the same entry for an operation with events.
-    #[inline(always)]
-    pub(crate) fn without_event<E>(self) -> Entry<E> {
-        match self {
-            Self::Enter => Entry::Enter,
-            Self::Late => Entry::Late,
-            Self::Exhausted => Entry::Exhausted,
-            Self::Failed => Entry::Failed,
-        }
-    }
 }
 
 /// The result of a step: the next phase, or `None` if the fom stays in this visit and waits for the next event.
@@ -232,11 +201,11 @@ pub fn stay<P, E>() -> Result<Option<P>, E> {
     Ok(None)
 }
 
-/// The start of a step.
+/// The start of a step. Generated code makes the context of the phase function from `fom`.
 #[doc(hidden)]
 pub struct At<'a, 'fom, P, E: Send + 'static = NoEvent> {
     pub phase: &'a mut P,
-    pub cx: &'a mut Cx<'fom, E>,
+    pub fom: RunningFom<'fom, E>,
     pub entry: Entry<E>,
 }
 
@@ -259,6 +228,86 @@ pub trait AsyncOperation: Operation {
 #[doc(hidden)]
 pub trait SyncOperation: Operation {
     fn step(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> Stepped<Self>;
+}
+
+/// What a fom of an operation is made of: each machine names its kind in [`Operation::Form`].
+#[doc(hidden)]
+pub trait Form<O: Operation> {
+    /// Calls the function of `build` for this kind of machine.
+    fn build<B: Build<O>>(build: B) -> B::Made;
+
+    /// Returns one step as a future. A layer around the operation runs it in this form.
+    fn step<'a>(
+        operation: &'a mut O,
+        at: At<'a, '_, O::Phase, O::Event>,
+    ) -> impl Future<Output = Stepped<O>> + Send;
+}
+
+/// Something that is made for each kind of machine in its own way. [`Form::build`] calls one of the functions.
+#[doc(hidden)]
+pub trait Build<O: Operation> {
+    type Made;
+
+    fn synchronous(self) -> Self::Made
+    where
+        O: SyncOperation;
+
+    fn asynchronous(self) -> Self::Made
+    where
+        O: AsyncOperation;
+}
+
+/// A machine of plain functions: header, operation and phase, no future.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Synchronous {}
+
+impl<O: SyncOperation> Form<O> for Synchronous {
+    #[inline(always)]
+    fn build<B: Build<O>>(build: B) -> B::Made {
+        build.synchronous()
+    }
+
+    async fn step<'a>(operation: &'a mut O, at: At<'a, '_, O::Phase, O::Event>) -> Stepped<O> {
+        O::step(operation, at)
+    }
+}
+
+/// A machine with async phases: one future for the whole run.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Asynchronous {}
+
+impl<O: AsyncOperation> Form<O> for Asynchronous {
+    #[inline(always)]
+    fn build<B: Build<O>>(build: B) -> B::Made {
+        build.asynchronous()
+    }
+
+    fn step<'a>(
+        operation: &'a mut O,
+        at: At<'a, '_, O::Phase, O::Event>,
+    ) -> impl Future<Output = Stepped<O>> + Send {
+        O::step(operation, at)
+    }
+}
+
+/// A machine with a mistake in its definition. It never runs.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Unfinished {}
+
+impl<O: Operation> Form<O> for Unfinished {
+    fn build<B: Build<O>>(_: B) -> B::Made {
+        unreachable!("it does not compile")
+    }
+
+    fn step<'a>(
+        _: &'a mut O,
+        _: At<'a, '_, O::Phase, O::Event>,
+    ) -> impl Future<Output = Stepped<O>> + Send {
+        std::future::pending()
+    }
 }
 
 /// A value in a snapshot: any value that serde can write and read back.

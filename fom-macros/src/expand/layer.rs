@@ -133,7 +133,7 @@ impl<'a> Layer<'a> {
                     other if fom_::leads_inside::<Self>(Self::kind(other)) => &mut start,
                     _ => return ::core::result::Result::Ok(()),
                 };
-                let at = fom_::At { phase, cx: #at.cx, entry: #at.entry };
+                let at = fom_::At { phase, fom: #at.fom, entry: #at.entry };
                 #operation::resumed(&mut #place, at).map_err(L_::Inner)
             }
         }
@@ -146,11 +146,11 @@ impl<'a> Layer<'a> {
     }
 
     /// Returns the arm of `gate` for the phases of the operation inside.
-    pub(super) fn gate(&self, cx: &Ident) -> TokenStream {
+    pub(super) fn gate(&self, fom: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (inner_phase, field, inner) = (&self.inner_phase.ident, self.field, local("phase"));
         quote! {
-            P_::#inner_phase { #field: #inner } => #operation::gate(&#place, #inner, #cx),
+            P_::#inner_phase { #field: #inner } => #operation::gate(&#place, #inner, #fom),
         }
     }
 
@@ -162,8 +162,8 @@ impl<'a> Layer<'a> {
         let raised = self.as_outer(&phase.to_token_stream());
         let error = error_type(self.machine);
         quote! {
-            (P_::#inner_phase { #field: #phase }, #entry) if fom_::is_inside::<#inner>(#phase, &#entry, #at.cx) => {
-                let at = fom_::At { phase: #phase, cx: #at.cx, entry: #entry };
+            (P_::#inner_phase { #field: #phase }, #entry, _) if fom_::is_inside::<#inner>(#phase, &#entry, #at.fom) => {
+                let at = fom_::At { phase: #phase, fom: #at.fom, entry: #entry };
                 let stepped = fom_::inner::<#inner, #error>(&mut #place, at).await;
                 fom_::raised::<#inner, _, _>(stepped, |#phase| #raised)
             }

@@ -384,7 +384,7 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
     let (krate, patterns) = (&machine.krate, &machine.patterns);
     let span = machine.operation_span();
     let local = Locals::new();
-    let cx = &local.cx;
+    let Locals { cx, fom, .. } = &local;
     let own = machine.working().filter_map(|phase| {
         let function = phase.locks_function.as_ref();
         let mut function = function.or(phase.gate_function.as_ref())?.clone();
@@ -399,20 +399,23 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
         };
         Some(quote!(#(#cfg)* P_::#name #data => fom_::gate(#gate),))
     });
-    let inside = Layer::of(machine).map(|layer| layer.gate(cx));
-    let arms: Vec<_> = inside.into_iter().chain(own).collect();
-    if arms.is_empty() {
+    let own: Vec<_> = own.collect();
+    let inside = Layer::of(machine).map(|layer| layer.gate(fom));
+    if own.is_empty() && inside.is_none() {
         return None;
     }
+    let context = (!own.is_empty()).then(|| quote!(let #cx = &fom_::context(#fom);));
     let event = event_type(machine);
     Some(quote! {
         fn gate(
             &self,
             phase: &#phase_type,
-            #cx: &#krate::Cx<'_, #event>,
+            #fom: fom_::RunningFom<'_, #event>,
         ) -> ::core::option::Option<::std::boxed::Box<dyn #krate::extension::Gate>> {
+            #context
             match phase {
-                #(#arms)*
+                #inside
+                #(#own)*
                 _ => ::core::option::Option::None,
             }
         }
@@ -425,13 +428,13 @@ fn resumed(machine: &Machine) -> Option<TokenStream> {
     let event = machine.event.as_ref().map(|event| quote!(, #event));
     if let Some(layer) = Layer::of(machine) {
         let at = Ident::new("at", Span::mixed_site());
-        let own = quote!(#transitions::resume(self, #at.cx, #at.phase));
+        let own = quote!(#transitions::resume(self, &mut fom_::context(#at.fom), #at.phase));
         return Some(layer.resumed((!machine.transient).then_some(own), &phase_type));
     }
     (!machine.transient).then(|| {
         quote! {
             fn resumed(&mut self, at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Resumed<Self> {
-                #transitions::resume(self, at.cx, at.phase)
+                #transitions::resume(self, &mut fom_::context(at.fom), at.phase)
             }
         }
     })
@@ -480,14 +483,10 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     let event = machine.event.as_ref().map(|event| quote!(, #event));
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
     let inside = Layer::of(machine).map(|layer| layer.arm(at));
-    let scrutinee = if has_entries(machine) {
-        quote!((#at.phase, #at.entry))
-    } else {
-        quote!(#at.phase)
-    };
+    let entry = has_entries(machine).then(|| quote!(#at.entry,));
     let items = quote! {
             #is_async fn step(&mut self, #at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Stepped<Self> {
-                match #scrutinee {
+                match (#at.phase, #entry &mut fom_::context(#at.fom)) {
                     #inside
                     #(#arms)*
                     _ => fom_::stay(),
@@ -516,6 +515,7 @@ fn has_entries(machine: &Machine) -> bool {
 struct Locals {
     at: Ident,
     cx: Ident,
+    fom: Ident,
     event: Ident,
 }
 
@@ -525,6 +525,7 @@ impl Locals {
         Locals {
             at: name("at"),
             cx: name("cx"),
+            fom: name("fom"),
             event: name("event"),
         }
     }
@@ -532,7 +533,7 @@ impl Locals {
 
 fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
     let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
-    let event = &local.event;
+    let Locals { cx, event, .. } = local;
     let arm = |function: &Option<Ident>, how: Call| {
         let function = function.as_ref()?;
         let entry = match how {
@@ -552,9 +553,9 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
             call(machine, phase, function, local, how),
         );
         Some(if has_entries(machine) {
-            quote!(#(#cfg)* (P_::#name #data, #entry) => #body,)
+            quote!(#(#cfg)* (P_::#name #data, #entry, #cx) => #body,)
         } else {
-            quote!(#(#cfg)* P_::#name #data => #body,)
+            quote!(#(#cfg)* (P_::#name #data, #cx) => #body,)
         })
     };
     let late = arm(&phase.late_function, Call::Late);
@@ -591,9 +592,8 @@ fn call(
     let (span, transitions) = (machine.operation_span(), transitions(machine));
     let mut function = function.clone();
     function.set_span(span);
-    let Locals { at, cx, event } = local;
+    let Locals { cx, event, .. } = local;
     let blocks = phase.mode == Mode::Blocking && how == Call::Enter;
-    let context = if blocks { quote!(#cx) } else { quote!(#at.#cx) };
     let data = phase.fields.iter().map(|field| &field.ident);
     let last = match how {
         Call::Event => Some(quote!(, #event)),
@@ -603,24 +603,24 @@ fn call(
         }
         Call::Enter | Call::Late | Call::Exhausted => None,
     };
-    let arguments = quote_spanned!(span=> (self, #context #(, #data)* #last));
+    let arguments = quote_spanned!(span=> (self, #cx #(, #data)* #last));
     let call = quote!(#transitions::#function #arguments);
     match phase.mode {
         Mode::Async => quote!(#call.await),
-        Mode::Blocking if blocks => quote!(#at.cx.blocking(|#cx| #call)),
+        Mode::Blocking if blocks => quote!(#cx.blocking(|#cx| #call)),
         Mode::Sync | Mode::Blocking => call,
     }
 }
 
 /// Returns why the phase has failed.
 fn cause(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
-    let Locals { at, cx, .. } = local;
+    let at = &local.at;
     match Layer::of(machine) {
         Some(layer) if !phase.is_inner() => {
             let (own, inner) = (error_type(machine), layer.inner_error());
-            quote!(fom_::own_failure::<#own, #inner, _>(#at.#cx))
+            quote!(fom_::own_failure::<#own, #inner, _>(#at.fom))
         }
-        _ => quote!(#at.#cx.failure()),
+        _ => quote!(fom_::failure(#at.fom)),
     }
 }
 

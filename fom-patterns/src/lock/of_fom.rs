@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fom_protocol::{nanos, sync::Mutex};
-use fom_runtime::extension::{Attached, Blocker, FomAddress, Holder, Wait, WaitKind};
+use fom_runtime::extension::{Attached, Blocker, FomAddress, Hold, Holder, Wait, WaitKind};
 
 use crate::lock::{LockMode, LongLock, line::Place, owner::Owner};
 
@@ -91,7 +91,7 @@ impl Waiting {
     /// Returns the wait, unless the lock was granted just now.
     fn wait(&self) -> Option<Wait> {
         // Formatted without the mutex.
-        let (is_ahead, owners): (bool, Vec<Owner>) = {
+        let (hold, owners): (Hold, Vec<Owner>) = {
             let state = self.lock.state();
             let mode = state.waiter(self.ticket)?.mode;
             let owners: Vec<_> = state
@@ -105,15 +105,15 @@ impl Waiting {
                     .before(self.ticket)
                     .filter(|(_, waiter)| mode.conflicts(waiter.mode));
                 let before = before.map(|(_, waiter)| waiter.owner.clone());
-                (true, before.take(NAMED).collect())
+                (Hold::IsAhead, before.take(NAMED).collect())
             } else {
-                (false, owners)
+                (Hold::Has, owners)
             }
         };
         let holder = |owner: &Owner| Holder {
             fom: owner.fom().map(FomAddress::id),
             name: owner.to_string(),
-            is_ahead,
+            hold,
         };
         (!owners.is_empty()).then(|| Wait {
             subject: Some(self.lock.to_string()),
@@ -133,7 +133,10 @@ impl Waiting {
             fom,
             kind: KIND,
             subject: Some(self.lock.to_string()),
-            is_ahead: matches!(place, Place::Waits(_)),
+            hold: match place {
+                Place::Holds(_) => Hold::Has,
+                Place::Waits(_) => Hold::IsAhead,
+            },
             numbers: (self.ticket, place.ticket()),
         })
     }
@@ -158,9 +161,9 @@ impl Attached for FomLocks {
 
     fn still_blocks(&self, blocker: &Blocker) -> bool {
         let (waits, place) = blocker.numbers;
-        let behind = match blocker.is_ahead {
-            false => Place::Holds(place),
-            true => Place::Waits(place),
+        let behind = match blocker.hold {
+            Hold::Has => Place::Holds(place),
+            Hold::IsAhead | Hold::MustEnd => Place::Waits(place),
         };
         let waiting = self.waiting();
         // Tickets are numbers of one lock. A fom may wait for several locks.

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Weak};
 
 use crate::service::entry::Entry;
-use fom_runtime::extension::{Attached, Blocker, FomAddress, waits_for};
+use fom_runtime::extension::{Attached, Blocker, FomAddress, Hold, waits_for};
 
 /// The kind of the wait in deadlocks.
 const KIND: &str = "the answer of service";
@@ -48,7 +48,7 @@ impl Attached for Awaits {
             fom: self.call.clone(),
             kind: KIND,
             subject: Some(self.service.name.clone()),
-            is_ahead: false,
+            hold: Hold::Has,
             numbers: (0, 0),
         }]
     }

@@ -8,7 +8,7 @@ use crate::{
     id::{FomId, Key},
     locality::Away,
     operation::Operation,
-    runtime::{Runtime, Submission},
+    runtime::{Runtime, Shared, Submission},
     step_key::StepKey,
 };
 
@@ -109,17 +109,17 @@ impl BlockingCx<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.shared().env.clock.now()
+        self.fom.env().clock.now()
     }
 
     /// Returns the runtime, to find other foms and to pass on.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.shared())
+        Runtime::of(Shared::of(self.fom))
     }
 
     /// Submits an operation to the runtime of this fom.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(self.fom.shared(), operation)
+        Submission::new(Shared::of(self.fom), operation)
     }
 
     /// Returns the resource of this type.
@@ -128,7 +128,7 @@ impl BlockingCx<'_> {
     ///
     /// Panics if the runtime was built without it; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
-        match self.fom.shared().resources.get() {
+        match Shared::of(self.fom).resources.get() {
             Some((resource, _)) => resource,
             None => panic!(
                 "there is no resource of type `{0}`; give one to `Builder::resource`",

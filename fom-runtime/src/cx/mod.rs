@@ -2,27 +2,41 @@
 
 mod block;
 mod call;
-mod team;
 
 use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
-pub use team::Team;
 
 use crate::{
     defaults::NoEvent,
-    fom::{Cause, FomAddress, Header, Mailed, WaitingFor},
+    fom::{Cause, FomAddress, Header, Mailed, RunningFom, WaitingFor},
     id::{FomId, Key},
-    locality::Sleep,
+    locality::{Home, Sleep},
     operation::Operation,
-    runtime::{EventSender, Runtime, Submission},
+    runtime::{EventSender, Runtime, Shared, Submission},
     step_key::StepKey,
 };
 
 /// The context of a running fom; `E` is the type of its events.
 pub struct Cx<'a, E = NoEvent> {
     fom: &'a Mailed<E>,
+}
+
+/// For generated code: returns the context of a phase function.
+#[doc(hidden)]
+#[inline(always)]
+pub fn context<E>(fom: RunningFom<'_, E>) -> Cx<'_, E> {
+    Cx { fom: fom.get() }
+}
+
+/// For generated code: returns why the phase has failed.
+#[doc(hidden)]
+pub fn failure<C: 'static, E>(fom: RunningFom<'_, E>) -> Cause<C> {
+    let Some(cause) = fom.get().take_failure() else {
+        unreachable!("a function for a failure without one")
+    };
+    cause
 }
 
 impl<E> fmt::Debug for Cx<'_, E> {
@@ -39,10 +53,6 @@ impl<E> fmt::Debug for Cx<'_, E> {
 }
 
 impl<'a, E> Cx<'a, E> {
-    pub(crate) fn new(fom: &'a Mailed<E>) -> Self {
-        Self { fom }
-    }
-
     pub(crate) fn header(&self) -> &Header {
         self.fom
     }
@@ -60,25 +70,6 @@ impl<'a, E> Cx<'a, E> {
     /// Returns the index of the fom's home.
     pub fn locality(&self) -> usize {
         self.fom.home_index()
-    }
-
-    /// For generated code: returns why the phase has failed.
-    #[doc(hidden)]
-    pub fn failure<C: 'static>(&self) -> Cause<C> {
-        let Some(cause) = self.fom.take_failure() else {
-            unreachable!("a function for a failure without one")
-        };
-        cause
-    }
-
-    /// For a layer: puts the cause back as another type.
-    pub(crate) fn put_failure<C: Send + 'static>(&self, cause: Cause<C>) {
-        self.fom.put_failure(cause);
-    }
-
-    /// For a layer: returns how many functions were asked for the next phase, including the one to run now.
-    pub(crate) fn asked(&self) -> u8 {
-        self.fom.asked()
     }
 
     /// Returns the number of failed attempts at this phase before this one.
@@ -117,7 +108,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> Duration {
-        self.fom.shared().env.clock.now()
+        self.fom.env().clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.
@@ -127,13 +118,13 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
-        Runtime::of(self.fom.shared())
+        Runtime::of(Shared::of(self.fom))
     }
 
     /// Submits an operation to the runtime of this fom. Its home is this locality, unless a key or a placement says
     /// otherwise.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(self.fom.shared(), operation)
+        Submission::new(Shared::of(self.fom), operation)
     }
 
     /// Returns the resource of this type.
@@ -201,7 +192,7 @@ impl<'a, E> Cx<'a, E> {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        Sleep::new(self.fom.home_owned(), time)
+        Sleep::new(Home::of(self.fom), time)
     }
 
     /// Runs `f` with the locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing
@@ -228,7 +219,7 @@ impl<'a, E> Cx<'a, E> {
 }
 
 fn resource<T: Send + Sync + 'static>(fom: &Header) -> (&T, u32) {
-    match fom.shared().resources.get() {
+    match Shared::of(fom).resources.get() {
         Some(found) => found,
         None => panic!(
             "there is no resource of type `{0}`; give one to `Builder::resource`",

@@ -9,6 +9,7 @@ use crate::{
         Header,
         durability::{DurableFom, End, KeptFom},
     },
+    runtime::Shared,
 };
 
 impl DurableFom for DurableState {
@@ -46,7 +47,7 @@ impl OperationId {
     /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the
     /// other callers.
     fn end(&self, fom: &Header, kept: Option<&DurableState>, end: End<'_>) -> Box<dyn FnOnce()> {
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(Shared::of(fom));
         let now = durable.journal_now();
         let fresh = |answer| (answer, durable.memory.expiry(now));
         let (answer, other) = match end {
@@ -103,7 +104,7 @@ impl OperationId {
     #[cold]
     fn forget(&self, fom: &Header) {
         let place = (fom.type_id(), self.id.clone());
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(Shared::of(fom));
         let now = durable.journal_now();
         // Dropped without the lock, because a receiver may run any code.
         drop(

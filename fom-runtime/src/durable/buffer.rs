@@ -1,6 +1,6 @@
 //! The changes that the foms of one locality want to commit: gathered without a lock, handed over in one piece.
 
-use std::{ptr, sync::Arc, time::Instant};
+use std::{ptr, time::Instant};
 
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
@@ -92,7 +92,7 @@ impl Handover {
         };
         let (waiting, answer) = (self.waiting, answer.clone());
         home.post_job(Box::new(move |core| {
-            let shared = Arc::clone(core.home.shared());
+            let shared = Shared::behind(core.home.env()).owned();
             if let Some(buffer) = Durable::of(&shared).buffer(core) {
                 buffer.unanswered -= 1;
                 buffer.owes_round = true;
@@ -113,7 +113,7 @@ impl Part for CommitBuffer {
         let core = &*local.core();
         let nothing_left = core.ready_foms() == 0;
         let at_once = pause != Pause::Passing || nothing_left;
-        if let Some(committer) = Durable::of(core.home.shared()).committer()
+        if let Some(committer) = Durable::of(Shared::behind(core.home.env())).committer()
             && self.is_due(at_once, core.now(), committer)
         {
             self.hand_over(&core.home, committer, nothing_left);
@@ -148,9 +148,9 @@ impl Durable {
 
 impl CommitBuffer {
     /// Gives each locality of this runtime its buffer. Must be called before the first fom.
-    pub(super) fn add_to(shared: &Arc<Shared>) {
+    pub(super) fn add_to(shared: &Shared) {
         for (index, home) in shared.localities.iter().enumerate() {
-            let runtime = Arc::clone(shared);
+            let runtime = shared.owned();
             in_locality(home, move |core| {
                 let id = core.parts.add(Self::default());
                 // Called once.

@@ -287,14 +287,14 @@ impl Recording for Settings {
         Ok(self.opened.is_some())
     }
 
-    fn attach(&mut self, shared: &Arc<Shared>) {
+    fn attach(&mut self, shared: &Shared) {
         let types = self.types.take().unwrap_or_default();
         let durable = Durable::new(shared, types, self.remember, self.resident);
         // The runtime was made just now, and has no other.
         let _ = shared.env.recorder.set(durable);
     }
 
-    fn start(&mut self, shared: &Arc<Shared>) -> Result<(), BuildError> {
+    fn start(&mut self, shared: &Shared) -> Result<(), BuildError> {
         match self.opened.take() {
             Some(journal) => bring_back(shared, journal, &mut self.tell),
             None => Ok(()),
@@ -308,7 +308,7 @@ const GATES_FIRST: Duration = Duration::from_secs(10);
 
 /// Makes foms of what is in the journal, and starts to commit. No new submission is taken before that.
 fn bring_back(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     mut journal: Box<dyn Journal>,
     tell: &mut Tell,
 ) -> Result<(), BuildError> {
@@ -332,7 +332,7 @@ fn bring_back(
     let durable = Durable::of(shared);
     let committer = durable.committer().expect("set by the recovery");
     committer.ask_longest(&*journal);
-    let weak = Arc::downgrade(shared);
+    let weak = shared.weak();
     let head = recovered.head;
     let commits = Arc::clone(committer);
     let main = Box::new(move || {
@@ -362,7 +362,7 @@ fn bring_back(
 }
 
 /// Runs the foms that held their gates first, until they have asked for them again. No other fom gets in between.
-fn ask_gates(shared: &Arc<Shared>, held: Vec<(FomId, Resident)>) {
+fn ask_gates(shared: &Shared, held: Vec<(FomId, Resident)>) {
     let recovery = &Durable::of(shared).gate_recovery;
     recovery.expect(held.iter().map(|(id, _)| *id));
     for (_, fom) in held {

@@ -47,13 +47,13 @@ pub(crate) struct Durable {
 
 impl Durable {
     pub(super) fn new(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         types: Types,
         remember: (usize, Duration),
         resident: usize,
     ) -> Arc<Self> {
         Arc::new(Self {
-            shared: Arc::downgrade(shared),
+            shared: shared.weak(),
             clock: shared.env.clock.clone(),
             buffers: shared.localities.iter().map(|_| OnceLock::new()).collect(),
             committer: OnceLock::new(),
@@ -69,7 +69,7 @@ impl Durable {
     }
 
     /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
-    pub(super) fn of(shared: &Arc<Shared>) -> &Self {
+    pub(super) fn of(shared: &Shared) -> &Self {
         let recorder = shared
             .env
             .recorder

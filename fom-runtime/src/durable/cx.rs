@@ -11,7 +11,7 @@ use crate::{
     fom::{Header, Priority},
     id::{FomId, Key},
     operation::{Operation, Persistent, Savable},
-    runtime::{Placement, Submission},
+    runtime::{Placement, Shared, Submission},
     snapshot::SnapshotError,
 };
 
@@ -98,7 +98,7 @@ impl<'a> Outbox<'a> {
     pub fn submit<O: Operation>(&self, operation: O) -> Posting<'a, O> {
         Posting {
             fom: self.fom,
-            submission: Submission::new(self.fom.shared(), operation),
+            submission: Submission::new(Shared::of(self.fom), operation),
         }
     }
 
@@ -122,7 +122,7 @@ impl<'a> Outbox<'a> {
         O::Event: Savable,
     {
         let item = post_event::<O>(
-            self.fom.shared(),
+            Shared::of(self.fom),
             self.fom.kept().is_some(),
             to.into(),
             event,

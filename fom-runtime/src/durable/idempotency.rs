@@ -17,12 +17,13 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::record::{Kind, stored_key},
-    fom::{AnyRef, Cause, Ended, Failure, Outcome, durability::FailedAs},
+    fom::{AnyRef, Cause, durability::FailedAs},
     graph::Graph,
     id::{FomId, Key, entry_of},
     operation::Operation,
     snapshot,
     snapshot::{RestoreError, Snapshot},
+    typed::{Ended, Failure, Outcome},
 };
 use fom_protocol::{
     panic_message,

@@ -4,7 +4,6 @@
 use std::{
     any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
 use fom_journal::EntryId;
@@ -188,7 +187,7 @@ impl Message {
 
     /// Delivers the event in this entry after a restart, to the fom that has its key.
     pub(crate) fn deliver_again(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
@@ -211,11 +210,7 @@ impl Message {
     }
 
     /// Reads the event in this entry.
-    fn read_again(
-        shared: &Arc<Shared>,
-        entry: EntryId,
-        bytes: &[u8],
-    ) -> Result<Posted, RestoreError> {
+    fn read_again(shared: &Shared, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
         let read = || {
             let (message, _, reader) = Self::open(shared, bytes)?;
             message.read(reader, entry, bytes)
@@ -226,7 +221,7 @@ impl Message {
     }
 
     fn open(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         bytes: &[u8],
     ) -> Result<(Self, &'static dyn Restorer, EventReader), RestoreError> {
         let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
@@ -260,7 +255,7 @@ impl Durable {
     /// Delivers an event that came through an outbox to the fom with this key.
     pub(crate) fn deliver(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Shared,
         of: Receiver,
         key: &Key,
         mut posted: Posted,
@@ -279,7 +274,7 @@ impl Durable {
             }
             // The fom with this key may have ended only together with the runtime. Then it comes back after a restart,
             // and the journal keeps the event until then.
-            if shared.is_closed() {
+            if shared.env.is_closed() {
                 return Ok(());
             }
             let reason = match self.set_aside.of(of.graph, key) {
@@ -342,7 +337,7 @@ impl Durable {
 
     /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
     /// were sent since.
-    pub(crate) fn is_back(&self, shared: &Arc<Shared>, id: FomId, kept: Option<&DurableState>) {
+    pub(crate) fn is_back(&self, shared: &Shared, id: FomId, kept: Option<&DurableState>) {
         let mut before = Vec::new();
         for event in self.set_aside.events_for(id) {
             let Some(aside) = self.set_aside.take(event) else {
@@ -357,7 +352,7 @@ impl Durable {
     }
 
     /// Notes that the fom still cannot run, and why.
-    pub(crate) fn stays_aside(&self, shared: &Arc<Shared>, still: SetAside) {
+    pub(crate) fn stays_aside(&self, shared: &Shared, still: SetAside) {
         let (id, key) = (still.id, still.key.clone());
         let Some(committer) = self.committer() else {
             return;
@@ -379,12 +374,7 @@ impl Durable {
     /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
     /// discarded.
     #[cold]
-    pub(crate) fn set_event_aside(
-        &self,
-        shared: &Arc<Shared>,
-        key: &Key,
-        undelivered: Undelivered,
-    ) {
+    pub(crate) fn set_event_aside(&self, shared: &Shared, key: &Key, undelivered: Undelivered) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
             Some(bytes) if self.set_aside.has_room_for(&reason) => {
@@ -408,7 +398,7 @@ impl Durable {
     /// Lists an event, or delivers it if its receiver has come back since.
     pub(crate) fn put_event_aside(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Shared,
         mut aside: SetAside,
     ) -> Result<(), RestoreError> {
         loop {
@@ -442,7 +432,7 @@ impl Durable {
                     operation: fom.type_name().to_owned(),
                     key: key.clone(),
                 };
-                self.set_event_aside(fom.shared(), key, Undelivered { posted, reason });
+                self.set_event_aside(Shared::of(fom), key, Undelivered { posted, reason });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What a phase sends exactly when its transition is committed.
 
-use std::{any::Any, sync::Arc};
+use std::any::Any;
 
 use fom_journal::{Batch, EntryId};
 
@@ -48,11 +48,11 @@ pub(crate) enum Sequence {
 }
 
 /// Sends the item, in the locality of the sender.
-pub(crate) type Send = Box<dyn FnOnce(&Arc<Shared>, Option<Entry>) + std::marker::Send>;
+pub(crate) type Send = Box<dyn FnOnce(&Shared, Option<Entry>) + std::marker::Send>;
 
 impl Entry {
     /// Draws the number, if the entry needs a number and has none.
-    fn take_number(&mut self, shared: &Arc<Shared>) {
+    fn take_number(&mut self, shared: &Shared) {
         let key_index = &shared.key_index;
         self.order = match std::mem::replace(&mut self.order, Sequence::Free) {
             Sequence::Event => Sequence::Numbered(key_index.number()),
@@ -99,7 +99,7 @@ impl Effects for OutboxItems {
         for item in self.items {
             // An entry that cannot start is dropped, and its drop is the user's code.
             fom.fenced("while its outbox was sent", || {
-                (item.send)(fom.shared(), item.entry);
+                (item.send)(Shared::of(fom), item.entry);
             });
         }
     }
@@ -119,7 +119,7 @@ impl OutboxItems {
     }
 
     /// Writes all entries into the group of the transition.
-    pub(crate) fn write(&mut self, shared: &Arc<Shared>, batch: &mut Batch) {
+    pub(crate) fn write(&mut self, shared: &Shared, batch: &mut Batch) {
         for item in &mut self.items {
             if let Some(entry) = &mut item.entry {
                 entry.take_number(shared);

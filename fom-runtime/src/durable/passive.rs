@@ -99,7 +99,7 @@ impl Passive {
     }
 
     /// Adds a resting fom.
-    pub(super) fn add(&self, shared: &Arc<Shared>, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
+    pub(super) fn add(&self, shared: &Shared, id: FomId, entered: &Entered<'_>, bytes: &[u8]) {
         let of = entered.of.type_id();
         let meta = &entered.meta;
         if let Some(once) = &meta.once {
@@ -119,15 +119,15 @@ impl Passive {
 
     /// Revives a resting fom. Returns `false` if no fom with this id rests. If another thread was reviving this fom,
     /// the fom is made by now.
-    pub(crate) fn revive(&self, shared: &Arc<Shared>, id: FomId) -> bool {
-        if self.left() == 0 || shared.is_closed() || REVIVES.with(Cell::get) {
+    pub(crate) fn revive(&self, shared: &Shared, id: FomId) -> bool {
+        if self.left() == 0 || shared.env.is_closed() || REVIVES.with(Cell::get) {
             return false;
         }
         self.revive_alone(shared, id, self.door.lock())
     }
 
     /// As [`revive`](Self::revive), for a caller that holds the door.
-    fn revive_alone(&self, shared: &Arc<Shared>, id: FomId, door: MutexGuard<'_, ()>) -> bool {
+    fn revive_alone(&self, shared: &Shared, id: FomId, door: MutexGuard<'_, ()>) -> bool {
         let Some(bytes) = self.inner.lock().records.remove(&id) else {
             return false;
         };
@@ -161,7 +161,7 @@ impl Passive {
     }
 
     /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.
-    pub(crate) fn revive_key(&self, shared: &Arc<Shared>, place: &Place) {
+    pub(crate) fn revive_key(&self, shared: &Shared, place: &Place) {
         let oldest = || self.inner.lock().keys.get(place).copied();
         let mut next = oldest();
         while let Some(id) = next {
@@ -176,7 +176,7 @@ impl Passive {
 
     /// Revives the resting foms that have the key that this fom waits for. Otherwise this fom would get the key from a
     /// fom before it that gives up its turn.
-    pub(crate) fn revive_before(&self, shared: &Arc<Shared>, fom: &Resident) {
+    pub(crate) fn revive_before(&self, shared: &Shared, fom: &Resident) {
         if self.left() > 0
             && let Some(of) = fom.waits_again()
         {
@@ -219,9 +219,9 @@ impl Passive {
     }
 
     /// Revives the foms with a passed deadline, and more foms while there is room. Returns what to do next, and when.
-    fn tend(&self, shared: &Arc<Shared>) -> Next {
+    fn tend(&self, shared: &Shared) -> Next {
         loop {
-            if shared.takes_nothing() || REVIVES.with(Cell::get) {
+            if shared.env.takes_nothing() || REVIVES.with(Cell::get) {
                 return Next::Wait(None);
             }
             // One thread at a time checks for room: two threads would bring back one fom more than there is room for.
@@ -236,7 +236,7 @@ impl Passive {
     }
 
     /// Does the work of [`tend`](Self::tend) now, if any fom rests.
-    pub(crate) fn settle(&self, shared: &Arc<Shared>) {
+    pub(crate) fn settle(&self, shared: &Shared) {
         if self.left() > 0 {
             self.tend(shared);
         }
@@ -248,12 +248,12 @@ impl Passive {
     ///
     /// Fails if no thread can be started for the resting foms. The error has the foms that were made.
     pub(crate) fn start(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> std::io::Result<()>,
     ) -> Result<(), (std::io::Error, Vec<Resident>)> {
         let this = &Durable::of(shared).passive;
         if this.left() > 0 {
-            let weak = Arc::downgrade(shared);
+            let weak = shared.weak();
             let passive = Arc::clone(this);
             if let Err(error) = spawn(Box::new(move || passive.run(&weak))) {
                 return Err((error, std::mem::take(&mut this.inner.lock().early)));
@@ -275,7 +275,11 @@ impl Passive {
     fn run(&self, shared: &Weak<Shared>) {
         let mut inner = self.inner.lock();
         // The recovery goes first.
-        while !inner.started && shared.upgrade().is_some_and(|shared| !shared.is_closed()) {
+        while !inner.started
+            && shared
+                .upgrade()
+                .is_some_and(|shared| !shared.env.is_closed())
+        {
             (inner, _) = self.changed.wait_for(inner, Duration::from_millis(100));
         }
         loop {
@@ -286,7 +290,7 @@ impl Passive {
                     return;
                 };
                 match self.tend(&shared) {
-                    _ if shared.is_closed() => return,
+                    _ if shared.env.is_closed() => return,
                     Next::Nothing => return,
                     Next::Wait(Some(due)) => {
                         let left = Durable::of(&shared)
@@ -307,7 +311,7 @@ impl Passive {
 
 impl Inner {
     /// Removes the deadline and key of a fom that no longer rests.
-    fn forget(&mut self, shared: &Arc<Shared>, id: FomId, bytes: &[u8]) {
+    fn forget(&mut self, shared: &Shared, id: FomId, bytes: &[u8]) {
         let Ok(entered) = Durable::of(shared).enter(bytes) else {
             return;
         };

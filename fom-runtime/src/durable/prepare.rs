@@ -1,6 +1,6 @@
 //! What is given to an outbox: written down at once, started or sent when it is committed.
 
-use std::{any::TypeId, sync::Arc};
+use std::any::TypeId;
 
 use crate::{
     durable::{
@@ -61,7 +61,7 @@ pub(super) fn prepare<O: Operation>(
         ..
     } = submission;
     // The announced number is withdrawn when the fom is in, or is set aside.
-    let send = Box::new(move |shared: &Arc<Shared>, entry: Option<Entry>| {
+    let send = Box::new(move |shared: &Shared, entry: Option<Entry>| {
         let mut submission = Submission {
             shared,
             operation,
@@ -125,7 +125,7 @@ fn new_id(shared: &Shared) -> FomId {
 
 /// Makes the outbox item of an event for the fom that has this key.
 pub(super) fn post_event<O>(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     sender_is_kept: bool,
     key: Key,
     event: O::Event,
@@ -138,7 +138,7 @@ where
     let id = new_id(shared);
     let entry = entry_of(id.get());
     if !keeps {
-        let send = Box::new(move |shared: &Arc<Shared>, _: Option<Entry>| {
+        let send = Box::new(move |shared: &Shared, _: Option<Entry>| {
             let sent = shared.find::<O>(&key).map(|fom| fom.send(event));
             if !matches!(sent, Some(Ok(()))) {
                 shared.env.report(format!(
@@ -154,7 +154,7 @@ where
     }
     let mut bytes = Vec::new();
     Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
-    let send = Box::new(move |shared: &Arc<Shared>, sent: Option<Entry>| {
+    let send = Box::new(move |shared: &Shared, sent: Option<Entry>| {
         let event = Box::new(event);
         let number = sent.and_then(|sent| sent.number());
         let written = match number {
@@ -183,7 +183,7 @@ where
 /// Reports an operation of an outbox that could not start. Its journal record stays.
 #[cold]
 fn not_started<O: Operation>(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     id: FomId,
     refused: &Refused<O>,
     bytes: Option<&[u8]>,

@@ -59,7 +59,7 @@ fn read(aside: &mut SetAside, schemas: Option<&Schemas>) -> Option<()> {
 /// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
 /// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
 /// key must commit that they begin.
-pub(crate) fn keep_place(aside: &mut SetAside, shared: &Arc<Shared>) {
+pub(crate) fn keep_place(aside: &mut SetAside, shared: &Shared) {
     let keeps = !matches!(aside.reason, RestoreError::KeyInUse(_));
     let Ok(entered) = Durable::of(shared).enter(&aside.bytes) else {
         return;

@@ -189,7 +189,7 @@ impl Types {
 
     /// Makes a fom of its entry. The fom is in no queue yet.
     pub(crate) fn bring_back(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Resident, Box<SetAside>> {
@@ -208,7 +208,7 @@ impl Types {
     /// Takes in an entry: remembers an outcome, delivers an event, or makes a fom. The fom has the events that waited
     /// for it, and is in no queue yet.
     pub(crate) fn take_in(
-        shared: &Arc<Shared>,
+        shared: &Shared,
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Option<Resident>, Box<SetAside>> {
@@ -237,11 +237,7 @@ impl Types {
     }
 
     /// Remembers the outcome in this entry.
-    fn remember_again(
-        shared: &Arc<Shared>,
-        entry: EntryId,
-        bytes: &[u8],
-    ) -> Result<(), Box<SetAside>> {
+    fn remember_again(shared: &Shared, entry: EntryId, bytes: &[u8]) -> Result<(), Box<SetAside>> {
         let durable = Durable::of(shared);
         let id = FomId(fom_of(entry));
         let was = decode_outcome(&bytes[1..])
@@ -315,12 +311,7 @@ impl Types {
 
 impl Durable {
     /// Makes a fom of its entry. The fom is in no queue yet.
-    fn read(
-        &self,
-        shared: &Arc<Shared>,
-        id: FomId,
-        bytes: &[u8],
-    ) -> Result<Resident, RestoreError> {
+    fn read(&self, shared: &Shared, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
         let entered = self.enter(bytes)?;
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
@@ -333,7 +324,7 @@ impl Durable {
     /// Makes a fom of the parts of its entry. The fom is in no queue yet.
     fn make(
         &self,
-        shared: &Arc<Shared>,
+        shared: &Shared,
         id: FomId,
         entered: Entered<'_>,
     ) -> Result<Resident, RestoreError> {
@@ -406,7 +397,7 @@ pub(crate) struct Recovered {
 ///
 /// Returns the error with the foms that were already made. None of them runs.
 pub(crate) fn recover(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     journal: &mut dyn Journal,
     tell: &mut dyn FnMut(&RecoveryProgress),
 ) -> Result<Recovered, (JournalError, Vec<Resident>)> {
@@ -456,7 +447,7 @@ pub(crate) fn recover(
 }
 
 struct Sink<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Shared,
     tell: &'a mut dyn FnMut(&RecoveryProgress),
     head: Option<Head>,
     begun: bool,

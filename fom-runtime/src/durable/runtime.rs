@@ -1,6 +1,6 @@
 //! What a program asks a runtime about its journal: what is in it and cannot run, and how much it keeps.
 
-use std::{future::Future, sync::Arc};
+use std::future::Future;
 
 use fom_journal::{Batch, JournalError, JournalStats};
 use tokio::sync::oneshot;
@@ -92,7 +92,7 @@ impl DurableExt for Runtime {
 
     fn retry_set_aside(&self, id: FomId) -> Result<(), RetryError> {
         let shared = &self.shared;
-        if shared.takes_nothing() {
+        if shared.env.takes_nothing() {
             return Err(RetryError::ShuttingDown);
         }
         let durable = Durable::of(shared);
@@ -132,7 +132,7 @@ impl DurableExt for Runtime {
     }
 }
 
-async fn discard(shared: &Arc<Shared>, id: FomId) -> Result<SetAside, DiscardError> {
+async fn discard(shared: &Shared, id: FomId) -> Result<SetAside, DiscardError> {
     let durable = Durable::of(shared);
     let Some(committer) = durable.committer() else {
         return Err(DiscardError::NotSetAside(id));

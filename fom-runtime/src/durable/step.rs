@@ -19,6 +19,7 @@ use crate::{
     },
     id::entry_of,
     locality::Core,
+    runtime::Shared,
     snapshot::SnapshotError,
     step_key::EventId,
 };
@@ -72,8 +73,8 @@ impl KeptFom for DurableState {
 
     fn retry_at(&self, fom: &Header) -> Option<u64> {
         let due = self.inner().retry()?;
-        let committer = Durable::of(fom.shared()).committer()?;
-        let now = fom.shared().env.clock.nanos();
+        let committer = Durable::of(Shared::of(fom)).committer()?;
+        let now = fom.env().clock.nanos();
         Some(now.saturating_add(committer.left_until(due)))
     }
 
@@ -84,7 +85,7 @@ impl KeptFom for DurableState {
     }
 
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(Shared::of(fom));
         let Some(committer) = durable.committer() else {
             return Written::Now;
         };
@@ -138,7 +139,7 @@ impl KeptFom for DurableState {
         if !self.is_recorded() && self.once().is_none() {
             return;
         }
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(Shared::of(fom));
         let written = group(durable, fom, waits, |batch| {
             match self.once() {
                 Some(_) => self.remember(fom, batch, Stored::failed(failed)),
@@ -177,7 +178,7 @@ impl KeptFom for DurableState {
             LastStep::Committed => false,
         };
         if !left.is_empty() {
-            Durable::of(fom.shared()).messages_left(fom, left, back);
+            Durable::of(Shared::of(fom)).messages_left(fom, left, back);
         }
     }
 
@@ -185,14 +186,14 @@ impl KeptFom for DurableState {
     fn leave(&self, fom: &Header) {
         let take = || self.inner().more_mut()?.uncommitted.take();
         if let Some(uncommitted) = take() {
-            Durable::of(fom.shared()).stall(uncommitted);
+            Durable::of(Shared::of(fom)).stall(uncommitted);
         }
     }
 }
 
 /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
 fn must_record_begin(fom: &Header) -> bool {
-    let committer = Durable::of(fom.shared()).committer();
+    let committer = Durable::of(Shared::of(fom)).committer();
     // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
     // the key before may be in it.
     let fails = committer.is_some_and(|committer| committer.fails());
@@ -257,7 +258,7 @@ impl DurableState {
         let gate = fom.leave_held_gate();
         let announced = with_outbox(fom, OutboxItems::take_announced).unwrap_or_default();
         let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, gate, announced);
-        Durable::of(fom.shared()).list_uncommitted(&uncommitted);
+        Durable::of(Shared::of(fom)).list_uncommitted(&uncommitted);
         self.inner().more_made().uncommitted = Some(uncommitted);
     }
 
@@ -271,7 +272,7 @@ impl DurableState {
     /// Replaces the record of the fom by its answer.
     fn remember(&self, fom: &Header, batch: &mut Batch, answer: Stored) {
         let Some(once) = self.once() else { return };
-        let durable = Durable::of(fom.shared());
+        let durable = Durable::of(Shared::of(fom));
         let expires = durable.memory.expiry(durable.journal_now());
         batch.put_with(entry_of(fom.id().get()), |out| {
             once.encode(fom.graph(), answer, expires, out);
@@ -313,7 +314,7 @@ impl DurableState {
         for message in done {
             batch.delete(message);
         }
-        with_outbox(fom, |outbox| outbox.write(fom.shared(), batch));
+        with_outbox(fom, |outbox| outbox.write(Shared::of(fom), batch));
         Ok(())
     }
 }

@@ -6,10 +6,11 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{Durable, Open, Passive, Place, Seen, Told},
-    fom::{Cause, Failure, RefusedReason},
+    fom::{Cause, RefusedReason},
     id::Key,
     operation::{Operation, Persistent},
     runtime::{FomRef, Handle, JoinedOutcome, Once, Refused, Submission},
+    typed::Failure,
 };
 
 /// The methods of a [`Submission`] for operation ids. The prelude has it.

@@ -5,7 +5,6 @@ use std::{
     any::TypeId,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
     time::Instant,
 };
 
@@ -123,7 +122,7 @@ impl Committer {
     pub(super) fn try_stalled(
         &self,
         journal: &mut dyn Journal,
-        shared: &Arc<Shared>,
+        shared: &Shared,
         commit: impl FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>,
     ) {
         let now = now();
@@ -240,7 +239,7 @@ impl<F: FnMut(&mut dyn Journal, &mut Batch) -> Result<(), JournalError>> Round<'
 
 /// Brings back what is committed now: first the foms, then the events for them, in order. Only then do foms run, which
 /// may send more.
-fn go_on(shared: &Arc<Shared>, mut done: Vec<Uncommitted>) {
+fn go_on(shared: &Shared, mut done: Vec<Uncommitted>) {
     let durable = Durable::of(shared);
     let mut foms = Vec::new();
     let mut messages = Vec::new();

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    fom::{AnyRef, Attached, Header},
+    fom::{AnyRef, Attached, Header, WaitKind},
     id::FomId,
 };
 
@@ -59,7 +59,12 @@ impl FomAddress {
 
     /// Returns the time on the clock of the fom's runtime.
     pub fn now(&self) -> Duration {
-        self.0.shared().env.clock.now()
+        self.0.env().clock.now()
+    }
+
+    /// Returns whether this is the kind that the fom [recorded](WaitKind::record) last, and waits for now.
+    pub fn waits_for(&self, kind: &'static WaitKind) -> bool {
+        self.0.waiting_for() == kind.waiting_for()
     }
 
     /// As [`FomRef::attach`](crate::FomRef::attach).
@@ -82,7 +87,7 @@ impl FomAddress {
 impl FomIdentity {
     pub(crate) fn of(fom: &Header) -> Self {
         Self {
-            runtime: Arc::as_ptr(fom.shared()).addr(),
+            runtime: fom.env().start().addr().get(),
             fom: fom.id(),
         }
     }

@@ -49,8 +49,11 @@ pub trait Attached: Any + Send + Sync {
     }
 }
 
-/// A wait of a fom, as data. `Display` tells it in a few words. These name one holder, and name the time only if no
-/// holder is known.
+/// How many of the foms that a fom waits for are named in texts.
+const NAMED: usize = 8;
+
+/// A wait of a fom, as data. `Display` tells it in a few words. These name one holder, or up to eight foms whose ends
+/// the fom waits for. They name the time only if no holder is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// The kind of thing that the fom waits for, such as `a request`.
@@ -72,8 +75,30 @@ pub struct Holder {
     pub fom: Option<FomId>,
     /// The name in texts, such as `Transfer 12 in Move`.
     pub name: String,
-    /// Whether the holder does not have the thing, but waits for it in front of the fom.
-    pub is_ahead: bool,
+    /// How it keeps the fom from going on.
+    pub hold: Hold,
+}
+
+/// How a fom or other code keeps a fom from going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// It has the thing that the fom waits for.
+    Has,
+    /// It waits for the same thing, in front of the fom.
+    IsAhead,
+    /// It is the thing itself: the fom waits for its end.
+    MustEnd,
+}
+
+impl Hold {
+    /// Returns the words before the name of a holder.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Has => ", held by ",
+            Self::IsAhead => ", behind ",
+            Self::MustEnd => " ",
+        }
+    }
 }
 
 impl Wait {
@@ -88,6 +113,19 @@ impl Wait {
 
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let [first, _, ..] = self.holders.as_slice()
+            && first.hold == Hold::MustEnd
+        {
+            let named = self.holders.iter().take(NAMED);
+            let names: Vec<_> = named.map(|one| one.name.as_str()).collect();
+            let rest = if self.holders.len() > NAMED {
+                ", .."
+            } else {
+                ""
+            };
+            let (count, kind, names) = (self.holders.len(), self.kind, names.join(", "));
+            return write!(f, "{count} {kind}s: {names}{rest}");
+        }
         f.write_str(self.kind)?;
         if let Some(subject) = &self.subject {
             write!(f, " `{subject}`")?;
@@ -96,8 +134,7 @@ impl fmt::Display for Wait {
             write!(f, " in locality {locality}")?;
         }
         if let Some(first) = self.holders.first() {
-            let how = how(first.is_ahead);
-            write!(f, ", {how} {}", first.name)?;
+            write!(f, "{}{}", first.hold.words(), first.name)?;
             if self.holders.len() > 1 {
                 f.write_str(" and others")?;
             }
@@ -113,22 +150,14 @@ impl fmt::Display for Wait {
 pub struct Blocker {
     /// The fom that must act.
     pub fom: FomAddress,
-    /// The kind of thing that it has, such as `the lock`.
+    /// The kind of thing that the other fom waits for, such as `the lock`.
     pub kind: &'static str,
     /// The name of that thing, if it has one.
     pub subject: Option<String>,
-    /// Whether it does not have the thing, but waits for it in front.
-    pub is_ahead: bool,
+    /// How it keeps the other fom from going on.
+    pub hold: Hold,
     /// The numbers of the wait and of what blocks it, so that the part knows both again.
     pub numbers: (u64, u64),
-}
-
-/// Returns how a holder is told.
-pub(crate) fn how(is_ahead: bool) -> &'static str {
-    match is_ahead {
-        false => "held by",
-        true => "behind",
-    }
 }
 
 /// A kind of wait that a package adds to those of the runtime. Each kind is one `static`.
@@ -173,7 +202,7 @@ impl WaitKind {
         self.waiting_for().say_for(fom.header());
     }
 
-    fn waiting_for(&'static self) -> WaitingFor {
+    pub(super) fn waiting_for(&'static self) -> WaitingFor {
         let number = self.number.get_or_init(|| {
             let mut kinds = KINDS.lock().unwrap_or_else(PoisonError::into_inner);
             kinds.push(self);

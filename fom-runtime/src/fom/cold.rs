@@ -1,17 +1,12 @@
 //! The state that few foms have: a key, a history, and waiters.
 
-use std::{
-    any::TypeId,
-    collections::VecDeque,
-    sync::{Arc, OnceLock, Weak},
-    task::Waker,
-};
+use std::{any::TypeId, collections::VecDeque, sync::OnceLock, task::Waker};
 
 use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        Gathering, Seen, Ticket,
+        Seen, Ticket,
         attached::Attachments,
         durability::{DurableFom, Effects, KeptFom},
         failure::Failing,
@@ -59,7 +54,7 @@ pub(crate) struct Cold {
     /// The fom waits for its next attempt and has lent its room to another fom. Written by the thread that runs the
     /// fom.
     pub(super) paused: AtomicBool,
-    pub(super) waits: Mutex<Waits>,
+    pub(crate) waits: Mutex<Waits>,
     /// The gate, if the fom has entered a phase that has a gate.
     pub(crate) gate: Mutex<Option<Box<GateState>>>,
 }
@@ -76,8 +71,6 @@ pub(crate) struct ColdRare {
     pub(crate) causes: Mutex<Vec<String>>,
     /// The failure of this visit, if its phase declares where to go then.
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
-    /// The helpers that the fom waits for, as long as it keeps their team.
-    pub(crate) team: Mutex<Weak<Gathering>>,
     /// The details from other packages.
     pub(super) attachments: Attachments,
 }
@@ -144,7 +137,7 @@ impl Cold {
     /// Gives later effects another key, if no journal keeps the fom: `visits` counts these keys. Only the thread that
     /// runs the fom calls this.
     #[cold]
-    pub(super) fn next_effect(&self) {
+    pub(crate) fn next_effect(&self) {
         if self.kept().is_none() {
             fom_protocol::count(&self.visits, 1);
         }
@@ -152,23 +145,16 @@ impl Cold {
 }
 
 #[derive(Default)]
-pub(super) struct Waits {
+pub(crate) struct Waits {
     /// The waker of the handle.
-    pub(super) waker: Option<Waker>,
+    pub(crate) waker: Option<Waker>,
     pub(super) watchers: Vec<Watcher>,
 }
 
 /// A wait for one of a set of phases.
 pub(crate) struct Watcher {
     phases: Vec<usize>,
-    tell: Option<Tell>,
-}
-
-/// The receiver of the answer.
-enum Tell {
-    One(oneshot::Sender<Told>),
-    /// The team of the fom, and its place there.
-    Team(Weak<Gathering>, usize),
+    tell: Option<oneshot::Sender<Told>>,
 }
 
 /// The answer to a [`Watcher`].
@@ -182,15 +168,7 @@ impl Watcher {
     pub(crate) fn new(phases: Vec<usize>, tell: oneshot::Sender<Told>) -> Self {
         Self {
             phases,
-            tell: Some(Tell::One(tell)),
-        }
-    }
-
-    /// Creates a watcher that waits for the end only.
-    pub(crate) fn of_team(team: &Arc<Gathering>, place: usize) -> Self {
-        Self {
-            phases: Vec::new(),
-            tell: Some(Tell::Team(Arc::downgrade(team), place)),
+            tell: Some(tell),
         }
     }
 
@@ -200,23 +178,13 @@ impl Watcher {
     }
 
     fn is_gone(&self) -> bool {
-        match &self.tell {
-            Some(Tell::One(tell)) => tell.is_closed(),
-            Some(Tell::Team(team, _)) => team.strong_count() == 0,
-            None => true,
-        }
+        self.tell.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
     pub(super) fn tell(&mut self, told: Told) {
-        // The receiver may have given up.
-        match self.tell.take() {
-            Some(Tell::One(tell)) => drop(tell.send(told)),
-            Some(Tell::Team(team, place)) => {
-                if let Some(team) = team.upgrade() {
-                    team.ended(place);
-                }
-            }
-            None => {}
+        if let Some(tell) = self.tell.take() {
+            // The receiver may have given up.
+            let _ = tell.send(told);
         }
     }
 

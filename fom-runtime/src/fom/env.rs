@@ -1,15 +1,20 @@
 //! What the foms of a runtime share.
 
 use std::{
+    any::TypeId,
     collections::VecDeque,
-    sync::{Arc, OnceLock},
+    ptr,
+    sync::{Arc, OnceLock, Weak},
 };
 
-use fom_protocol::sync::Mutex;
+use fom_protocol::sync::{
+    Mutex,
+    atomic::{AtomicU8, Ordering},
+};
 
 use crate::{
     clock::Clock,
-    fom::{Hooks, Recorder},
+    fom::{Hooks, Host, LocalFoms, Recorder, room::Room},
     id::{FomId, KeyOf},
     step_key::random,
 };
@@ -17,8 +22,29 @@ use crate::{
 /// The number of incidents kept.
 const INCIDENTS: usize = 64;
 
+/// What a runtime takes. A runtime only goes to a later state, never back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum RuntimeState {
+    /// All submissions.
+    Open = 0,
+    /// Only the submissions of foms in flight.
+    Draining = 1,
+    /// Nothing.
+    Closed = 2,
+}
+
 /// What the foms of a runtime share: the clock, the listeners, durability and the list of incidents.
 pub(crate) struct Env {
+    /// The runtime, which begins with this value.
+    host: Weak<dyn Host>,
+    host_type: TypeId,
+    state: AtomicU8,
+    /// Whether nothing that a fom submits is remembered, limited or journaled.
+    plain: bool,
+    pub(crate) room: Room,
+    /// The foms of each locality.
+    pub(crate) homes: Box<[Arc<LocalFoms>]>,
     pub(crate) clock: Clock,
     pub(crate) hooks: Hooks,
     /// The most events kept for one fom.
@@ -34,9 +60,38 @@ pub(crate) struct Env {
     incidents: Mutex<VecDeque<String>>,
 }
 
+/// The settings of an [`Env`].
+pub(crate) struct EnvSettings {
+    pub(crate) clock: Clock,
+    pub(crate) journaled: bool,
+    pub(crate) mailbox: usize,
+    pub(crate) history: usize,
+    /// The most foms, or `usize::MAX` for any number.
+    pub(crate) capacity: usize,
+}
+
 impl Env {
-    pub(crate) fn new(clock: Clock, journaled: bool, mailbox: usize, history: usize) -> Self {
+    /// Creates the beginning of a host.
+    pub(crate) fn new<H: Host>(
+        host: &Weak<H>,
+        settings: EnvSettings,
+        homes: Box<[Arc<LocalFoms>]>,
+    ) -> Self {
+        let EnvSettings {
+            clock,
+            journaled,
+            mailbox,
+            history,
+            capacity,
+        } = settings;
+        let room = Room::new(capacity);
         Self {
+            host: host.clone(),
+            host_type: TypeId::of::<H>(),
+            state: AtomicU8::new(RuntimeState::Open as u8),
+            plain: room.is_unlimited() && history == 0 && !journaled,
+            room,
+            homes,
             clock,
             hooks: Hooks::new(journaled),
             mailbox,
@@ -46,6 +101,64 @@ impl Env {
             recorder: OnceLock::new(),
             incidents: Mutex::new(VecDeque::new()),
         }
+    }
+
+    /// Returns how many counters number foms: one for each locality, and one for the outside.
+    #[inline]
+    pub(crate) fn ways(&self) -> u64 {
+        self.homes.len() as u64 + 1
+    }
+
+    pub(super) fn host_ptr(&self) -> *const dyn Host {
+        self.host.as_ptr()
+    }
+
+    #[inline]
+    pub(super) fn host_type(&self) -> TypeId {
+        self.host_type
+    }
+
+    pub(super) fn is_of(&self, host: &Arc<dyn Host>) -> bool {
+        ptr::addr_eq(self.host.as_ptr(), Arc::as_ptr(host))
+    }
+
+    pub(super) fn upgrade(&self) -> Option<Arc<dyn Host>> {
+        self.host.upgrade()
+    }
+
+    pub(crate) fn state(&self) -> RuntimeState {
+        match self.state.load(Ordering::SeqCst) {
+            0 => RuntimeState::Open,
+            1 => RuntimeState::Draining,
+            _ => RuntimeState::Closed,
+        }
+    }
+
+    /// Goes to a stricter state, never back.
+    pub(crate) fn raise_state(&self, state: RuntimeState) {
+        self.state.fetch_max(state as u8, Ordering::SeqCst);
+    }
+
+    /// Returns whether the runtime takes nothing from outside.
+    pub(crate) fn takes_nothing(&self) -> bool {
+        self.state() != RuntimeState::Open
+    }
+
+    /// Returns whether nothing more may begin.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state() == RuntimeState::Closed
+    }
+
+    /// Returns whether the runtime takes everything that a fom submits, and keeps nothing of it.
+    #[inline]
+    pub(crate) fn takes_all(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != RuntimeState::Closed as u8 && self.plain
+    }
+
+    /// Returns whether nothing of a fom is remembered, limited or journaled.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.plain
     }
 
     /// Returns the component that keeps what must survive the process.

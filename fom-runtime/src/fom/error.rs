@@ -4,7 +4,7 @@ use std::{fmt, io, time::Duration};
 
 use fom_journal::JournalError;
 
-use crate::{gate::GateError, operation::Operation, snapshot::SnapshotError};
+use crate::{gate::GateError, snapshot::SnapshotError};
 
 /// The reason why a submission was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,7 +80,7 @@ pub enum Cause<E> {
     /// again, or when the program starts again.
     ///
     /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
-    /// [`Failure::operation`]. The fom can come back only if the process ends before the journal works again. To
+    /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the journal works again. To
     /// submit the operation again, use an [id](crate::durable::DurableSubmissionExt::once).
     Journal(JournalError),
     /// A transition could not be committed, because the operation or the phase cannot be saved.
@@ -193,64 +193,6 @@ impl<E> Cause<E> {
         }
     }
 }
-
-/// A fom that ended in the standard failed outcome.
-#[non_exhaustive]
-pub struct Failure<O: Operation> {
-    /// The cause.
-    pub cause: Cause<O::Error>,
-    /// The phase in which the fom failed.
-    pub phase: &'static str,
-    /// The operation, if it still exists.
-    pub operation: Option<O>,
-    /// Events sent to the fom that no phase took, oldest first.
-    pub untaken: Vec<O::Event>,
-    /// The errors of earlier attempts at the phase, oldest first, including attempts before a restart. There are at
-    /// most sixteen, each cut after 200 letters. The last one is the cause.
-    pub attempts: Vec<String>,
-}
-
-impl<O: Operation> Failure<O> {
-    /// Returns a failure in this phase. The operation is what the caller gets back.
-    pub fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
-        Self {
-            cause,
-            phase,
-            operation,
-            untaken: Vec::new(),
-            attempts: Vec::new(),
-        }
-    }
-}
-
-impl<O: Operation> fmt::Debug for Failure<O>
-where
-    O::Error: fmt::Debug,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failure")
-            .field("cause", &self.cause)
-            .field("phase", &self.phase)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<O: Operation> fmt::Display for Failure<O>
-where
-    O::Error: fmt::Display,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} failed in phase `{}`: {}",
-            O::GRAPH.operation(),
-            self.phase,
-            self.cause
-        )
-    }
-}
-
-impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
 
 /// An event that could not be delivered. The error gives it back.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]

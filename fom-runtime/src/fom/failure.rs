@@ -1,16 +1,8 @@
-//! The way out of a failed phase, if it declares one with `failed(..)`.
+//! The failure of a phase that declares a way out with `failed(..)`.
 
 use std::any::Any;
 
-use crate::{
-    fom::{
-        Cause, ColdRare, Header, Typed,
-        next::{Next, Step, next_cold},
-        run::Decided,
-        transition::Instance,
-    },
-    operation::{Entry, Operation},
-};
+use crate::fom::{ColdRare, Header};
 
 /// The failure of a visit, kept beside the fom.
 #[derive(Default)]
@@ -25,99 +17,6 @@ pub(crate) struct Failing {
     cause: Option<Box<dyn Any + Send>>,
 }
 
-impl<O: Operation> Instance<O> {
-    /// Handles a failure of the phase. Returns where to go, if the phase declares that.
-    ///
-    /// A failure from elsewhere, such as a cancel, is not a failure of the phase.
-    #[cold]
-    pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Decided<O> {
-        let of_phase = matches!(
-            cause,
-            Cause::Error(_)
-                | Cause::Panicked(_)
-                | Cause::Late { .. }
-                | Cause::NoThread(_)
-                | Cause::Gate(_)
-                | Cause::UndeclaredExit { .. }
-        );
-        let decided = next_cold(Step::Failure {
-            of_phase,
-            way_out: self.has_way_out(fom),
-        });
-        self.fails_unless(fom, decided, cause)
-    }
-
-    /// Returns whether the phase has a function for its failure that has not run yet.
-    pub(super) fn has_way_out(&self, fom: &Typed<O>) -> bool {
-        (const { O::GRAPH.has_ways_out() }) && fom.asked() < self.info().ways_out()
-    }
-
-    /// Fails the fom, unless the decision is to call the function for a failure. That function gets the cause.
-    #[cold]
-    pub(super) fn fails_unless(
-        &mut self,
-        fom: &Typed<O>,
-        decided: Next,
-        cause: Cause<O::Error>,
-    ) -> Decided<O> {
-        if !const { O::GRAPH.has_ways_out() } || decided != Next::Call(Entry::Failed) {
-            return Err(Box::new(cause));
-        }
-        // The first cause must stay known if the way out fails too.
-        match &cause {
-            Cause::Error(error) => fom.failed_attempt(O::DESCRIBE, error),
-            other => fom.failed_attempt(Cause::<O::Error>::text, other),
-        }
-        fom.drop_outbox();
-        if let Some(timing) = fom.timing() {
-            timing.failed(fom);
-        }
-        if let Some(kept) = fom.journaled() {
-            kept.enter(Entry::Failed);
-        }
-        let failing = Failing {
-            asked: fom.asked() + 1,
-            pending: false,
-            word: cause.name(),
-            cause: Some(Box::new(cause)),
-        };
-        let before = fom
-            .cold_rare_made()
-            .failing
-            .lock()
-            .replace(Box::new(failing));
-        // The user's error is dropped without the lock.
-        drop(before);
-        Ok(decided)
-    }
-
-    /// Like [`fails`](Self::fails), for a failure found outside the run loop. The run loop continues there.
-    #[cold]
-    pub(super) fn fails_outside(
-        &mut self,
-        fom: &Typed<O>,
-        cause: Cause<O::Error>,
-    ) -> Result<(), Cause<O::Error>> {
-        self.fails(fom, cause).map_err(|cause| *cause)?;
-        if let Some(failing) = &mut *fom.cold_rare_made().failing.lock() {
-            failing.pending = true;
-        }
-        Ok(())
-    }
-}
-
-impl<O: Operation> Typed<O> {
-    /// Returns whether the run loop must take a way out for a failure that was found outside it.
-    #[inline]
-    pub(super) fn takes_way_out(&self) -> bool {
-        if !const { O::GRAPH.has_ways_out() } {
-            return false;
-        }
-        let pending = self.failing(|failing| std::mem::take(&mut failing.pending));
-        pending.unwrap_or_default()
-    }
-}
-
 /// Only the thread that runs the fom calls these functions.
 impl Header {
     fn failing<T>(&self, look: impl FnOnce(&mut Failing) -> T) -> Option<T> {
@@ -129,8 +28,36 @@ impl Header {
         self.failing(|failing| failing.asked).unwrap_or_default()
     }
 
+    /// Keeps the cause of a failure, for the next function that says where to go.
+    pub(crate) fn keep_failure(&self, word: &'static str, cause: Box<dyn Any + Send>) {
+        let failing = Failing {
+            asked: self.asked() + 1,
+            pending: false,
+            word,
+            cause: Some(cause),
+        };
+        let before = self
+            .cold_rare_made()
+            .failing
+            .lock()
+            .replace(Box::new(failing));
+        // The user's error is dropped without the lock.
+        drop(before);
+    }
+
+    /// Leaves the failure to the run loop, which must still handle it.
+    pub(crate) fn leave_failure(&self) {
+        self.failing(|failing| failing.pending = true);
+    }
+
+    /// Returns whether the run loop must handle a failure that was found outside it. Answers so once.
+    pub(crate) fn take_left_failure(&self) -> bool {
+        let left = self.failing(|failing| std::mem::take(&mut failing.pending));
+        left.unwrap_or_default()
+    }
+
     /// Returns the cause of the failure as one word.
-    pub(super) fn failed_with(&self) -> &'static str {
+    pub(crate) fn failed_with(&self) -> &'static str {
         self.failing(|failing| failing.word).unwrap_or_default()
     }
 

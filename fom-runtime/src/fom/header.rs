@@ -6,14 +6,12 @@
 
 mod visit;
 
-use std::{any::TypeId, ptr::NonNull, sync::Arc, time::Duration};
+use std::{any::TypeId, ptr::NonNull, time::Duration};
 
 use crate::{
-    fom::{Cold, ColdRare, Pool, Priority, Timing, durability::KeptFom},
+    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
-    locality::{Home, Locality},
-    runtime::Shared,
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
@@ -31,8 +29,8 @@ pub(crate) enum WaitingFor {
     Blocking,
     /// The commit of its transition.
     Journal,
-    /// The ends of other foms.
-    Foms,
+    /// The end of the fom of a handle.
+    Fom,
     /// The foms that have its key, or asked for the key before.
     Key,
     /// The gate of its phase, which tells no more.
@@ -56,7 +54,7 @@ impl WaitingFor {
             Self::Retry => 4,
             Self::Blocking => 5,
             Self::Journal => 6,
-            Self::Foms => 9,
+            Self::Fom => 9,
             Self::Key => 7,
             Self::Gate => 8,
             Self::Kind(number) => KINDS_FROM.saturating_add(number),
@@ -95,7 +93,7 @@ impl WaitingFor {
             4 => Self::Retry,
             5 => Self::Blocking,
             6 => Self::Journal,
-            9 => Self::Foms,
+            9 => Self::Fom,
             7 => Self::Key,
             8 => Self::Gate,
             number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
@@ -142,10 +140,10 @@ pub(crate) struct Header {
     /// Null if this is not a fom: see [`Parcel`](crate::locality::Parcel).
     pub(super) pool: *const Pool,
     /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
-    pub(super) refs: AtomicU32,
+    pub(crate) refs: AtomicU32,
     pub(crate) token: StateCell,
     /// Whether the outcome is there, and which waiters it has.
-    pub(super) marks: OutcomeBits,
+    pub(crate) marks: OutcomeBits,
     phase: AtomicU16,
     id: AtomicU64,
     submitted: AtomicU64,
@@ -181,7 +179,7 @@ pub(crate) struct NewFom {
 
 impl Header {
     /// Creates the header of a slot without a fom.
-    pub(super) fn vacant(pool: *const Pool) -> Self {
+    pub(crate) fn vacant(pool: *const Pool) -> Self {
         Self {
             link: Link::new(),
             pool,
@@ -201,7 +199,7 @@ impl Header {
 
     /// Initializes the header for a new fom. No other thread may see the fom before its references are counted.
     #[inline(always)]
-    pub(super) fn init(&self, birth: NewFom) {
+    pub(crate) fn init(&self, birth: NewFom) {
         self.token.reset(birth.ready);
         self.marks.reset(birth.wanted);
         self.phase.store(birth.phase as u16, Ordering::Relaxed);
@@ -242,20 +240,13 @@ impl Header {
         unsafe { &*self.pool }
     }
 
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.pool().shared
+    /// Returns the runtime, and what its foms share.
+    #[inline]
+    pub(crate) fn env(&self) -> &EnvRef {
+        &self.pool().env
     }
 
-    /// Returns the locality that the fom lives in.
-    pub(crate) fn home(&self) -> &Locality {
-        &self.shared().localities[self.home_index()]
-    }
-
-    /// Like `home`, as an owned value.
-    pub(crate) fn home_owned(&self) -> Home {
-        Home::new(Arc::clone(self.shared()), self.home_index())
-    }
-
+    /// Returns the index of the locality that the fom lives in.
     #[inline]
     pub(crate) fn home_index(&self) -> usize {
         self.home.load(Ordering::Relaxed).into()
@@ -470,13 +461,13 @@ impl Header {
 
     /// Records that the first visit has begun.
     #[inline]
-    pub(super) fn set_begun(&self) {
+    pub(crate) fn set_begun(&self) {
         self.set_own(BEGUN, true);
     }
 
     /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
     #[inline]
-    pub(super) fn is_noted(&self) -> bool {
+    pub(crate) fn is_noted(&self) -> bool {
         self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
     }
 
@@ -491,9 +482,9 @@ impl Header {
 
     /// Returns the reason if the fom must end early.
     #[inline(always)]
-    pub(super) fn told_to_end(&self) -> Option<Interrupt> {
+    pub(crate) fn told_to_end(&self) -> Option<Interrupt> {
         // This is checked before the cancel, because a shutdown first closes the runtime.
-        if self.shared().is_closed() {
+        if self.env().is_closed() {
             Some(Interrupt::Shutdown)
         } else if self.token.is_cancelled() {
             Some(Interrupt::Cancelled)

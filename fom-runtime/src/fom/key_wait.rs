@@ -66,7 +66,7 @@ const OVERTAKES: u64 = u64::MAX - 4;
 
 /// Whether a fom may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MayBegin {
+pub(crate) enum MayBegin {
     Now,
     Waits(WaitingFor),
     Rejected(Rejected),
@@ -122,7 +122,7 @@ impl Header {
 
     /// Returns whether the fom may begin. Only the thread that runs the fom calls this.
     #[inline]
-    pub(super) fn may_begin(&self) -> MayBegin {
+    pub(crate) fn may_begin(&self) -> MayBegin {
         match self.cold() {
             None => MayBegin::Now,
             Some(cold) => self.may_begin_of(cold),
@@ -135,7 +135,7 @@ impl Header {
         }
         if cold.came_back && matches!(key_wait(cold), KeyWait::Waits(_)) {
             // By now all foms that were before this fom are there.
-            self.shared().key_index.settle(self);
+            self.env().host().settle_key(self);
         }
         match key_wait(cold) {
             KeyWait::Has | KeyWait::Overtakes => MayBegin::Now,
@@ -162,12 +162,12 @@ impl Header {
             delay.take().map(|delay| delay.order)
         };
         if let (Some(order), KeyWait::Outside) = (order, key_wait(cold)) {
-            let shared = self.shared();
+            let env = self.env();
             if let Some(of) = self.turn() {
                 // A resting fom that has the key or waits for it goes first.
-                shared.env.revive_key(|| of);
+                env.revive_key(|| of);
             }
-            shared.key_index.enter_late(self, order);
+            env.host().enter_key(self, order);
         }
         true
     }

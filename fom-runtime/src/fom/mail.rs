@@ -1,6 +1,6 @@
 //! The events that were sent to a fom and not taken yet. They stay in order until a phase takes them.
 
-use std::{collections::VecDeque, ops::Deref};
+use std::{collections::VecDeque, fmt, ops::Deref};
 
 use crate::{
     fom::{Header, SendError},
@@ -16,7 +16,7 @@ use fom_protocol::{
 pub(crate) struct Mailed<E> {
     /// First: a pointer to the fom is a pointer to the header.
     header: Header,
-    pub(super) mail: Mail<E>,
+    pub(crate) mail: Mail<E>,
 }
 
 impl<E> Deref for Mailed<E> {
@@ -25,6 +25,36 @@ impl<E> Deref for Mailed<E> {
     #[inline]
     fn deref(&self) -> &Header {
         &self.header
+    }
+}
+
+/// A fom while a function of its phase runs. Generated code makes the context of that function from it.
+#[doc(hidden)]
+pub struct RunningFom<'fom, E>(&'fom Mailed<E>);
+
+impl<'fom, E> RunningFom<'fom, E> {
+    #[inline(always)]
+    pub(crate) fn new(fom: &'fom Mailed<E>) -> Self {
+        Self(fom)
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(self) -> &'fom Mailed<E> {
+        self.0
+    }
+}
+
+impl<E> Clone for RunningFom<'_, E> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E> Copy for RunningFom<'_, E> {}
+
+impl<E> fmt::Debug for RunningFom<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RunningFom({})", self.0.id())
     }
 }
 
@@ -143,7 +173,7 @@ impl<E> Inner<E> {
 impl<E> Mail<E> {
     /// Creates a mailbox. `named`: events have ids from the beginning.
     #[inline]
-    pub(super) fn new(named: bool) -> Self {
+    pub(crate) fn new(named: bool) -> Self {
         Self(Mutex::new(Inner {
             first: None,
             more: None,
@@ -185,7 +215,7 @@ impl<E> Mail<E> {
 
     /// Like [`push`](Self::push), for an event that was sent with an id.
     #[cold]
-    pub(super) fn push_named(
+    pub(crate) fn push_named(
         &self,
         event: E,
         id: EventId,
@@ -241,14 +271,14 @@ impl<E> Mail<E> {
     }
 
     /// Closes the mailbox to new events. Returns the number of events that are left.
-    pub(super) fn close(&self) -> usize {
+    pub(crate) fn close(&self) -> usize {
         let mut inner = self.0.lock();
         inner.flags |= CLOSED;
         inner.len()
     }
 
     /// Takes the events that no phase took.
-    pub(super) fn rest(&self) -> Vec<E> {
+    pub(crate) fn rest(&self) -> Vec<E> {
         let (first, more) = {
             let mut inner = self.0.lock();
             (inner.first.take(), inner.more.take())

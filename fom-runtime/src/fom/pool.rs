@@ -16,11 +16,9 @@ use std::{
 };
 
 use crate::{
-    fom::{AnyRef, Header, Timing, Totals, Vtable, trim::Trim},
+    fom::{AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, Vtable, trim::Trim},
     graph::Graph,
     heap,
-    locality::Locality,
-    runtime::Shared,
 };
 use fom_protocol::{
     FreeList, Link, Returned,
@@ -43,7 +41,7 @@ const SYSTEM_PAGE: usize = 64 << 10;
 #[repr(align(128))]
 pub(crate) struct Pool {
     pub(crate) vtable: &'static Vtable,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) env: EnvRef,
     /// The locality that owns this memory.
     pub(crate) home: usize,
     /// The index in the stocks of the core, or `None` for the pool of submissions from elsewhere.
@@ -96,8 +94,15 @@ pub(crate) struct Stock {
 unsafe impl Send for Stock {}
 
 impl Pool {
-    fn home(&self) -> &Locality {
-        &self.shared.localities[self.home]
+    fn home(&self) -> &LocalFoms {
+        &self.env.homes[self.home]
+    }
+
+    /// Makes the handler of the owner look after the memory, and wakes it.
+    #[cold]
+    fn want_trim(&self) {
+        self.home().trims.want();
+        self.env.host().poke(self.home);
     }
 
     #[inline]
@@ -138,7 +143,7 @@ impl Pool {
             if let Some(mut core) = unsafe { crate::locality::peek() } {
                 // SAFETY: as above.
                 let pool = unsafe { &*this };
-                if core.home.is(&pool.shared, pool.home) {
+                if core.home.is(&pool.env, pool.home) {
                     core.stocks.put(place, slot.cast());
                     return;
                 }
@@ -155,7 +160,7 @@ impl Pool {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         let returns = unsafe { &raw const (*this).returns };
         // SAFETY: this is called before the slot is put back, so the pool is alive as above.
-        let tell = || unsafe { (*this).home().trim() };
+        let tell = || unsafe { (*this).want_trim() };
         // SAFETY: the pool is alive as above; the link belongs to the slot, and no other thread has the slot.
         if unsafe { (*returns).put(slot.cast(), tell) } == Returned::Last {
             Self::freed(this);
@@ -180,13 +185,13 @@ impl Stock {
         }
     }
 
-    pub(super) fn totals(&self) -> &Totals {
+    pub(crate) fn totals(&self) -> &Totals {
         &self.pool.totals
     }
 
     /// Takes a slot with a header that has no references.
     #[inline(always)]
-    pub(super) fn take(&mut self) -> NonNull<Header> {
+    pub(crate) fn take(&mut self) -> NonNull<Header> {
         if self.free.is_null() {
             self.refill();
         }
@@ -420,7 +425,7 @@ impl Stocks {
 
     /// Returns the stock of a type. For the first fom of the type, makes a new pool and lists it in the locality.
     #[inline(always)]
-    pub(super) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
+    pub(crate) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
         let known = |stock: &Stock| stock.pool.type_id == type_id;
         let place = match self.stocks.iter().position(known) {
             Some(place) => place,
@@ -433,7 +438,7 @@ impl Stocks {
     fn add(&mut self, of: PoolOf) -> usize {
         let pool = Arc::new(Pool {
             vtable: of.vtable,
-            shared: of.shared,
+            env: of.env,
             home: of.home,
             place: self.of_core.then_some(self.stocks.len()),
             type_id: of.type_id,
@@ -454,12 +459,12 @@ impl Stocks {
 }
 
 /// The properties of a new pool.
-pub(super) struct PoolOf {
-    pub(super) vtable: &'static Vtable,
-    pub(super) shared: Arc<Shared>,
-    pub(super) home: usize,
-    pub(super) type_id: TypeId,
-    pub(super) graph: &'static Graph,
+pub(crate) struct PoolOf {
+    pub(crate) vtable: &'static Vtable,
+    pub(crate) env: EnvRef,
+    pub(crate) home: usize,
+    pub(crate) type_id: TypeId,
+    pub(crate) graph: &'static Graph,
 }
 
 /// All pools of a locality. Any thread can list them.

@@ -2,7 +2,6 @@
 
 use std::{
     alloc::Layout,
-    any::TypeId,
     mem::ManuallyDrop,
     num::NonZeroU16,
     ops::Deref,
@@ -10,10 +9,7 @@ use std::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use crate::{
-    fom::{Cold, Header, Outcome, Pool, Progress},
-    operation::Operation,
-};
+use crate::fom::{Cold, Header, Pool, Progress};
 use fom_protocol::{
     Cancelled, FomState, Link,
     sync::atomic::{self, Ordering},
@@ -26,42 +22,42 @@ use fom_protocol::{
 /// Each function but `prepare` takes the header of a fom of the table's type. The memory of that fom is alive for the
 /// whole call, unless the call gives up the reference that keeps it alive.
 pub(crate) struct Vtable {
-    pub(super) layout: Layout,
+    pub(crate) layout: Layout,
     /// The offset of the deadlines behind the header, if there are any.
-    pub(super) timing: Option<NonZeroU16>,
+    pub(crate) timing: Option<NonZeroU16>,
     /// Makes the header of a new slot.
     // SAFETY (caller): The pointer leads to unused memory of `layout`, which no other thread has seen. The pool is the
     // slot's own, and outlives the slot.
-    pub(super) prepare: unsafe fn(NonNull<Header>, *const Pool),
+    pub(crate) prepare: unsafe fn(NonNull<Header>, *const Pool),
     /// Runs the fom once. If the fom ends, this gives up the runtime's reference.
     // SAFETY (caller): This thread has the core of the fom's home, has put the token into Running, and owns the
     // runtime's reference. After `Progress::Finished` the caller uses the fom only through another reference.
-    pub(super) run: unsafe fn(NonNull<Header>) -> Progress,
+    pub(crate) run: unsafe fn(NonNull<Header>) -> Progress,
     /// Ends the fom before its first run, because the locality has ended. Takes the runtime's reference.
     // SAFETY (caller): The caller owns the runtime's reference and gives it up. No other thread runs the fom or ends
     // it.
-    pub(super) reject: unsafe fn(NonNull<Header>),
+    pub(crate) reject: unsafe fn(NonNull<Header>),
     /// Ends the fom before its first run, with the outcome in this `Option<Outcome>`. Takes the runtime's reference.
     // SAFETY (caller): As for `reject`. The fom has never run. The pointer leads to an `Option<Outcome<O>>` of the
     // fom's operation type, and nothing else refers to it during the call.
-    pub(super) settle: unsafe fn(NonNull<Header>, *mut ()),
+    pub(crate) settle: unsafe fn(NonNull<Header>, *mut ()),
     /// Takes an event, into memory for an `Option` of the event.
     // SAFETY (caller): This thread runs the fom. The pointer is valid for the write of an `Option<O::Event>`.
-    pub(super) take_event: unsafe fn(NonNull<Header>, *mut ()),
+    pub(crate) take_event: unsafe fn(NonNull<Header>, *mut ()),
     /// Takes the outcome from the body, into memory for an `Outcome`.
     // SAFETY (caller): The fom has ended, and its marks leave the outcome to the caller alone, which takes it once. The
     // pointer is valid for the write of an `Outcome<O>`.
-    pub(super) take_outcome: unsafe fn(NonNull<Header>, *mut ()),
+    pub(crate) take_outcome: unsafe fn(NonNull<Header>, *mut ()),
     /// Returns the number of events that the fom has not taken.
     // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
-    pub(super) events: unsafe fn(NonNull<Header>) -> usize,
+    pub(crate) events: unsafe fn(NonNull<Header>) -> usize,
     /// Answers the handle and the watchers of a fom that cannot be stopped.
     // SAFETY (caller): The caller has a reference to the fom. Any thread may call it.
-    pub(super) abandon: unsafe fn(NonNull<Header>),
+    pub(crate) abandon: unsafe fn(NonNull<Header>),
     /// Drops all but the header.
     // SAFETY (caller): The last reference has gone, so no other thread reaches the fom. The caller calls it once for
     // each fom.
-    pub(super) clear: unsafe fn(NonNull<Header>),
+    pub(crate) clear: unsafe fn(NonNull<Header>),
 }
 
 /// The runtime's reference from the submission of a fom to its end: in the inbox, in a run queue, and while it runs.
@@ -122,16 +118,6 @@ impl Resident {
     pub(crate) fn reject(self) {
         // SAFETY: the fom is alive. The thread that takes it out of the inbox of an ended locality has it alone.
         unsafe { (self.pool().vtable.reject)(self.0) };
-    }
-}
-
-impl Resident {
-    /// Ends the fom before its first run, with the outcome of another fom.
-    pub(crate) fn settle<O: Operation>(self, outcome: Outcome<O>) {
-        assert_eq!(self.type_id(), TypeId::of::<O>());
-        let mut outcome = Some(outcome);
-        // SAFETY: the fom is alive and of type `O`, and its maker has it alone.
-        unsafe { (self.pool().vtable.settle)(self.0, (&raw mut outcome).cast()) };
     }
 }
 
@@ -210,7 +196,7 @@ impl Header {
     fn ready(&self) {
         // SAFETY: the token was taken from Waiting, so there is no other resident reference, and this one is enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
-        crate::locality::enqueue_woken(self.shared(), fom);
+        crate::locality::enqueue_woken(self.env(), fom);
     }
 }
 
@@ -221,7 +207,7 @@ impl Header {
 /// The last reference has gone. `clear` belongs to the table of the fom.
 #[inline(always)]
 // SAFETY (caller): as the section above says.
-pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Header>)) {
+pub(crate) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Header>)) {
     // SAFETY: the header outlives the fom, and the pool outlives the slot.
     let header = unsafe { slot.as_ref() };
     let pool = header.pool;
@@ -252,7 +238,7 @@ pub(super) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
 /// The caller has this reference, and does not use it any more unless it was the last.
 #[inline(always)]
 // SAFETY (caller): as the section above says.
-pub(super) unsafe fn give_up(fom: NonNull<Header>) -> bool {
+pub(crate) unsafe fn give_up(fom: NonNull<Header>) -> bool {
     // SAFETY: the fom is alive until the count goes down. The count is an atomic, which may be freed while it is
     // borrowed.
     let refs = unsafe { &(*fom.as_ptr()).refs };
@@ -328,7 +314,7 @@ impl AnyRef {
 }
 
 /// Calls `f` with a waker of the fom. The waker costs nothing unless it is cloned.
-pub(super) fn with_waker<R>(fom: &Header, f: impl FnOnce(&Waker) -> R) -> R {
+pub(crate) fn with_waker<R>(fom: &Header, f: impl FnOnce(&Waker) -> R) -> R {
     // SAFETY: the waker is never dropped, so it needs no reference of its own: the caller has one while `f` runs.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw(fom.whole())) });
     f(&waker)

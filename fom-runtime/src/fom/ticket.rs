@@ -55,7 +55,7 @@ impl Header {
 
     /// Gives the ticket back, which tells waiters for the end of this fom or of all foms.
     #[cold]
-    pub(super) fn give_ticket(&self) {
+    pub(crate) fn give_ticket(&self) {
         let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
         let Some(ticket) = ticket else { return };
         match ticket {

@@ -39,18 +39,18 @@ pub(crate) struct Timing {
 
 /// The times when a visit becomes late.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Deadlines {
+pub(crate) struct Deadlines {
     /// The deadline of the phase itself.
-    pub(super) own: Option<u64>,
+    pub(crate) own: Option<u64>,
     /// The deadline of an earlier phase, and the index of that phase.
-    pub(super) kept: Option<(u64, usize)>,
+    pub(crate) kept: Option<(u64, usize)>,
 }
 
 // SAFETY: only the thread that has the core of the fom's home touches the timer; the rest is atomic.
 unsafe impl Sync for Timing {}
 
 impl Timing {
-    pub(super) fn new(timer: Timer) -> Self {
+    pub(crate) fn new(timer: Timer) -> Self {
         Self {
             timer,
             deadline: AtomicU64::new(NEVER),
@@ -64,7 +64,7 @@ impl Timing {
     }
 
     /// Resets the state for a new fom in the same slot.
-    pub(super) fn reset(&self) {
+    pub(crate) fn reset(&self) {
         self.deadline.store(NEVER, Ordering::Relaxed);
         self.kept.store(NEVER, Ordering::Relaxed);
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
@@ -77,19 +77,19 @@ impl Timing {
         self.attempt.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_attempt(&self, attempt: u32) {
+    pub(crate) fn set_attempt(&self, attempt: u32) {
         self.attempt.store(attempt, Ordering::Relaxed);
     }
 
     /// Returns when the next attempt is due, if the fom waits for one.
-    pub(super) fn retry_at(&self) -> Option<u64> {
+    pub(crate) fn retry_at(&self) -> Option<u64> {
         let at = self.retry_at.load(Ordering::Relaxed);
         (at != 0).then_some(at)
     }
 
     /// Returns whether leaving the phase has nothing to take back.
     #[inline]
-    pub(super) fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.deadline.load(Ordering::Relaxed) == NEVER
             && self.kept.load(Ordering::Relaxed) == NEVER
             && self.late_of.load(Ordering::Relaxed) == NOT_LATE
@@ -107,7 +107,7 @@ impl Timing {
 
     /// Returns the deadlines that a visit of this phase would have if it began now. The own deadline of an adaptive
     /// phase is unknown until the phase is entered.
-    pub(super) fn preview(
+    pub(crate) fn preview(
         &self,
         header: &Header,
         index: usize,
@@ -124,7 +124,7 @@ impl Timing {
     }
 
     /// Returns the deadlines of this visit.
-    pub(super) fn deadlines(&self) -> Deadlines {
+    pub(crate) fn deadlines(&self) -> Deadlines {
         let (own, kept) = (
             self.deadline.load(Ordering::Relaxed),
             self.kept.load(Ordering::Relaxed),
@@ -160,7 +160,7 @@ impl Timing {
     }
 
     /// Restores a deadline that an earlier phase keeps over this visit.
-    pub(super) fn keep_again(&self, header: &Header, at: u64, owner: usize) {
+    pub(crate) fn keep_again(&self, header: &Header, at: u64, owner: usize) {
         self.kept.store(at, Ordering::Relaxed);
         self.kept_by.store(owner as u8, Ordering::Relaxed);
         regain_leaked(header);
@@ -168,7 +168,7 @@ impl Timing {
     }
 
     /// Begins a visit. This comes before the phase is shown, so that a listener of the visit may move the clock.
-    pub(super) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
+    pub(crate) fn enter(&self, header: &Header, index: usize, now: u64, left: Option<u64>) {
         // The timer belongs to the thread that has the core. If user code has leaked its guard of a blocking section,
         // the thread must regain the core first. The same holds where a retry arms the timer.
         regain_leaked(header);
@@ -237,13 +237,13 @@ impl Timing {
     }
 
     /// Removes the timer, because the fom ends. A visit that was cut short says nothing about the time it needs.
-    pub(super) fn end(&self, header: &Header) {
+    pub(crate) fn end(&self, header: &Header) {
         self.give_back(header, Estimate::leave);
         self.arm(NEVER);
     }
 
     /// Wakes the fom for its next attempt at `at`, or earlier if a deadline is nearer.
-    pub(super) fn await_retry(&self, header: &Header, at: u64) {
+    pub(crate) fn await_retry(&self, header: &Header, at: u64) {
         self.retry_at.store(at.max(1), Ordering::Relaxed);
         regain_leaked(header);
         header.pause();
@@ -251,7 +251,7 @@ impl Timing {
     }
 
     /// Ends the wait for an attempt. Only the deadlines stay armed.
-    pub(super) fn retried(&self, header: &Header) {
+    pub(crate) fn retried(&self, header: &Header) {
         if let Some(cold) = header.cold() {
             header.go_on(cold);
         }
@@ -295,7 +295,7 @@ impl Timing {
     }
 
     /// Returns the name of the phase with the passed deadline.
-    pub(super) fn late_of(&self, header: &Header) -> &'static str {
+    pub(crate) fn late_of(&self, header: &Header) -> &'static str {
         let index = self.late_of.load(Ordering::Relaxed);
         header
             .graph()
@@ -306,7 +306,7 @@ impl Timing {
 
     /// Removes the deadlines for the `failed` function of a failed visit, as for a late function. A deadline that an
     /// earlier phase keeps continues after it.
-    pub(super) fn failed(&self, header: &Header) {
+    pub(crate) fn failed(&self, header: &Header) {
         self.give_back(header, Estimate::leave);
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
         self.retry_at.store(0, Ordering::Relaxed);
@@ -317,7 +317,7 @@ impl Timing {
 
     /// Acknowledges the lateness. The late function runs without any deadline. A deadline that an earlier phase keeps
     /// and that has not passed continues after it.
-    pub(super) fn clear_late(&self, header: &Header, now: u64) {
+    pub(crate) fn clear_late(&self, header: &Header, now: u64) {
         let own = usize::from(self.late_of.load(Ordering::Relaxed)) == header.phase_index();
         self.give_back(header, |estimate, ticket| {
             if own {

@@ -1,11 +1,11 @@
 //! Steps of the operation inside a layer, as steps of the layer.
 
 use crate::{
-    cx::Cx,
-    fom::{Cause, Launch},
+    cx::failure,
+    fom::{Cause, Entry, RunningFom},
     graph::Joined,
     layer::{Layer, Layered},
-    operation::{At, Entry, Operation, Stepped},
+    operation::{At, Form, Operation, Stepped},
 };
 
 /// Runs the function of a phase of the operation inside. In a layer it is always a future, whatever the operation's own
@@ -16,9 +16,9 @@ pub fn inner<'a, R: Operation, E: Send + 'static>(
     at: At<'a, '_, R::Phase, R::Event>,
 ) -> impl Future<Output = Stepped<R>> + Send {
     if let Entry::Failed = at.entry {
-        lower::<E, R>(at.cx);
+        lower::<E, R>(at.fom);
     }
-    <R::Form as Launch<R>>::step(operation, at)
+    <R::Form as Form<R>>::step(operation, at)
 }
 
 /// Converts the result of a step of the operation inside into the result of a step of the layer.
@@ -46,19 +46,19 @@ pub fn own<T, E, I>(done: Result<T, E>) -> Result<T, Layered<E, I>> {
 pub fn is_inside<R: Operation>(
     phase: &R::Phase,
     entry: &Entry<R::Event>,
-    cx: &Cx<'_, R::Event>,
+    fom: RunningFom<'_, R::Event>,
 ) -> bool {
     let info = &R::GRAPH.phases()[R::index(R::kind(phase))];
     match entry {
-        Entry::Failed => cx.asked() <= info.ways_out(),
+        Entry::Failed => fom.get().asked() <= info.ways_out(),
         _ => !info.is_end(),
     }
 }
 
 /// Returns why one of the layer's own phases failed.
 #[doc(hidden)]
-pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(cx: &Cx<'_, V>) -> Cause<E> {
-    let cause: Cause<Layered<E, I>> = cx.failure();
+pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(fom: RunningFom<'_, V>) -> Cause<E> {
+    let cause: Cause<Layered<E, I>> = failure(fom);
     cause.map(|error| match error {
         Layered::Own(error) => error,
         Layered::Inner(_) => unreachable!("no phase inside was run"),
@@ -66,9 +66,9 @@ pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(cx: &Cx<'_, V>) -> C
 }
 
 /// Passes on why a phase of the operation inside failed, for a function of that operation.
-fn lower<E: Send + 'static, R: Operation>(cx: &Cx<'_, R::Event>) {
-    let cause: Cause<Layered<E, R::Error>> = cx.failure();
-    cx.put_failure(cause.map(|error| match error {
+fn lower<E: Send + 'static, R: Operation>(fom: RunningFom<'_, R::Event>) {
+    let cause: Cause<Layered<E, R::Error>> = failure(fom);
+    fom.get().put_failure(cause.map(|error| match error {
         Layered::Inner(error) => error,
         Layered::Own(_) => unreachable!("the layer is asked after what is inside"),
     }));

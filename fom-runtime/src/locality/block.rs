@@ -2,7 +2,9 @@
 
 use crate::{
     fom::{BlockError, Header, WaitingFor},
-    locality::{Core, block_guess, context, parts::Pause, threads::NoReserve},
+    locality::{
+        Core, Localities, Locality, block_guess, context, parts::Pause, threads::NoReserve,
+    },
 };
 
 /// A thread between enter-block and leave-block. Dropping this value is leave-block: the drop waits until the thread
@@ -59,7 +61,8 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
 /// Lays the core into the slot. Returns the time if the section was guessed short.
 fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
     // The running fom keeps its runtime alive.
-    let (home, shared) = (fom.home(), fom.shared());
+    let home = Locality::of(fom);
+    let localities = Localities::of(fom.env());
     let needed = core.has_work()
         || !core.timers.is_empty()
         // Other foms here may wait for their sockets. The blocked fom itself counts as one in flight.
@@ -69,7 +72,7 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         || core.gave;
     let now = core.now();
     let short =
-        needed && core.block_guess.is_short(fom, now) && shared.block_watch.is_there(shared);
+        needed && core.block_guess.is_short(fom, now) && localities.block_watch.is_there(fom.env());
     let number = short.then(|| core.block_guess.number());
     core.publish();
     home.slot.put(core);
@@ -78,7 +81,7 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         home.threads.wake_one();
     } else if let Some(number) = number {
         if home.watched.open(number) {
-            shared.block_watch.wake();
+            localities.block_watch.wake();
         }
     } else if needed {
         home.threads.wake_one();
@@ -131,7 +134,7 @@ impl Away {
     /// Gets the core back after another thread took it out of the slot.
     #[cold]
     fn regain(&self) -> Box<Core> {
-        let home = self.fom.home();
+        let home = Locality::of(self.fom);
         let core = home.threads.regain(home);
         home.threads.unblock();
         core
@@ -141,12 +144,15 @@ impl Away {
 impl Drop for Away {
     fn drop(&mut self) {
         let fom = self.fom;
-        let mut core = fom.home().slot.take().unwrap_or_else(|| self.regain());
+        let mut core = Locality::of(fom)
+            .slot
+            .take()
+            .unwrap_or_else(|| self.regain());
         // A thread that takes the core of another thread's section blocks that thread instead of itself, so the count
         // stays.
         if let Some(since) = self.short_since {
             let long = core.running != Some(fom.whole())
-                && fom.shared().env.clock.nanos().saturating_sub(since) > block_guess::SHORT;
+                && fom.env().clock.nanos().saturating_sub(since) > block_guess::SHORT;
             core.block_guess.was(fom, !long);
         }
         if (core.parts.running).is_some_and(|running| running.fom != fom.whole()) {

@@ -9,11 +9,10 @@ use std::{
     io,
     num::NonZeroU32,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
     time::Duration,
 };
 
-use crate::runtime::Shared;
+use crate::{fom::EnvRef, locality::Localities};
 use fom_protocol::{
     panic_message,
     sync::{
@@ -59,25 +58,29 @@ struct Seen {
 impl BlockWatch {
     /// Returns whether a block watch watches the sections. Creates its thread if necessary.
     #[inline]
-    pub(super) fn is_there(&self, shared: &Arc<Shared>) -> bool {
+    pub(super) fn is_there(&self, env: &EnvRef) -> bool {
         match self.made.load(Ordering::Relaxed) {
-            0 => self.make(shared),
+            0 => self.make(env),
             made => made == THERE,
         }
     }
 
     #[cold]
-    fn make(&self, shared: &Arc<Shared>) -> bool {
+    fn make(&self, env: &EnvRef) -> bool {
         // Until the thread exists, other localities do without it.
         let first = |made| (made == 0).then_some(CANNOT);
         let order = Ordering::Relaxed;
         if self.made.fetch_update(order, order, first).is_err() {
             return false;
         }
-        let of = Arc::clone(shared);
-        let main = Box::new(move || of.block_watch.main(&of));
+        let of = env.clone();
+        let main = Box::new(move || {
+            let localities = Localities::of(&of);
+            localities.block_watch.main(localities);
+        });
+        let localities = Localities::of(env);
         // The caller holds the core, so a panic of the user's spawner must not drop it.
-        let made = AssertUnwindSafe(|| (shared.spawner.0)("fom-patrol".to_owned(), main));
+        let made = AssertUnwindSafe(|| (localities.spawner.0)("fom-patrol".to_owned(), main));
         let made = catch_unwind(made)
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))))
             .is_ok();
@@ -99,8 +102,8 @@ impl BlockWatch {
         self.changed.notify_one();
     }
 
-    fn main(&self, shared: &Shared) {
-        let mut seen = vec![Seen::default(); shared.localities.len()];
+    fn main(&self, localities: &Localities) {
+        let mut seen = vec![Seen::default(); localities.len()];
         loop {
             {
                 let mut orders = self.orders.lock();
@@ -109,7 +112,7 @@ impl BlockWatch {
                 }
                 orders.look = false;
             }
-            self.go_round(shared, &mut seen);
+            self.go_round(localities, &mut seen);
             if self.orders.lock().end {
                 return;
             }
@@ -117,14 +120,14 @@ impl BlockWatch {
     }
 
     /// Goes round until there has been nothing to watch for a while.
-    fn go_round(&self, shared: &Shared, seen: &mut [Seen]) {
+    fn go_round(&self, localities: &Localities, seen: &mut [Seen]) {
         let mut wait = LEAST;
         let mut calm = Duration::ZERO;
         while !self.orders.lock().end {
             sleep(wait);
             calm += wait;
             wait = (wait + wait / 8).min(MOST);
-            for (home, seen) in shared.localities.iter().zip(&mut *seen) {
+            for (home, seen) in localities.iter().zip(&mut *seen) {
                 let section = home.watched.last();
                 if section != seen.section {
                     let called = false;
@@ -136,7 +139,7 @@ impl BlockWatch {
                     wait = LEAST;
                 }
             }
-            let mut all = shared.localities.iter().zip(&mut *seen);
+            let mut all = localities.iter().zip(&mut *seen);
             if calm >= CALM && all.all(|(home, seen)| home.watched.leave(seen.section)) {
                 return;
             }

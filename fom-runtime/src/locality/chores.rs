@@ -48,7 +48,7 @@ impl Wake for Bell {
 impl Core {
     /// Adds a chore whose first tick is due after one interval.
     pub(crate) fn add_chore(&mut self, id: u64, name: Arc<str>, every: u64, tick: Tick) {
-        let due = self.home.shared().env.clock.nanos().saturating_add(every);
+        let due = self.home.env().clock.nanos().saturating_add(every);
         let sleeper = self.bell(id);
         self.timers.arm_sleeper(&sleeper, due);
         self.chores.0.push(Chore {
@@ -89,7 +89,7 @@ impl Core {
             return;
         };
         let ran = catch_unwind(AssertUnwindSafe(|| tick(self)));
-        let now = self.home.shared().env.clock.nanos();
+        let now = self.home.env().clock.nanos();
         let sleeper = self.bell(id);
         let Some(chore) = self.chores.0.iter_mut().find(|chore| chore.id == id) else {
             // The chore has removed itself.
@@ -101,7 +101,7 @@ impl Core {
         if let Err(panic) = ran {
             let (name, message) = (Arc::clone(&chore.name), panic_message(panic));
             let home = self.home.clone();
-            home.shared().env.report(format!(
+            home.env().report(format!(
                 "the chore {name} panicked in locality {} and was taken off there: {message}",
                 home.index
             ));

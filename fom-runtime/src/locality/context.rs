@@ -4,13 +4,11 @@ use std::{
     cell::Cell,
     ops::{Deref, DerefMut},
     ptr::{self, NonNull},
-    sync::Arc,
 };
 
 use crate::{
-    fom::{Header, Progress, Resident},
+    fom::{Env, Header, Progress, Resident},
     locality::Core,
-    runtime::Shared,
 };
 use fom_protocol::{FomState, sync::thread_local};
 
@@ -95,10 +93,10 @@ pub(crate) fn has_core() -> bool {
 }
 
 /// Returns whether this thread runs a fom of this runtime, with the core or in a blocking section.
-pub(crate) fn runs_fom_of(shared: &Shared) -> bool {
+pub(crate) fn runs_fom_of(env: &Env) -> bool {
     let fom = CONTEXT.with(|context| context.fom.get());
     // SAFETY: as in `running`.
-    unsafe { fom.as_ref() }.is_some_and(|fom| ptr::eq(Arc::as_ptr(fom.shared()), shared))
+    unsafe { fom.as_ref() }.is_some_and(|fom| fom.env().is(env))
 }
 
 /// Returns whether this thread runs a locality of any runtime, or a fom in a blocking section.
@@ -119,9 +117,8 @@ pub(crate) fn running_any<R>(f: impl FnOnce(&Header) -> R) -> Option<R> {
 }
 
 /// As [`running_any`], if it is a fom of this runtime.
-pub(crate) fn running<R>(shared: &Shared, f: impl FnOnce(&Header) -> R) -> Option<R> {
-    let of_this = |fom: &Header| ptr::eq(Arc::as_ptr(fom.shared()), shared).then(|| f(fom));
-    running_any(of_this).flatten()
+pub(crate) fn running<R>(env: &Env, f: impl FnOnce(&Header) -> R) -> Option<R> {
+    running_any(|fom| fom.env().is(env).then(|| f(fom))).flatten()
 }
 
 /// Runs `f` with the core that this thread holds, if it holds one. Inside `f` the thread has no core to reach.

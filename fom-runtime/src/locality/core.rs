@@ -1,17 +1,16 @@
 //! The core: all that belongs to one locality alone. The thread that holds the core is the handler.
 
-use std::{any::Any, collections::VecDeque, ptr::NonNull, sync::Arc};
+use std::{any::Any, collections::VecDeque, ptr::NonNull};
 
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{Header, Progress, Resident, Stocks},
+    fom::{Env, Header, Progress, Resident, Stocks},
     id::FomId,
     locality::{
         Chores, Estimates, Home, Job, Parcel, Reactor, block_guess::BlockGuess, budget::RunBudget,
         context, move_foms::Busy, parts::Parts, queue::RunQueue, timers::Timers,
     },
-    runtime::Shared,
 };
 use fom_protocol::{FomState, Stopped, sync::atomic::Ordering};
 
@@ -62,14 +61,14 @@ unsafe impl Send for Core {}
 
 impl Core {
     pub(super) fn new(home: Home, reactor: Reactor) -> Self {
-        let now = home.shared().env.clock.nanos();
-        let ways = home.shared().ways();
+        let now = home.env().clock.nanos();
+        let ways = home.env().ways();
         let next_id = (home.index as u64 + 2).wrapping_sub(ways);
         Self {
-            moves_foms: home.shared().balance.moves_foms(),
+            moves_foms: home.localities().balance.moves_foms(),
             busy: Busy::default(),
             gave: false,
-            moves_processors: home.bound && home.shared().balance.moves_processors(),
+            moves_processors: home.bound && home.localities().balance.moves_processors(),
             looked_at_share: now,
             home,
             timers: Timers::new(now),
@@ -97,8 +96,9 @@ impl Core {
     /// Begins a run of a fom.
     #[inline]
     pub(crate) fn begin_run(&mut self) {
-        let shared = self.home.shared();
-        self.run_budget.begin(&shared.env.clock, &shared.budget);
+        let localities = self.home.localities();
+        self.run_budget
+            .begin(&localities.env.clock, &localities.budget);
         self.runs += 1;
         self.since_turn += 1;
     }
@@ -110,8 +110,7 @@ impl Core {
             (Progress::Waiting, Some(fom)) => {
                 if fom.token.stop(fom.is_alone()) == Stopped::Ready {
                     self.enqueue(fom);
-                } else if self.home.shared().is_closed() && !fom.awaits_commit() && fom.wake_here()
-                {
+                } else if self.home.env().is_closed() && !fom.awaits_commit() && fom.wake_here() {
                     // The fom began to wait after the shutdown had looked for waiting foms.
                     self.enqueue(fom);
                 }
@@ -156,7 +155,7 @@ impl Core {
 
     /// Wakes a fom. A fom that lives here goes straight into its run queue.
     pub(crate) fn wake(&mut self, fom: &Header) {
-        if !self.home.is(fom.shared(), fom.home_index()) {
+        if !self.home.is(fom.env(), fom.home_index()) {
             fom.wake();
         } else if fom.wake_here() {
             // SAFETY: the fom's token was just taken from Waiting to Ready.
@@ -178,8 +177,8 @@ impl Core {
     }
 
     /// Returns the number for an event that is sent from here, if this is a locality of this runtime.
-    pub(crate) fn next_event(&mut self, of: &Shared) -> Option<u64> {
-        let here = std::ptr::eq(Arc::as_ptr(self.home.shared()), of);
+    pub(crate) fn next_event(&mut self, of: &Env) -> Option<u64> {
+        let here = self.home.env().is(of);
         here.then(|| {
             self.next_event = self.next_event.wrapping_add(self.ways);
             self.next_event
@@ -239,7 +238,7 @@ impl Core {
         if self.timers.is_empty() {
             return;
         }
-        let now = self.run_budget.look(&self.home.shared().env.clock);
+        let now = self.run_budget.look(&self.home.env().clock);
         while let Some(due) = self.timers.pop_due(now) {
             due.fire(self, now);
         }

@@ -72,7 +72,7 @@ fn handle(mut core: Box<Core>) {
             continue;
         }
         core.publish();
-        home.shared().tell_idle();
+        home.localities().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
             if home.inbox.has_mail() {
                 // The mail may have arrived before the locality was told to stop.
@@ -88,7 +88,7 @@ fn handle(mut core: Box<Core>) {
         }
         core.tell_quiet();
         core.trim_when_wanted();
-        let clock = &home.shared().env.clock;
+        let clock = &home.env().clock;
         let due_in = core
             .timers
             .next_at()
@@ -174,10 +174,10 @@ fn end(mut core: Box<Core>) {
         home.fenced("the data of", || drop(data));
     }
     home.threads.dismiss();
-    if !home.shared().balance.moves_foms() {
+    if !home.localities().balance.moves_foms() {
         home.release();
     }
     // Callers that wait for quiet, and tasks on the reactor, may panic when they learn of the end.
     home.fenced("the rest of", || drop(core));
-    home.shared().locality_ended();
+    home.localities().one_ended();
 }

@@ -14,6 +14,7 @@ mod core;
 mod estimates;
 mod handler;
 mod idle;
+mod localities;
 mod move_foms;
 mod move_processors;
 mod parts;
@@ -47,23 +48,20 @@ pub(crate) use self::{
     core::Core,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     idle::IdleSet,
+    localities::{Localities, Owner, Settings},
     parts::AnyPart,
     reactor::Reactor,
     threads::Spawner,
     timers::{Sleeper, Timer, Timers},
 };
 use crate::{
-    fom::{AnyRef, Pool, Pools, Resident, Stocks},
-    runtime::Shared,
+    fom::{AnyRef, Env, EnvRef, Header, LocalFoms, Pool, Resident},
     topology::LocalityPlan,
 };
 pub(crate) use budget::BudgetLimits;
 use fom_protocol::{
-    HandoffSlot, InFlight, Inbox, Link, Linked, Reader, Watched, panic_message,
-    sync::{
-        Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering, fence},
-    },
+    HandoffSlot, Inbox, Link, Linked, Reader, Watched, panic_message,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
 };
 pub use parts::{PartId, Pause};
 pub use run_here::Ran;
@@ -124,15 +122,9 @@ pub(crate) struct Locality {
     pub(crate) plan: LocalityPlan,
     /// Whether the locality's threads are bound to the processors of the plan.
     pub(crate) bound: bool,
-    pub(crate) counts: InFlight,
-    /// The memory of its foms, and their totals by operation type.
-    pub(crate) pools: Pools,
+    pub(crate) foms: Arc<LocalFoms>,
     /// The times that its adaptive phases get.
     pub(crate) gauges: Gauges,
-    /// Memory for foms that other threads submit.
-    pub(crate) outer: Mutex<Stocks>,
-    /// Whether part of this memory, or of the handler's own, may be given back later.
-    pub(crate) trims: trim::Trims,
     /// Number of foms in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
     inbox: CachePadded<Inbox<Parcel>>,
@@ -164,11 +156,8 @@ impl Locality {
             index,
             plan,
             bound,
-            counts: InFlight::default(),
-            pools: Pools::default(),
+            foms: Arc::default(),
             gauges: Gauges::default(),
-            outer: Mutex::default(),
-            trims: trim::Trims::default(),
             ready: AtomicUsize::new(0),
             inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),
@@ -264,6 +253,15 @@ impl Locality {
     }
 }
 
+impl Deref for Locality {
+    type Target = LocalFoms;
+
+    #[inline]
+    fn deref(&self) -> &LocalFoms {
+        &self.foms
+    }
+}
+
 impl Parcel {
     /// Rejects the parcel because the locality has ended. Callers that wait for its result learn so.
     fn reject(self) {
@@ -280,12 +278,12 @@ impl Parcel {
 /// An owned reference to a locality. It keeps the runtime alive.
 #[derive(Clone)]
 pub(crate) struct Home {
-    shared: Arc<Shared>,
-    /// A pointer into `shared`, which does not move. It saves the lookup at each access.
+    env: EnvRef,
+    /// A pointer into the runtime, which does not move. It saves the lookup at each access.
     locality: NonNull<Locality>,
 }
 
-// SAFETY: equivalent to an `Arc<Shared>` and an index.
+// SAFETY: equivalent to an `EnvRef` and an index.
 unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}
@@ -301,29 +299,41 @@ impl Deref for Home {
 }
 
 impl Home {
-    pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
-        let locality = NonNull::from(&shared.localities[index]);
-        Self { shared, locality }
+    pub(crate) fn new(env: EnvRef, index: usize) -> Self {
+        let locality = NonNull::from(&Localities::of(&env)[index]);
+        Self { env, locality }
     }
 
+    /// Returns the locality that the fom lives in.
+    pub(crate) fn of(fom: &Header) -> Self {
+        Self::new(fom.env().clone(), fom.home_index())
+    }
+
+    /// Returns the runtime, and what its foms share.
     #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) fn env(&self) -> &EnvRef {
+        &self.env
+    }
+
+    /// Returns all localities of the runtime.
+    #[inline]
+    pub(crate) fn localities(&self) -> &Localities {
+        Localities::of(&self.env)
     }
 
     /// Returns whether this is locality `index` of this runtime.
     #[inline]
-    pub(crate) fn is(&self, shared: &Shared, index: usize) -> bool {
-        ptr::eq(Arc::as_ptr(&self.shared), shared) && self.index == index
+    pub(crate) fn is(&self, env: &Env, index: usize) -> bool {
+        self.env.is(env) && self.index == index
     }
 
     /// Wakes every fom that waits here, so that it sees the shutdown. Returns `true` if there was one. Only the handler
     /// calls this.
     pub(crate) fn sweep(&self) -> bool {
-        let localities = &self.shared.localities;
+        let localities = self.localities();
         // A fom that was moved here has its memory in another locality.
-        let pools = if self.shared.balance.moves_foms() {
-            localities
+        let pools = if localities.balance.moves_foms() {
+            localities as &[Locality]
         } else {
             &localities[self.index..=self.index]
         };
@@ -361,7 +371,7 @@ impl Home {
     #[cold]
     fn report_panic(&self, what: &str, panic: Box<dyn Any + Send>) {
         let message = panic_message(panic);
-        self.shared.env.report(format!(
+        self.env.report(format!(
             "{what} locality {} panicked: {message}",
             self.index
         ));
@@ -371,53 +381,53 @@ impl Home {
 /// Queues a ready fom at its home: on the home's own thread straight into the run queue. The caller keeps the runtime
 /// alive, because the fom may be gone as soon as it is queued.
 #[inline]
-pub(crate) fn enqueue(shared: &Shared, fom: Resident) {
+pub(crate) fn enqueue(localities: &Localities, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: only pointers are queued; no user code runs.
     match unsafe { peek() } {
-        Some(mut core) if core.home.is(shared, index) => core.enqueue_after_mail(fom),
-        _ => post_fom(shared, index, fom),
+        Some(mut core) if core.home.is(&localities.env, index) => core.enqueue_after_mail(fom),
+        _ => post_fom(localities, index, fom),
     }
 }
 
 /// Queues a fom that was just woken; otherwise as [`enqueue`].
 #[inline(never)]
-pub(crate) fn enqueue_woken(shared: &Shared, fom: Resident) {
+pub(crate) fn enqueue_woken(env: &EnvRef, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: as in `enqueue`.
     match unsafe { peek() } {
-        Some(mut core) if core.home.is(shared, index) => core.enqueue_ready(fom),
-        _ => post_fom(shared, index, fom),
+        Some(mut core) if core.home.is(env, index) => core.enqueue_ready(fom),
+        _ => post_fom(Localities::of(env), index, fom),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn post_fom(shared: &Shared, index: usize, fom: Resident) {
-    shared.localities[index].post(Parcel::Fom(fom));
+fn post_fom(localities: &Localities, index: usize, fom: Resident) {
+    localities[index].post(Parcel::Fom(fom));
 }
 
 /// Returns whether this thread holds the core of this locality.
 #[inline]
-pub(crate) fn holds(shared: &Shared, index: usize) -> bool {
+pub(crate) fn holds(env: &Env, index: usize) -> bool {
     // SAFETY: only pointers are compared.
-    unsafe { peek() }.is_some_and(|core| core.home.is(shared, index))
+    unsafe { peek() }.is_some_and(|core| core.home.is(env, index))
 }
 
 /// Returns the locality of this runtime of which this thread holds the core.
 #[inline]
-pub(crate) fn here_in(shared: &Shared) -> Option<usize> {
+pub(crate) fn here_in(env: &Env) -> Option<usize> {
     // SAFETY: as in `holds`.
     let core = unsafe { peek() }?;
     let index = core.home.index;
-    core.home.is(shared, index).then_some(index)
+    core.home.is(env, index).then_some(index)
 }
 
 /// Runs `f` soon, on the thread that holds the core of the fom's home. The fom keeps that home while `f` runs.
 pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) {
-    let home = fom.home_owned();
+    let home = Home::of(&fom);
     home.post_job(Box::new(move |core| {
-        if core.home.is(fom.shared(), fom.home_index()) {
+        if core.home.is(fom.env(), fom.home_index()) {
             f(&fom);
         } else {
             // The fom was moved while the job was on its way.
@@ -429,49 +439,49 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
 /// Counts a step of a fom against its budget. Returns the time as of a few steps ago, and whether the fom must go to
 /// the tail.
 #[inline]
-pub(crate) fn step(shared: &Shared) -> (u64, bool) {
+pub(crate) fn step(env: &Env) -> (u64, bool) {
     // SAFETY: the clock is the runtime's own, so no user code runs.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            let now = core.run_budget.step(&core.home.shared.env.clock);
+            let now = core.run_budget.step(&core.home.env.clock);
             (now, core.run_budget.spend())
         }
         // User code has leaked the guard of a blocking section. That state ends with the run.
-        None => (away(shared), true),
+        None => (away(env), true),
     }
 }
 
 /// Returns the time for a thread that has no core.
 #[cold]
 #[inline(never)]
-fn away(shared: &Shared) -> u64 {
-    shared.env.clock.nanos()
+fn away(env: &Env) -> u64 {
+    env.clock.nanos()
 }
 
 /// Notes the first step of a fom, which is free. Otherwise a thread might lose its processor just before that step. A
 /// fom that has not run at all would then go to the tail, behind foms submitted after it.
 #[inline]
-pub(crate) fn first_step(shared: &Shared) -> u64 {
+pub(crate) fn first_step(env: &Env) -> u64 {
     // SAFETY: as in `step`.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            core.run_budget.step(&core.home.shared.env.clock)
+            core.run_budget.step(&core.home.env.clock)
         }
-        None => away(shared),
+        None => away(env),
     }
 }
 
 /// Reads the clock.
-pub(crate) fn look(shared: &Shared) -> u64 {
+pub(crate) fn look(env: &Env) -> u64 {
     // SAFETY: as in `step`.
     match unsafe { peek() } {
         Some(mut core) => {
             let core = &mut *core;
-            core.run_budget.look(&core.home.shared.env.clock)
+            core.run_budget.look(&core.home.env.clock)
         }
-        None => away(shared),
+        None => away(env),
     }
 }
 
@@ -484,7 +494,7 @@ pub(crate) fn spent() -> bool {
 
 /// Returns the time as of a few steps ago, on a thread that holds a core.
 #[inline]
-pub(crate) fn now(shared: &Shared) -> u64 {
+pub(crate) fn now(env: &Env) -> u64 {
     // SAFETY: as in `spent`.
-    unsafe { peek() }.map_or_else(|| away(shared), |core| core.now())
+    unsafe { peek() }.map_or_else(|| away(env), |core| core.now())
 }

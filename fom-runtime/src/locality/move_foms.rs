@@ -58,8 +58,8 @@ impl Core {
             self.home.take_back();
         }
         if self.moves_foms {
-            self.home.shared().idle_set.take(self.home.index);
-            self.busy.since = self.run_budget.look(&self.home.shared().env.clock);
+            self.home.localities().idle_set.take(self.home.index);
+            self.busy.since = self.run_budget.look(&self.home.env().clock);
             self.busy.runs = self.runs;
         }
     }
@@ -67,11 +67,11 @@ impl Core {
     /// Notes that there is no work: foms of other localities are welcome.
     pub(super) fn end_busy(&mut self) {
         if self.moves_processors {
-            let now = self.run_budget.look(&self.home.shared().env.clock);
+            let now = self.run_budget.look(&self.home.env().clock);
             self.home.offer(now);
         }
         if self.moves_foms {
-            self.home.shared().idle_set.add(self.home.index);
+            self.home.localities().idle_set.add(self.home.index);
         }
     }
 
@@ -81,7 +81,7 @@ impl Core {
         if self.moves_foms
             && self.runs >= self.busy.look_at
             && self.queue.len() > 1
-            && !self.home.shared().idle_set.is_empty()
+            && !self.home.localities().idle_set.is_empty()
         {
             self.look_round();
         }
@@ -99,13 +99,12 @@ impl Core {
             service: Duration::from_nanos(self.busy.service),
             ..Load::default()
         };
-        let shared = self.home.shared();
-        if shared.is_closed() {
+        let localities = self.home.localities();
+        if localities.env.is_closed() {
             // The remaining foms end at their next wait.
             return;
         }
-        let localities = &shared.localities;
-        let idle_set = &shared.idle_set;
+        let idle_set = &localities.idle_set;
         let idle = idle_set.iter().map(|index| {
             let plan = &localities[index].plan;
             (index, Distance::between(&self.home.plan, plan))
@@ -143,9 +142,9 @@ impl Core {
 
     fn send(&mut self, to: usize, foms: Vec<Resident>) {
         let here = self.home.clone();
-        let there = &here.shared().localities[to];
+        let there = &here.localities()[to];
         let count = foms.len() as u64;
-        if there.counts.sent(count, || here.shared().is_closed()) {
+        if there.counts.sent(count, || here.env().is_closed()) {
             // The other locality may have ended.
             there.take_back_all(count);
             foms.into_iter().for_each(|fom| self.enqueue(fom));

@@ -74,14 +74,14 @@ impl Home {
         // If the system has no statistics for its threads, nothing is lent to this thread.
         let thread = Thread::current()
             .ok()
-            .filter(|_| self.shared().balance.moves_processors());
+            .filter(|_| self.localities().balance.moves_processors());
         let id = thread.as_ref().map(Thread::id);
         bound.threads.extend(thread);
         Enlisted(self, id)
     }
 
     fn cpus(&self, lenders: &[usize]) -> Vec<usize> {
-        let localities = &self.shared().localities;
+        let localities = self.localities();
         let lent = lenders.iter().map(|lender| &localities[*lender].plan);
         let cpus = std::iter::once(&self.plan).chain(lent);
         cpus.flat_map(|plan| plan.cpus.iter().copied()).collect()
@@ -98,7 +98,7 @@ impl Home {
 
     /// Reports a failed binding. The thread runs where it ran before, or anywhere: slower, but correct.
     fn cannot_bind(&self, error: &std::io::Error) {
-        self.shared().env.report(format!(
+        self.env().report(format!(
             "cannot bind a thread of locality {} to its processors: {error}",
             self.index
         ));
@@ -116,7 +116,7 @@ impl Home {
 
     fn borrow(&self, lender: usize) {
         let mut bound = self.processors.bound.lock();
-        let of = &self.shared().localities[lender].processors;
+        let of = &self.localities()[lender].processors;
         let change = |from, to| {
             of.lent_to
                 .compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed)
@@ -139,7 +139,7 @@ impl Home {
         if self.processors.lent_to.load(Ordering::SeqCst) != NOBODY {
             let borrower = self.processors.lent_to.swap(NOBODY, Ordering::SeqCst);
             if borrower != NOBODY {
-                Self::new(self.shared().clone(), borrower).give_back(self.index);
+                Self::new(self.env().clone(), borrower).give_back(self.index);
             }
         }
     }
@@ -166,14 +166,14 @@ impl Home {
                 ..Load::default()
             }
         };
-        let localities = &self.shared().localities;
+        let localities = self.localities();
         let lender = processors::choose_lender(
             &load,
             localities.iter().map(|other| {
                 let distance = Distance::between(&self.plan, &other.plan);
                 (
                     other.index,
-                    other.as_lender(self.shared().localities.as_ref(), now),
+                    other.as_lender(self.localities(), now),
                     distance,
                 )
             }),
@@ -189,7 +189,7 @@ impl Home {
                 .processors
                 .lent_to
                 .store(NOBODY, Ordering::Release);
-            Self::new(self.shared().clone(), borrower).give_back(lender);
+            Self::new(self.env().clone(), borrower).give_back(lender);
         }
         self.borrow(lender);
     }
@@ -238,7 +238,7 @@ impl Core {
     #[inline]
     pub(super) fn look_at_share(&mut self) {
         if self.moves_processors {
-            let now = self.run_budget.look(&self.home.shared().env.clock);
+            let now = self.run_budget.look(&self.home.env().clock);
             if now.saturating_sub(self.looked_at_share) >= LOOK.as_nanos() as u64 {
                 self.looked_at_share = now;
                 self.home.look_for_processors(self.queue.len(), now);

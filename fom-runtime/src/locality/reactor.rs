@@ -66,7 +66,7 @@ mod real {
         /// Sleeps until something is put into the locality's inbox, or for this time. Serves sockets meanwhile. Returns
         /// `false` if the inbox already held something, and no socket was served.
         pub(crate) fn park(&self, home: &Home, time: Option<Duration>) -> bool {
-            if home.shared().spin > 0 && spin(home, time) {
+            if home.localities().spin > 0 && spin(home, time) {
                 return false;
             }
             let sleep = async {
@@ -100,7 +100,7 @@ mod real {
     /// Looks for work for a while. Returns whether there was some.
     #[cold]
     fn spin(home: &Home, time: Option<Duration>) -> bool {
-        let most = Duration::from_nanos(home.shared().spin);
+        let most = Duration::from_nanos(home.localities().spin);
         let begun = Instant::now();
         while begun.elapsed() < time.map_or(most, |time| time.min(most)) {
             // Several looks at the inbox for each look at the clock.

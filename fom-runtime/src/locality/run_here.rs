@@ -4,9 +4,10 @@
 //! leave the turn and when they end.
 
 use crate::{
-    fom::{Cold, Launch, NewFom, PartTicket, Priority, Progress, Resident, Seed},
+    fom::{Cold, NewFom, PartTicket, Priority, Progress, Resident},
     locality::{AnyPart, Core, Home, PartId, context, parts::Running},
-    operation::Operation,
+    operation::{Form, Operation},
+    typed::{FirstRun, Seed},
 };
 
 /// What became of an operation that a part ran at once.
@@ -36,7 +37,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     // These functions are user code if the operation is written by hand. So they run while the turn has the core.
     let phase = O::start();
     let phase_index = O::index(O::kind(&phase));
-    let cold = if home.shared().is_plain() {
+    let cold = if home.env().is_plain() {
         None
     } else {
         cold(home)
@@ -60,9 +61,9 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         ready: true,
     };
     let inside = &mut *core;
-    let launched = O::Form::launch(Seed {
+    let launched = O::Form::build(Seed {
         stocks: &mut inside.stocks,
-        shared: inside.home.shared(),
+        env: inside.home.env(),
         birth,
         operation,
         phase,
@@ -73,7 +74,8 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         part: id.place(),
     });
     // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
-    let (mut core, served) = context::around(core, fom, || unsafe { O::Form::serve(&launched) });
+    let first = unsafe { FirstRun::new(&launched) };
+    let (mut core, served) = context::around(core, fom, || O::Form::build(first));
     let nanos = core.now().saturating_sub(before);
     core.parts.uncounted += u64::from(served.uncounted);
     let stayed = (core.parts.running).is_some_and(|running| running.fom == fom);

@@ -39,8 +39,7 @@ impl fmt::Debug for Sleep {
 impl Sleep {
     pub(crate) fn new(home: Home, time: Duration) -> Self {
         let at = home
-            .shared()
-            .env
+            .env()
             .clock
             .nanos()
             .saturating_add(fom_protocol::nanos(time));
@@ -58,7 +57,7 @@ impl Sleep {
         let mut f = Some(f);
         if !self.posted {
             with_core(|core| {
-                if core.home.is(self.home.shared(), self.home.index)
+                if core.home.is(self.home.env(), self.home.index)
                     && let Some(f) = f.take()
                 {
                     f(core);
@@ -121,7 +120,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.home.shared().env.clock.nanos() >= self.at || self.home.is_closed() {
+        if self.home.env().clock.nanos() >= self.at || self.home.is_closed() {
             return Poll::Ready(());
         }
         self.arm(cx.waker());

@@ -184,8 +184,10 @@ impl Threads {
         let thread_home = home.clone();
         let main = Box::new(move || handler::main(&thread_home));
         // The caller holds the core, so a panic of the user's spawner must not drop it.
-        let made = catch_unwind(AssertUnwindSafe(|| (home.shared().spawner.0)(name, main)))
-            .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            (home.localities().spawner.0)(name, main)
+        }))
+        .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))));
         if made.is_err() {
             self.roster.less(THREAD);
         }

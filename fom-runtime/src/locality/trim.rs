@@ -1,7 +1,7 @@
 //! When a locality gives back memory that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
 //!
 //! A chore looks at the memory as long as a page could be freed. It begins when the first such page is made. The
-//! thread that makes the page reports it through [`Trims`]. The handler reads that flag when it serves its sockets
+//! thread that makes the page reports it through `Trims`. The handler reads that flag when it serves its sockets
 //! and before it sleeps, so no transition pays for it.
 //!
 //! The chore ends when all free slots are sorted. From then on only the use of a slot can change anything, so an idle
@@ -10,8 +10,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use crate::locality::{Core, Locality, chores};
-use fom_protocol::sync::atomic::{AtomicBool, Ordering};
+use crate::locality::{Core, chores};
 
 /// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
 /// gone within four intervals.
@@ -22,37 +21,15 @@ const EVERY: Duration = Duration::from_millis(150);
 const MANY_JOBS: usize = 4096;
 const JOB: usize = 128;
 
-/// Whether a large page was made since the handler last looked.
-#[derive(Default)]
-pub(crate) struct Trims(AtomicBool);
-
-impl Trims {
-    /// Asks for a look. If another thread makes the page, the handler sees the flag when it takes the fom out of its
-    /// inbox.
-    pub(crate) fn want(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn are_wanted(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Locality {
-    /// Makes the handler look after the memory, and wakes it.
-    #[cold]
-    pub(crate) fn trim(&self) {
-        self.trims.want();
-        self.poke();
-    }
-}
-
 impl Core {
     /// Begins to look after the memory if a large page was made, or if the chore rests and a slot was used since.
     #[inline]
     pub(super) fn trim_when_wanted(&mut self) {
         if self.jobs.capacity() > MANY_JOBS && self.jobs.is_empty() {
-            self.home.shared().heap.freed(self.jobs.capacity() * JOB);
+            self.home
+                .localities()
+                .heap
+                .freed(self.jobs.capacity() * JOB);
             self.jobs = VecDeque::new();
             self.home.trims.want();
         }
@@ -63,7 +40,7 @@ impl Core {
 
     #[cold]
     fn begin_to_trim(&mut self) {
-        self.home.trims.0.store(false, Ordering::Relaxed);
+        self.home.trims.begin();
         self.rests = false;
         if !self.has_chore(chores::TRIM) {
             let every = fom_protocol::nanos(EVERY);
@@ -78,8 +55,8 @@ impl Core {
         if self.trim() {
             return;
         }
-        let shared = self.home.shared();
-        shared.heap.trim(&*shared.spawner.0);
+        let localities = self.home.localities();
+        localities.heap.trim(&*localities.spawner.0);
         self.rests = self.stocks.rest() && self.home.outer.lock().rest();
         if self.rests {
             self.remove_chore(chores::TRIM);
@@ -90,7 +67,7 @@ impl Core {
     fn trim(&mut self) -> bool {
         let freed = self.stocks.trim().or_else(|| self.home.outer.lock().trim());
         if let Some(freed) = freed {
-            self.home.shared().heap.freed(freed);
+            self.home.localities().heap.freed(freed);
             self.home.post_job(Box::new(|core| {
                 core.trim();
             }));

@@ -8,16 +8,14 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{Hooks, Transition, TransitionOf},
-    locality::{Core, Followers, Home, Locality, Reactor, Spawner},
+    fom::{EnvSettings, Hooks, RuntimeState, Transition},
+    locality::{self, BudgetLimits, Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
-        BuildError, Runtime, Shared,
-        resources::Resources,
-        shared::{RuntimeState, Settings},
-        shutdown::Guard,
+        BuildError, Runtime, Shared, resources::Resources, shared::Settings, shutdown::Guard,
     },
     topology::{LocalityPlan, Machine, PlanOptions, plan},
+    typed::{self, TransitionOf},
 };
 
 /// How long a fom may run before it goes to the tail of its run queue. The limit that is used up first counts. The
@@ -70,10 +68,10 @@ pub(crate) trait Recording: Any + Send {
     fn open(&mut self) -> Result<bool, BuildError>;
 
     /// Gives the runtime its recorder.
-    fn attach(&mut self, shared: &Arc<Shared>);
+    fn attach(&mut self, shared: &Shared);
 
     /// Makes foms of what is in the journal, and starts to commit. No submission is taken before that.
-    fn start(&mut self, shared: &Arc<Shared>) -> Result<(), BuildError>;
+    fn start(&mut self, shared: &Shared) -> Result<(), BuildError>;
 }
 
 impl fmt::Debug for Builder {
@@ -248,7 +246,7 @@ impl Builder {
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Self {
         self.hook(|hooks| {
-            hooks.listen_to::<O>(Box::new(listener));
+            typed::listen_to::<O>(hooks, Box::new(listener));
         })
     }
 
@@ -328,18 +326,22 @@ impl Builder {
             reactors.push(reactor);
         }
         let shared = Shared::new(Settings {
-            clock: self.clock,
+            localities: locality::Settings {
+                env: EnvSettings {
+                    clock: self.clock,
+                    journaled,
+                    mailbox: self.mailbox,
+                    history: self.history,
+                    capacity: self.capacity,
+                },
+                spawner: self.spawner,
+                budget: limits(self.budget),
+                balance: self.balance,
+                spin: fom_protocol::nanos(self.spin),
+                localities: localities.into(),
+            },
             resources: self.resources,
-            spawner: self.spawner,
-            budget: self.budget,
-            balance: self.balance,
-            mailbox: self.mailbox,
-            history: self.history,
-            capacity: self.capacity,
             key_queue: self.key_queue,
-            spin: self.spin,
-            localities: localities.into(),
-            journaled,
         });
         if let Some(recording) = &mut recording {
             recording.attach(&shared);
@@ -352,7 +354,7 @@ impl Builder {
             shared: Arc::clone(&shared),
         });
         for (index, reactor) in reactors.into_iter().enumerate() {
-            if let Err(error) = Home::new(Arc::clone(&shared), index).start(reactor) {
+            if let Err(error) = Home::new(shared.env.owned(), index).start(reactor) {
                 abort(&shared, &shared.localities[..index]);
                 return Err(BuildError::Thread(error));
             }
@@ -383,6 +385,19 @@ impl Builder {
     }
 }
 
+/// Returns the budget in the units of its comparisons.
+fn limits(budget: Budget) -> BudgetLimits {
+    let mut limits = BudgetLimits {
+        phases: budget.phases.try_into().unwrap_or(i32::MAX),
+        nanos: fom_protocol::nanos(budget.time),
+    };
+    if limits.nanos == 0 {
+        // The first step uses up this budget. The next look at the clock would notice that too late.
+        limits.phases = limits.phases.min(1);
+    }
+    limits
+}
+
 /// Makes one value inside its locality and waits for it.
 fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
     let (tell, told) = oneshot::channel();
@@ -395,7 +410,7 @@ fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
 }
 
 /// Ends what was started, and waits for it: its data is dropped when `build` returns.
-fn abort(shared: &Arc<Shared>, localities: &[Locality]) {
+fn abort(shared: &Shared, localities: &[Locality]) {
     shared.close(RuntimeState::Closed);
     for home in localities {
         home.stop();

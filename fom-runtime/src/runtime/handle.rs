@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture, poll_fn},
+    future::{Future, poll_fn},
     marker::PhantomData,
     ops::Deref,
     pin::{Pin, pin},
@@ -16,13 +16,14 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        AnyRef, Attached, BlockError, Ended, Failure, FomAddress, Header, Mailed, Outcome,
-        SendError, TimedOut, Told, Typed, WaitingFor, Watcher,
+        AnyRef, Attached, BlockError, FomAddress, Header, Mailed, SendError, TimedOut, Told,
+        WaitingFor, Watcher,
     },
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
     runtime::keys::bar_if_stuck,
+    typed::{Ended, Failure, Outcome, Typed},
 };
 use fom_protocol::FomState;
 
@@ -117,15 +118,15 @@ impl<O: Operation> Future for Handle<O> {
         if let Some(joined) = &mut this.joined {
             let polled = joined.as_mut().poll(cx);
             if polled.is_pending() {
-                WaitingFor::Foms.say();
+                WaitingFor::Fom.say();
             }
             return polled;
         }
         match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),
             None => {
-                self.fom.bar_if_stuck();
-                WaitingFor::Foms.say();
+                self.fom.expect_end();
+                WaitingFor::Fom.say();
                 Poll::Pending
             }
         }
@@ -181,20 +182,10 @@ impl<O: Operation> FomRef<O> {
         unsafe { self.0.as_ptr().cast().as_ref() }
     }
 
-    /// Called when the fom that runs on this thread waits for this one.
-    pub(crate) fn bar_if_stuck(&self) {
-        bar_if_stuck(&self.0);
-    }
-
-    /// Registers a wait.
-    pub(crate) fn watch(&self, watcher: Watcher) {
-        self.0.watch(watcher);
-    }
-
     /// Returns its home, to be kept.
     #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn home(&self) -> Home {
-        self.0.home_owned()
+        Home::of(&self.0)
     }
 
     /// Drops an event that the fom has not taken, as a crash would.
@@ -203,14 +194,21 @@ impl<O: Operation> FomRef<O> {
         self.typed().lose_event()
     }
 
-    /// Returns the address of the fom, for parts of other packages; see [`extension`](crate::extension).
-    pub fn address(&self) -> FomAddress {
-        FomAddress::of(&self.0)
+    /// For packages on top of the runtime: the fom that runs on this thread is about to wait for the end of this fom.
+    /// If this fom waits for a key that the running fom has, it can never begin. It then ends with
+    /// [`Cause::Stuck`](crate::Cause::Stuck).
+    pub fn expect_end(&self) {
+        bar_if_stuck(&self.0);
     }
 
     /// Adds a part that tells listings more about the fom, as long as the part exists.
     pub fn attach(&self, part: Weak<dyn Attached>) {
         self.0.attach(part);
+    }
+
+    /// Returns the address of the fom without its operation type, for packages on top of the runtime.
+    pub fn fom_address(&self) -> FomAddress {
+        FomAddress::of(&self.0)
     }
 
     /// Returns the id of the fom.
@@ -300,13 +298,13 @@ impl<O: Operation> FomRef<O> {
         // Registered at once, not by the job below. A running fom may take an event sent after this call, and pass
         // through phases, before its locality runs the job. Because of the mailbox's lock, the fom sees the mark by
         // then.
-        if self.0.watch(watcher) {
+        if self.0.watch(watcher) && !kinds.is_empty() {
             // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
             // meanwhile.
             let fom = self.0.clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
-                let here = core.home.is(fom.shared(), fom.home_index());
+                let here = core.home.is(fom.env(), fom.home_index());
                 if here {
                     look(&fom);
                 }
@@ -319,7 +317,7 @@ impl<O: Operation> FomRef<O> {
         Waiting {
             kinds,
             told,
-            home: self.0.home_owned(),
+            home: Home::of(&self.0),
         }
     }
 }
@@ -377,33 +375,31 @@ impl<O: Operation> Waiting<O> {
     /// # Errors
     ///
     /// Fails with [`TimedOut`] if neither a phase nor the end was reached by then.
-    pub async fn within(mut self, time: Duration) -> Result<Reached<O::Kind>, TimedOut> {
+    pub async fn within(self, time: Duration) -> Result<Reached<O::Kind>, TimedOut> {
         let mut sleep = pin!(Sleep::new(self.home.clone(), time));
-        let told = poll_fn(|cx| {
-            if let Poll::Ready(told) = Pin::new(&mut self.told).poll(cx) {
-                return Poll::Ready(Ok(told.unwrap_or(Told::Ended)));
-            }
-            sleep.as_mut().poll(cx).map(|()| Err(TimedOut(time)))
+        let mut waiting = pin!(self);
+        poll_fn(|cx| match waiting.as_mut().poll(cx) {
+            Poll::Ready(reached) => Poll::Ready(Ok(reached)),
+            Poll::Pending => sleep.as_mut().poll(cx).map(|()| Err(TimedOut(time))),
         })
-        .await?;
-        Ok(self.answer(told))
+        .await
     }
 
     /// Blocks the thread. Inside a phase function this is a blocking section by itself.
     pub fn wait(self) -> Reached<O::Kind> {
-        block_on(self.into_future())
+        block_on(self)
     }
 }
 
-impl<O: Operation> IntoFuture for Waiting<O> {
-    type Output = Reached<O::Kind>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Reached<O::Kind>> + Send>>;
+// Nothing in here is pinned.
+impl<O: Operation> Unpin for Waiting<O> {}
 
-    fn into_future(mut self) -> Self::IntoFuture {
-        Box::pin(async move {
-            let told = (&mut self.told).await.unwrap_or(Told::Ended);
-            self.answer(told)
-        })
+impl<O: Operation> Future for Waiting<O> {
+    type Output = Reached<O::Kind>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let told = Pin::new(&mut self.told).poll(cx);
+        told.map(|told| self.answer(told.unwrap_or(Told::Ended)))
     }
 }
 

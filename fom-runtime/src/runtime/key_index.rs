@@ -4,7 +4,7 @@ use std::{
     any::TypeId,
     collections::{HashMap, hash_map},
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Weak},
+    sync::Weak,
 };
 
 use tokio::sync::oneshot;
@@ -100,7 +100,7 @@ impl KeyIndex {
         if let Place::Waits(_) = place {
             // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
             fence(Ordering::SeqCst);
-            if fom.token.is_cancelled() || fom.shared().is_closed() {
+            if fom.token.is_cancelled() || fom.env().is_closed() {
                 fom.wake();
             }
         }
@@ -244,7 +244,7 @@ impl KeyIndex {
     }
 
     /// Announces a number for a fom with this key that an outbox sends.
-    pub(crate) fn announce(&self, shared: &Arc<Shared>, of: KeyOf) -> Announced {
+    pub(crate) fn announce(&self, shared: &Shared, of: KeyOf) -> Announced {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
         let number = entry.announce(|last| {
@@ -253,7 +253,7 @@ impl KeyIndex {
         });
         drop(keys);
         Announced {
-            shared: Arc::downgrade(shared),
+            shared: shared.weak(),
             of,
             number,
         }
@@ -262,7 +262,7 @@ impl KeyIndex {
     /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
     pub(crate) fn settle(&self, fom: &Header) {
         if let Some(key) = fom.key() {
-            self.change(fom.shared(), (fom.type_id(), key.clone()), |_| None);
+            self.change(Shared::of(fom), (fom.type_id(), key.clone()), |_| None);
         }
     }
 
@@ -270,11 +270,11 @@ impl KeyIndex {
     pub(crate) fn leave(&self, fom: &Header) {
         let id = fom.id();
         if let Some(of) = fom.chained() {
-            self.remove(fom.shared(), of.clone(), id);
+            self.remove(Shared::of(fom), of.clone(), id);
         }
         if let Some(key) = fom.key() {
             self.change(
-                fom.shared(),
+                Shared::of(fom),
                 (fom.type_id(), key.clone()),
                 |entry| match fom.key_wait() {
                     KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
@@ -296,7 +296,7 @@ impl KeyIndex {
     /// Bars a fom that still waits: it never begins.
     pub(super) fn bar(&self, fom: &Header, why: Rejected) {
         let Some(key) = fom.key() else { return };
-        self.change(fom.shared(), (fom.type_id(), key.clone()), |entry| {
+        self.change(Shared::of(fom), (fom.type_id(), key.clone()), |entry| {
             let KeyWait::Waits(number) = fom.key_wait() else {
                 return None;
             };
@@ -342,7 +342,7 @@ impl KeyIndex {
             keys.retain(|_, entry| !entry.is_empty());
             drop(keys);
             for one in outside {
-                shared.told("the end of a wait for a place", || {
+                shared.env.told("the end of a wait for a place", || {
                     drop(one);
                     true
                 });
@@ -405,7 +405,9 @@ impl KeyIndex {
         drop((gone, removed));
         granted.wake();
         while let Some(teller) = place {
-            let told = shared.told("a place in the queue of a key", || teller.send(()).is_ok());
+            let told = shared
+                .env
+                .told("a place in the queue of a key", || teller.send(()).is_ok());
             place = self.next_place(&of, told);
         }
     }

@@ -43,7 +43,7 @@ impl Local<'_> {
 
     /// Returns the time on the runtime's clock.
     pub fn now(&self) -> std::time::Duration {
-        self.core.home.shared().env.clock.now()
+        self.core.home.env().clock.now()
     }
 
     /// Returns the locality's data of this type.
@@ -118,7 +118,7 @@ impl Runtime {
         let home = self.home(locality)?;
         let mut f = Some(f);
         let inline = crate::locality::with_core(|core| {
-            if !core.home.is(&self.shared, home.index) {
+            if !core.home.is(&self.shared.env, home.index) {
                 return None;
             }
             f.take().map(|f| f(&mut Local::new(core)))
@@ -161,7 +161,7 @@ impl Runtime {
         for (index, home) in self.shared.localities.iter().enumerate() {
             let here = crate::locality::with_core(|core| {
                 core.home
-                    .is(&self.shared, home.index)
+                    .is(&self.shared.env, home.index)
                     .then(|| f(&mut Local::new(core)))
             });
             asked.push(match here.flatten() {

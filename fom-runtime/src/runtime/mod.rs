@@ -38,11 +38,12 @@ pub(crate) use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
-    fom::{AnyRef, Interpose, Transition, TransitionOf},
+    fom::{AnyRef, Transition},
     id::{FomId, Key},
     operation::{Operation, Persistent},
     runtime::observe::{Deadlock, FomInfo, Interposed, Listening, Operations, deadlocks, inspect},
     snapshot::{Meta, RestoreError, Snapshot},
+    typed::{self, Interpose, TransitionOf},
 };
 
 /// Runs foms. A clone is another handle to the same runtime. When the last handle is dropped, the runtime shuts down at
@@ -80,12 +81,12 @@ impl Runtime {
 
     /// Returns the runtime of the fom that runs on this thread.
     pub fn current() -> Option<Self> {
-        crate::locality::with_core(|core| Self::of(core.home.shared()))
+        crate::locality::with_core(|core| Self::of(Shared::behind(core.home.env())))
     }
 
-    pub(crate) fn of(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn of(shared: &Shared) -> Self {
         Self {
-            shared: Arc::clone(shared),
+            shared: shared.owned(),
             _guard: None,
         }
     }
@@ -142,7 +143,7 @@ impl Runtime {
         &self,
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Listening {
-        let id = self.shared.env.hooks.listen_to::<O>(Box::new(listener));
+        let id = typed::listen_to::<O>(&self.shared.env.hooks, Box::new(listener));
         Listening {
             shared: Arc::downgrade(&self.shared),
             id,
@@ -151,7 +152,7 @@ impl Runtime {
 
     /// Adds an interposer on top of those of this operation type.
     pub fn interpose<O: Operation>(&self, interposer: impl Interpose<O>) -> Interposed {
-        let id = self.shared.env.hooks.interpose::<O>(Box::new(interposer));
+        let id = typed::interpose::<O>(&self.shared.env.hooks, Box::new(interposer));
         Interposed {
             shared: Arc::downgrade(&self.shared),
             id,

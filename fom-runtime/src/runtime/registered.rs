@@ -4,7 +4,6 @@ use std::{
     any::{TypeId, type_name},
     fmt,
     marker::PhantomData,
-    sync::Arc,
 };
 
 use crate::{
@@ -19,7 +18,7 @@ use crate::{
 /// What was kept of a fom that comes back.
 #[doc(hidden)]
 pub struct Revival<'a> {
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) shared: &'a Shared,
     pub(crate) id: FomId,
     pub(crate) body: Encoded<'a>,
     pub(crate) key: Option<Key>,

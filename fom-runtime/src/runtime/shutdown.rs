@@ -4,11 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::oneshot;
 
-use crate::runtime::{
-    Runtime, Shared,
-    extension::{UnfinishedStop, fenced},
-    observe::{FomInfo, inspect},
-    shared::RuntimeState,
+use crate::{
+    fom::RuntimeState,
+    runtime::{
+        Runtime, Shared,
+        extension::{UnfinishedStop, fenced},
+        observe::{FomInfo, inspect},
+    },
 };
 use fom_protocol::sync::now;
 
@@ -125,7 +127,7 @@ impl Runtime {
 }
 
 /// Ends the parts that other packages brought.
-fn close_attachments(shared: &Arc<Shared>) -> Vec<UnfinishedStop> {
+fn close_attachments(shared: &Shared) -> Vec<UnfinishedStop> {
     let runtime = Runtime::of(shared);
     let parts = shared.attachments.take_all().into_iter();
     parts
@@ -159,7 +161,7 @@ impl Drop for Guard {
         // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which
         // would wait for itself.
         if let Some(recorder) = self.shared.env.recorder()
-            && !crate::locality::runs_fom_of(&self.shared)
+            && !crate::locality::runs_fom_of(&self.shared.env)
         {
             recorder.wait_closed(now() + CLOSING);
         }

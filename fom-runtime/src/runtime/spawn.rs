@@ -1,30 +1,24 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::{
-    any::TypeId,
-    mem,
-    ptr::NonNull,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{any::TypeId, mem, ptr::NonNull, sync::OnceLock, time::Duration};
 
 use crate::{
     fom::{
-        AnyRef, Cold, ColdRare, Header, Launch, NewFom, Order, Priority, Resident, Seed, Stocks,
-        Ticket,
+        AnyRef, Cold, ColdRare, Header, NewFom, Order, Priority, Resident, Stocks, Ticket,
         durability::{DurableFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
-    operation::{Operation, kept_codec},
+    operation::{Form, Operation, kept_codec},
     runtime::{Shared, registered::Revival},
     snapshot::{Meta, RestoreError},
+    typed::Seed,
 };
 use fom_protocol::sync::Mutex;
 
 /// Makes one fom.
 pub(super) struct SpawnRequest<'a> {
-    pub(super) shared: &'a Arc<Shared>,
+    pub(super) shared: &'a Shared,
     pub(super) index: usize,
     /// Whether this thread holds the core of the home.
     pub(super) here: bool,
@@ -85,7 +79,7 @@ pub(super) fn restore<O: Operation>(
     };
     let home = home % shared.localities.len();
     shared.localities[home].counts.one_sent();
-    shared.take_room_again();
+    shared.env.room.take_again();
     let maker = SpawnRequest {
         shared,
         index: home,
@@ -117,7 +111,7 @@ pub(super) fn restore<O: Operation>(
                 queues,
             };
             let Some(made) = claim_key(maker, operation, phase, &key, claim) else {
-                shared.give_room();
+                shared.env.give_room();
                 shared.localities[home].take_back();
                 return Err(RestoreError::KeyInUse(key));
             };
@@ -183,8 +177,8 @@ fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<Box<dyn D
 /// Returns the extra data of a fom that a part runs at once, in a runtime that keeps more of each fom.
 #[cold]
 pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
-    let shared = home.shared();
-    shared.take_room_again();
+    let shared = Shared::behind(home.env());
+    shared.env.room.take_again();
     let new = NewRecord {
         is_kept: false,
         home: home.index,
@@ -234,9 +228,9 @@ impl SpawnRequest<'_> {
                 wanted: self.wanted,
                 ready: false,
             };
-            let launched = O::Form::launch(Seed {
+            let launched = O::Form::build(Seed {
                 stocks,
-                shared,
+                env: &shared.env,
                 birth,
                 operation,
                 phase,
@@ -293,7 +287,7 @@ impl SpawnRequest<'_> {
         cold.ticket = Mutex::new(self.ticket.take());
         cold.chained = self.chained.take().map(Box::new);
         if let Some(after) = self.after {
-            let home = Home::new(Arc::clone(shared), self.index);
+            let home = Home::new(shared.env.owned(), self.index);
             cold.delay(Sleep::new(home, after), self.order);
         }
         Some(cold)

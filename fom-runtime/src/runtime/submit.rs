@@ -6,25 +6,24 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     ptr::NonNull,
-    sync::Arc,
     time::Duration,
 };
 
 use crate::{
     fom::{
-        AnyRef, Cause, Ended, Failure, Header, Launch, NewFom, Order, Outcome, Priority,
-        RefusedReason, Resident, Seed, Ticket, durability::DurableFom,
+        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
+        Ticket, durability::DurableFom,
     },
     id::{FomId, Key},
     locality::Locality,
-    operation::Operation,
+    operation::{Form, Operation},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, HeldRoom, Place},
-        shared::RuntimeState,
         spawn::SpawnRequest,
     },
     snapshot::Meta,
+    typed::{Ended, Failure, Outcome, Seed, settle},
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -50,7 +49,7 @@ pub enum Placement {
 /// An operation on its way into the runtime. It starts when it is awaited, or by [`start`](Self::start).
 #[must_use = "a submission does nothing until it is started or awaited"]
 pub struct Submission<'a, O: Operation> {
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) shared: &'a Shared,
     pub(crate) operation: O,
     pub(crate) phase: O::Phase,
     pub(crate) key: Option<Key>,
@@ -122,7 +121,7 @@ impl<O: Operation> fmt::Debug for Submission<'_, O> {
 
 impl<'a, O: Operation> Submission<'a, O> {
     #[inline]
-    pub(crate) fn new(shared: &'a Arc<Shared>, operation: O) -> Self {
+    pub(crate) fn new(shared: &'a Shared, operation: O) -> Self {
         Self {
             shared,
             operation,
@@ -135,12 +134,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         }
     }
 
-    pub(super) fn resumed(
-        shared: &'a Arc<Shared>,
-        operation: O,
-        phase: O::Phase,
-        meta: Meta,
-    ) -> Self {
+    pub(super) fn resumed(shared: &'a Shared, operation: O, phase: O::Phase, meta: Meta) -> Self {
         let mut submission = Self {
             phase,
             ..Self::new(shared, operation)
@@ -194,7 +188,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Starts the fom even if the runtime is at its [capacity](crate::Builder::capacity). Use it for a fom without
     /// which no other fom could end.
     pub fn beyond_capacity(mut self) -> Self {
-        self.shared.take_room_again();
+        self.shared.env.room.take_again();
         self.special().room = Some(HeldRoom::new(self.shared));
         self
     }
@@ -251,8 +245,8 @@ impl<'a, O: Operation> Submission<'a, O> {
             && self.placement.is_none()
             && self.special.is_none()
             && self.order != Order::Chain
-            && self.shared.takes_all()
-            && crate::locality::here_in(self.shared).is_some()
+            && self.shared.env.takes_all()
+            && crate::locality::here_in(&self.shared.env).is_some()
         {
             Ok(self.launch_here(wanted))
         } else {
@@ -294,9 +288,9 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             ready: true,
         };
-        let fom = O::Form::launch(Seed {
+        let fom = O::Form::build(Seed {
             stocks: &mut core.stocks,
-            shared,
+            env: &shared.env,
             birth,
             operation,
             phase,
@@ -329,7 +323,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
-            Order::Chain => crate::locality::running(shared, Header::turn).flatten(),
+            Order::Chain => crate::locality::running(&shared.env, Header::turn).flatten(),
             _ => None,
         };
         let no_turn = self.order == Order::Chain && chained.is_none();
@@ -339,7 +333,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let (reason, index) = match (reason, index) {
             (None, Some(index)) => (None, index),
             (None, None) => {
-                shared.give_room();
+                shared.env.give_room();
                 (Some(RefusedReason::NoSuchLocality), 0)
             }
             (reason, _) => (reason, 0),
@@ -388,7 +382,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     fn target(&self) -> Target<'a> {
         let index = self.home();
-        let here = index.is_some_and(|index| crate::locality::holds(self.shared, index));
+        let here = index.is_some_and(|index| crate::locality::holds(&self.shared.env, index));
         let sent = index
             .filter(|_| !here)
             .map(|index| &self.shared.localities[index]);
@@ -415,9 +409,11 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Returns why the state of the runtime refuses the submission, if it does.
     #[inline(always)]
     fn refused_by_state(&self, here: bool) -> Option<RefusedReason> {
-        match self.shared.state() {
+        match self.shared.env.state() {
             RuntimeState::Open => None,
-            RuntimeState::Draining if here || crate::locality::runs_fom_of(self.shared) => None,
+            RuntimeState::Draining if here || crate::locality::runs_fom_of(&self.shared.env) => {
+                None
+            }
             RuntimeState::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         }
@@ -471,7 +467,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             home.take_back();
             return Err(self.refused(RefusedReason::ShuttingDown));
         }
-        shared.take_room_again();
+        shared.env.room.take_again();
         let outcome = outcome();
         let birth = NewFom {
             id,
@@ -487,16 +483,16 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted: true,
             ready: false,
         };
-        let launched = O::Form::launch(Seed {
+        let launched = O::Form::build(Seed {
             stocks: &mut home.outer.lock(),
-            shared,
+            env: &shared.env,
             birth,
             operation: self.operation,
             phase: O::start(),
         });
         // SAFETY: just made, so this is the one resident reference.
         let fom = unsafe { Resident::new(launched.0) };
-        fom.settle(outcome);
+        settle(fom, outcome);
         shared.tell_idle();
         // SAFETY: a wanted fom is born with a reference for its handle.
         Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
@@ -526,7 +522,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
             (Some(Placement::RoundRobin), _) => Some(next()),
             (Some(Placement::Here) | None, _) => {
-                Some(crate::locality::here_in(shared).unwrap_or_else(next))
+                Some(crate::locality::here_in(&shared.env).unwrap_or_else(next))
             }
         }
     }
@@ -537,14 +533,14 @@ impl<'a, O: Operation> Submission<'a, O> {
 fn take_room(shared: &Shared, is_recorded: bool, kept: Option<HeldRoom>) -> Option<RefusedReason> {
     if is_recorded {
         // It is in the journal, and takes room there already.
-        shared.take_room_again();
+        shared.env.room.take_again();
         return None;
     }
     if let Some(kept) = kept {
         kept.use_up();
         return None;
     }
-    (!shared.take_room()).then_some(RefusedReason::Full)
+    (!shared.env.room.take()).then_some(RefusedReason::Full)
 }
 
 /// The home of a submission.
@@ -617,7 +613,7 @@ fn enter_with_key<O: Operation>(
     match (entered, made, operation) {
         (Ok(Place::Waits(_)), Some(made), _) => Ok(Entered::Waits(made)),
         (Err(why), _, Some(operation)) => {
-            shared.give_room();
+            shared.env.give_room();
             let (reason, live) = match why {
                 keys::Turned::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
                 keys::Turned::Suspended => (RefusedReason::KeySuspended, None),

@@ -59,7 +59,7 @@ impl HelpingTransitions for Help {
     }
 }
 
-/// Says its words, some of them in one visit. Between them it waits so that others run, and for its team.
+/// Says its words, some of them in one visit. Between them it waits so that others run, and for its helper.
 #[derive(Serialize, Deserialize)]
 struct Speaker {
     name: usize,
@@ -110,9 +110,7 @@ impl SpeakingTransitions for Speaker {
     async fn middle(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.say(cx)?;
         pause().await;
-        let mut team = cx.team();
-        drop(team.start(cx.submit(Help))?);
-        team.all().await;
+        drop(cx.submit(Help).await?);
         self.say(cx)
     }
 

@@ -1,7 +1,6 @@
-//! Foms that work together: leaders with helpers, and periodic work.
+//! Periodic work of localities.
 
 #[path = "../kit/mod.rs"]
 mod kit;
 
 mod chores;
-mod teams;

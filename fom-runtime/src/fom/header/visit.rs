@@ -1,16 +1,14 @@
-//! The state of the current visit of a fom: the event that it handles, its requests and outbox, its failed attempts
-//! and its helpers. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
+//! The state of the current visit of a fom: the event that it handles, its requests and outbox, and its failed
+//! attempts. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
 
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
-use super::{Header, NOTED, Seen, WaitingFor};
+use super::{Header, NOTED, Seen};
 use crate::{
-    fom::{Cold, Gathering, Recorder, durability::Effects},
-    id::FomId,
+    fom::{Cold, Recorder, durability::Effects},
     step_key::{EventId, StepKey},
 };
 use fom_protocol::{panic_message, sync::atomic::Ordering};
@@ -23,9 +21,9 @@ impl Header {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(&self) -> StepKey {
-        let run = self.shared().env.run;
+        let run = self.env().run;
         let (origin, (visit, event)) = match (
-            self.shared().env.recorder().and_then(Recorder::journal),
+            self.env().recorder().and_then(Recorder::journal),
             self.kept(),
         ) {
             (Some(journal), Some(kept)) => (journal, kept.visit()),
@@ -52,7 +50,7 @@ impl Header {
     /// Records that the function has taken an event from a mailbox with event ids. Only the thread that runs the fom
     /// calls this.
     #[cold]
-    pub(in crate::fom) fn took(&self, id: Option<EventId>) {
+    pub(crate) fn took(&self, id: Option<EventId>) {
         match (self.kept(), id) {
             (Some(kept), Some(id)) => kept.took(id),
             // Without a journal, only an id from the sender is the same in another run.
@@ -65,7 +63,7 @@ impl Header {
     }
 
     /// Separates later effects from the last event that was taken. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn leave_event(&self) {
+    pub(crate) fn leave_event(&self) {
         let Some(cold) = self.cold() else { return };
         cold.next_effect();
         if let Some(kept) = cold.kept() {
@@ -88,31 +86,31 @@ impl Header {
     }
 
     /// Returns whether the fom must run its resume function again. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn owes_resume(&self) -> bool {
+    pub(crate) fn owes_resume(&self) -> bool {
         self.cold()
             .is_some_and(|cold| cold.owes_resume.load(Ordering::Relaxed))
     }
 
-    pub(in crate::fom) fn set_owes_resume(&self, owes: bool) {
+    pub(crate) fn set_owes_resume(&self, owes: bool) {
         if let Some(cold) = self.cold() {
             cold.owes_resume.store(owes, Ordering::Relaxed);
         }
     }
 
-    pub(in crate::fom) fn held_gate(&self) -> bool {
+    pub(crate) fn held_gate(&self) -> bool {
         self.cold()
             .is_some_and(|cold| cold.held_gate.load(Ordering::Relaxed))
     }
 
     /// Records a step of the fom. From then on, only the gate that it holds now counts.
-    pub(in crate::fom) fn forget_held_gate(&self) {
+    pub(crate) fn forget_held_gate(&self) {
         if let Some(cold) = self.cold() {
             cold.held_gate.store(false, Ordering::Relaxed);
         }
     }
 
     /// Records that an attempt at the phase failed with this error. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
+    pub(crate) fn failed_attempt<E>(&self, describe: fn(&E) -> String, error: &E) {
         let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
         let mut said = said.unwrap_or_else(panic_message);
         if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
@@ -136,7 +134,7 @@ impl Header {
     }
 
     /// Forgets the attempts and the event of the last visit, because a visit begins.
-    pub(in crate::fom) fn forget_attempts(&self) {
+    pub(crate) fn forget_attempts(&self) {
         if let Some(cold_rare) = self.cold_rare() {
             *cold_rare.event.lock() = None;
             cold_rare.causes.lock().clear();
@@ -146,7 +144,7 @@ impl Header {
 
     /// Sends the outbox. The transition is made, and committed if the fom is kept in a journal.
     #[inline]
-    pub(in crate::fom) fn send_outbox(&self) {
+    pub(crate) fn send_outbox(&self) {
         if let Some(outbox) = self.take_outbox() {
             outbox.send(self);
         }
@@ -164,28 +162,6 @@ impl Header {
         self.cold_rare()?.outbox.lock().take()
     }
 
-    /// Records the helpers that the fom will wait for. Only the thread that runs the fom calls this.
-    pub(crate) fn set_team(&self, team: &Arc<Gathering>) {
-        *self.cold_rare_made().team.lock() = Arc::downgrade(team);
-    }
-
-    /// Returns the helpers that have not ended.
-    pub(crate) fn team_left(&self) -> Vec<FomId> {
-        let team = self
-            .cold_rare()
-            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
-        team.map_or_else(Vec::new, |team| team.left())
-    }
-
-    /// Returns the helpers that must end before the fom goes on, if the fom waits for them.
-    pub(crate) fn team_needed(&self) -> Vec<FomId> {
-        let team = self
-            .cold_rare()
-            .and_then(|cold_rare| cold_rare.team.lock().upgrade());
-        team.filter(|_| self.waiting_for() == WaitingFor::Foms)
-            .map_or_else(Vec::new, |team| team.needed())
-    }
-
     /// Returns the key of the next request of this visit, if the fom is kept in a journal. Only the thread that runs
     /// the fom calls this.
     #[inline]
@@ -195,31 +171,31 @@ impl Header {
     }
 
     /// Counts a visit, and adds a line to the history, if the fom has one.
-    pub(in crate::fom) fn remember(&self, index: usize, now: u64) {
+    pub(crate) fn remember(&self, index: usize, now: u64) {
         let Some(cold) = self.cold() else { return };
         fom_protocol::count(&cold.visits, 1);
         if let Some(log) = &cold.history {
-            remember(log, self.shared().env.history, index, now);
+            remember(log, self.env().history, index, now);
         }
     }
 
     /// Pauses the fom until its next attempt. A waiting fom with a key lends its room to another fom. Only the thread
     /// that runs the fom calls this.
-    pub(in crate::fom) fn pause(&self) {
+    pub(crate) fn pause(&self) {
         if let Some(cold) = self.cold()
             && cold.key.is_some()
             && !cold.paused.load(Ordering::Relaxed)
-            && self.shared().pause_room()
+            && self.env().pause_room()
         {
             cold.paused.store(true, Ordering::Relaxed);
         }
     }
 
     /// Ends the pause, after which the fom needs its room again. Only the thread that runs the fom calls this.
-    pub(in crate::fom) fn go_on(&self, cold: &Cold) {
+    pub(crate) fn go_on(&self, cold: &Cold) {
         if cold.paused.load(Ordering::Relaxed) {
             cold.paused.store(false, Ordering::Relaxed);
-            self.shared().resume_room();
+            self.env().resume_room();
         }
     }
 }

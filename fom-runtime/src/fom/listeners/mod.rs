@@ -6,7 +6,7 @@
 
 mod transition;
 
-pub use transition::{Transition, TransitionCause, TransitionOf};
+pub use transition::{Transition, TransitionCause};
 
 use std::{
     any::{Any, TypeId},
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::{fom::Env, operation::Operation};
+use crate::fom::Env;
 use fom_protocol::{
     panic_message,
     sync::{
@@ -23,53 +23,20 @@ use fom_protocol::{
     },
 };
 
-/// Runs before and after the phase functions of one operation type. For tests, and for concerns that cut across phases.
-///
-/// An interposer does not run around the `failed` function of a phase. So a failure that it causes takes the way that
-/// is declared for that failure.
-///
-/// Interposers stack: the last one added is outermost. An interposer runs in the fom's locality and must not block.
-pub trait Interpose<O: Operation>: Send + Sync + 'static {
-    /// Runs before the phase function. `Some` replaces the phase function: neither it nor the interposers inside run,
-    /// but every [`after`](Self::after) does.
-    fn before(
-        &self,
-        operation: &mut O,
-        phase: &mut O::Phase,
-    ) -> Option<Result<O::Phase, O::Error>> {
-        let _ = (operation, phase);
-        None
-    }
-
-    /// Runs after the phase function. It may replace the result, also a result that a `before` gave. An exit that the
-    /// phase does not declare fails the fom.
-    fn after(
-        &self,
-        operation: &mut O,
-        phase: &mut O::Phase,
-        result: Result<O::Phase, O::Error>,
-    ) -> Result<O::Phase, O::Error> {
-        let _ = (operation, phase);
-        result
-    }
-}
-
 type General = Box<dyn Fn(&Transition<'_>) + Send + Sync>;
-type Typed<O> = Box<dyn for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync>;
-type Interposer<O> = Box<dyn Interpose<O>>;
 type Panicked = Box<dyn Any + Send>;
 
 #[derive(Clone)]
-enum Kind {
+pub(crate) enum Kind {
     General(Arc<General>),
-    /// An `Arc<Typed<O>>`.
+    /// A listener to one operation type, as `typed/listeners.rs` knows it.
     Typed(TypeId, Arc<dyn Any + Send + Sync>),
-    /// An `Arc<Interposer<O>>`.
+    /// An interposer of one operation type, as `typed/listeners.rs` knows it.
     Interposer(TypeId, Arc<dyn Any + Send + Sync>),
 }
 
 #[derive(Clone)]
-struct Hook {
+pub(crate) struct Hook {
     id: u64,
     kind: Kind,
 }
@@ -126,7 +93,8 @@ impl Hooks {
         drop(before);
     }
 
-    fn add(&self, kind: Kind) -> u64 {
+    /// Adds a hook behind the others. Returns its id.
+    pub(crate) fn add(&self, kind: Kind) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.change(|hooks| hooks.push(Hook { id, kind }));
         id
@@ -134,14 +102,6 @@ impl Hooks {
 
     pub(crate) fn listen(&self, listener: General) -> u64 {
         self.add(Kind::General(Arc::new(listener)))
-    }
-
-    pub(crate) fn listen_to<O: Operation>(&self, listener: Typed<O>) -> u64 {
-        self.add(Kind::Typed(TypeId::of::<O>(), Arc::new(listener)))
-    }
-
-    pub(crate) fn interpose<O: Operation>(&self, interposer: Interposer<O>) -> u64 {
-        self.add(Kind::Interposer(TypeId::of::<O>(), Arc::new(interposer)))
     }
 
     pub(crate) fn remove(&self, id: u64) {
@@ -167,28 +127,19 @@ impl Hooks {
 }
 
 impl List {
-    /// Tells every listener, in the order in which they were added. A listener that panics is removed and reported.
-    pub(crate) fn tell<O: Operation>(
+    /// Tells every listener, in the order in which they were added. `typed` tells a listener to one operation type, if
+    /// that is the type of the fom. A listener that panics is removed and reported.
+    pub(crate) fn tell(
         &self,
         env: &Env,
         transition: &Transition<'_>,
-        operation: &O,
-        phase: Option<&O::Phase>,
+        typed: impl Fn(TypeId, &(dyn Any + Send + Sync)),
     ) {
-        let typed = TransitionOf {
-            transition,
-            operation,
-            phase,
-        };
         for hook in &self.0 {
             let told = catch_unwind(AssertUnwindSafe(|| match &hook.kind {
                 Kind::General(listener) => listener(transition),
-                Kind::Typed(of, listener) if *of == TypeId::of::<O>() => {
-                    if let Some(listener) = listener.downcast_ref::<Typed<O>>() {
-                        listener(&typed);
-                    }
-                }
-                _ => {}
+                Kind::Typed(of, listener) => typed(*of, &**listener),
+                Kind::Interposer(..) => {}
             }));
             take_off_if_panicked(env, hook.id, told);
         }
@@ -196,57 +147,18 @@ impl List {
 
     /// Tells the listeners of a transition after the operation of the fom is gone.
     pub(crate) fn tell_untyped(&self, env: &Env, transition: &Transition<'_>) {
-        for hook in &self.0 {
-            if let Kind::General(listener) = &hook.kind {
-                let told = catch_unwind(AssertUnwindSafe(|| listener(transition)));
-                take_off_if_panicked(env, hook.id, told);
-            }
-        }
+        self.tell(env, transition, |_, _| {});
     }
 
-    fn interposers<O: Operation>(&self) -> impl DoubleEndedIterator<Item = &Interposer<O>> {
-        self.0.iter().filter_map(|hook| match &hook.kind {
-            Kind::Interposer(of, interposer) if *of == TypeId::of::<O>() => {
-                interposer.downcast_ref()
-            }
+    /// Returns the interposers of an operation type, the innermost first.
+    pub(crate) fn interposers(
+        &self,
+        of: TypeId,
+    ) -> impl DoubleEndedIterator<Item = &(dyn Any + Send + Sync)> {
+        self.0.iter().filter_map(move |hook| match &hook.kind {
+            Kind::Interposer(type_id, interposer) if *type_id == of => Some(&**interposer),
             _ => None,
         })
-    }
-
-    pub(crate) fn interposes<O: Operation>(&self) -> bool {
-        self.interposers::<O>().next().is_some()
-    }
-
-    /// Returns the replacement of the phase function, from the outermost interposer that gives one.
-    #[allow(
-        clippy::type_complexity,
-        reason = "a result in an option in a result is what it is"
-    )]
-    pub(crate) fn before<O: Operation>(
-        &self,
-        operation: &mut O,
-        phase: &mut O::Phase,
-    ) -> Result<Option<Result<O::Phase, O::Error>>, Panicked> {
-        catch_unwind(AssertUnwindSafe(|| {
-            self.interposers::<O>()
-                .rev()
-                .find_map(|interposer| interposer.before(operation, phase))
-        }))
-    }
-
-    /// Returns the result after every interposer, from the innermost to the outermost.
-    #[allow(clippy::type_complexity, reason = "as above")]
-    pub(crate) fn after<O: Operation>(
-        &self,
-        operation: &mut O,
-        phase: &mut O::Phase,
-        result: Result<O::Phase, O::Error>,
-    ) -> Result<Result<O::Phase, O::Error>, Panicked> {
-        catch_unwind(AssertUnwindSafe(|| {
-            self.interposers::<O>().fold(result, |result, interposer| {
-                interposer.after(operation, phase, result)
-            })
-        }))
     }
 }
 

@@ -1,12 +1,10 @@
 //! What listeners are told.
 
-use std::{fmt, ops::Deref, time::Duration};
+use std::{fmt, time::Duration};
 
 use crate::{
     fom::Header,
     id::{FomId, Key},
-    operation::Operation,
-    snapshot::{Meta, Snapshot, SnapshotError},
 };
 
 /// Why a fom made a transition.
@@ -91,6 +89,11 @@ impl<'a> Transition<'a> {
         self
     }
 
+    /// Returns the time until the deadline of the phase that the fom entered, in nanoseconds.
+    pub(crate) fn left(&self) -> Option<u64> {
+        self.left
+    }
+
     /// Returns the id of the fom.
     pub fn id(&self) -> FomId {
         self.id
@@ -154,58 +157,5 @@ impl fmt::Display for Transition<'_> {
             write!(f, "{from} -> ")?;
         }
         write!(f, "{} ({})", self.to.unwrap_or("failed"), self.cause)
-    }
-}
-
-/// A transition of a known operation type.
-pub struct TransitionOf<'a, O: Operation> {
-    pub(super) transition: &'a Transition<'a>,
-    pub(super) operation: &'a O,
-    pub(super) phase: Option<&'a O::Phase>,
-}
-
-impl<O: Operation> fmt::Debug for TransitionOf<'_, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.transition.fmt(f)
-    }
-}
-
-impl<'a, O: Operation> TransitionOf<'a, O> {
-    /// Returns the operation, between two phase functions.
-    pub fn operation(&self) -> &'a O {
-        self.operation
-    }
-
-    /// Returns the phase that the fom entered, with its data. Returns `None` for the standard failed outcome.
-    pub fn phase(&self) -> Option<&'a O::Phase> {
-        self.phase
-    }
-
-    /// Saves the fom as it enters the phase, with the time left until its deadline at that moment. The key, and the
-    /// events that the fom has not taken, are not saved.
-    ///
-    /// # Errors
-    ///
-    /// Fails with [`SnapshotError::Transient`] for a transient machine, and for the failed outcome, which is not a
-    /// phase. Also returns the errors of the user's `Serialize`.
-    pub fn snapshot(&self) -> Result<Snapshot, SnapshotError> {
-        let (Some(codec), Some(phase)) = (O::CODEC, self.phase) else {
-            return Err(SnapshotError::Transient);
-        };
-        let meta = Meta {
-            id: self.transition.id.get(),
-            attempt: 0,
-            left: self.transition.left,
-            resumed: false,
-        };
-        (codec.save)(self.operation, phase, meta)
-    }
-}
-
-impl<'a, O: Operation> Deref for TransitionOf<'a, O> {
-    type Target = Transition<'a>;
-
-    fn deref(&self) -> &Transition<'a> {
-        self.transition
     }
 }

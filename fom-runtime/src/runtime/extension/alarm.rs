@@ -26,7 +26,7 @@ impl Runtime {
     /// Wakes `waker` once, at the time `at` of the runtime's clock ([`Runtime::now`]), in the first locality. A runtime
     /// that is closed may never wake it.
     pub fn alarm(&self, at: Duration, waker: Waker) -> Alarm {
-        let home = Home::new(Arc::clone(&self.shared), 0);
+        let home = Home::new(self.shared.env.owned(), 0);
         let sleeper = Sleeper::new(waker);
         let armed = Arc::clone(&sleeper);
         home.post_job(Box::new(move |core| {

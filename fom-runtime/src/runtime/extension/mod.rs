@@ -8,7 +8,7 @@
 //! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
 //! | let a phase wait for a condition, and hold something while the fom is in the phase | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
-//! | tell which foms a fom waits for, against deadlocks | [`Blocker`] |
+//! | tell which foms a fom waits for, against deadlocks | [`Blocker`], [`FomRef::expect_end`](crate::FomRef::expect_end) |
 //! | refuse a wait that would never end | [`waits_for`], [`current_fom`] |
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
@@ -42,10 +42,10 @@ use crate::{
     runtime::Runtime,
 };
 pub use crate::{
-    fom::{Attached, Blocker, FomAddress, FomIdentity, Holder, Wait, WaitKind},
+    fom::{Attached, Blocker, FomAddress, FomIdentity, Hold, Holder, RuntimeState, Wait, WaitKind},
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
-    runtime::{handle::block_on, observe::waits_for, shared::RuntimeState},
+    runtime::{handle::block_on, observe::waits_for},
 };
 
 /// Returns whether this thread holds a locality, which stands still while the thread blocks.
@@ -91,7 +91,7 @@ impl Runtime {
 
     /// Returns which submissions the runtime takes.
     pub fn state(&self) -> RuntimeState {
-        self.shared.state()
+        self.shared.env.state()
     }
 
     /// Returns whether the runtime takes a submission from this thread. While the runtime drains, it takes only
@@ -118,12 +118,12 @@ impl Runtime {
 
     /// Returns the index of the locality that this thread holds, if the locality belongs to this runtime.
     pub fn current_locality(&self) -> Option<usize> {
-        here_in(&self.shared)
+        here_in(&self.shared.env)
     }
 
     /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
     pub fn current_fom(&self) -> Option<FomId> {
-        running(&self.shared, Header::id)
+        running(&self.shared.env, Header::id)
     }
 
     /// Returns the resource of this type, if the runtime was built [with](crate::Builder::resource) one.
@@ -138,14 +138,14 @@ impl Runtime {
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
         let here = self.current_locality().unwrap_or(0);
-        Sleep::new(Home::new(Arc::clone(&self.shared), here), time)
+        Sleep::new(Home::new(self.shared.env.owned(), here), time)
     }
 
     /// Counts one request as one phase of the [`Budget`](crate::config::Budget) of the locality that this thread holds.
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
     /// Returns `true` if this thread holds no locality.
     pub fn spend_phase(&self) -> bool {
-        crate::locality::step(&self.shared).1
+        crate::locality::step(&self.shared.env).1
     }
 }
 

@@ -179,13 +179,13 @@ impl<P: Part> Turn<'_, P> {
     #[inline]
     pub fn should_end(&mut self) -> bool {
         let home = &self.core().home;
-        home.is_awaited() || home.shared().is_closed()
+        home.is_awaited() || home.env().is_closed()
     }
 
     /// Returns whether the runtime is closed.
     #[inline]
     pub fn is_closed(&mut self) -> bool {
-        self.core().home.shared().is_closed()
+        self.core().home.env().is_closed()
     }
 
     /// Makes a fom of the operation and runs it at once, before all other foms, until it ends or first waits. The fom

@@ -1,6 +1,6 @@
 //! Work in front of the localities, which is not a fom yet.
 
-use std::{fmt, ptr, sync::Arc};
+use std::{fmt, ptr};
 
 use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 
@@ -8,7 +8,7 @@ use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 use crate::runtime::Local;
 use crate::{
     locality::{Home, Locality},
-    runtime::Runtime,
+    runtime::{Runtime, Shared},
 };
 
 /// Counts work that is in flight and is not a fom yet, such as a queue in front of the localities. A drain waits for
@@ -126,7 +126,7 @@ impl Runtime {
     /// Panics if there is no such locality.
     pub fn local_work(&self, locality: usize) -> LocalWork {
         LocalWork {
-            home: Home::new(Arc::clone(&self.shared), locality),
+            home: Home::new(self.shared.env.owned(), locality),
         }
     }
 }
@@ -136,7 +136,7 @@ impl LocalWork {
     /// [`Runtime::is_accepting`]. A shutdown that begins meanwhile waits for these pieces, or this call returns `None`.
     #[inline]
     pub fn enter(&self, pieces: usize) -> Option<Pieces> {
-        let late = || self.home.shared().is_late();
+        let late = || Shared::behind(self.home.env()).is_late();
         if self.home.counts.sent(pieces as u64, late) {
             self.take_back(pieces);
             return None;
@@ -157,6 +157,6 @@ impl LocalWork {
 
     fn take_back(&self, pieces: usize) {
         self.home.take_back_all(pieces as u64);
-        self.home.shared().tell_idle();
+        self.home.localities().tell_idle();
     }
 }

@@ -8,7 +8,7 @@ mod suspend;
 
 pub(super) use entry::{Absent, Entry, Place, Turned};
 pub use policy::Joined;
+pub(super) use room::HeldRoom;
 pub use room::WhenRoom;
-pub(super) use room::{HeldRoom, Rooms};
 pub use suspend::SuspendedKey;
 pub(super) use suspend::bar_if_stuck;

@@ -1,10 +1,8 @@
 //! Waiting for room: in the queue of a key, and in the runtime.
 
 use std::{
-    collections::VecDeque,
     fmt,
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -18,79 +16,6 @@ use crate::{
     operation::Operation,
     runtime::{Handle, Refused, Shared, Submission},
 };
-use fom_protocol::{
-    panic_message,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
-
-/// The submissions that wait for room in the runtime.
-#[derive(Default)]
-pub(in crate::runtime) struct Rooms {
-    /// How many there are; read whenever room becomes free.
-    count: AtomicUsize,
-    waiting: Mutex<VecDeque<oneshot::Sender<()>>>,
-}
-
-impl Rooms {
-    /// Returns whether a submission waits. Called after room was given back: a submission that waits by then is seen
-    /// here, or sees the room.
-    #[inline]
-    pub(in crate::runtime) fn any(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
-    }
-
-    fn join(&self) -> oneshot::Receiver<()> {
-        let (tell, told) = oneshot::channel();
-        let mut waiting = self.waiting.lock();
-        waiting.push_back(tell);
-        self.count.store(waiting.len(), Ordering::SeqCst);
-        told
-    }
-
-    /// Removes and returns the first waiting submission, if `take` finds room for it.
-    fn next(&self, take: impl FnOnce() -> bool) -> Option<oneshot::Sender<()>> {
-        let mut waiting = self.waiting.lock();
-        while waiting.front().is_some_and(oneshot::Sender::is_closed) {
-            waiting.pop_front();
-        }
-        let next = (!waiting.is_empty() && take())
-            .then(|| waiting.pop_front())
-            .flatten();
-        self.count.store(waiting.len(), Ordering::SeqCst);
-        next
-    }
-
-    pub(in crate::runtime) fn dismiss(&self) -> VecDeque<oneshot::Sender<()>> {
-        self.count.store(0, Ordering::SeqCst);
-        std::mem::take(&mut *self.waiting.lock())
-    }
-}
-
-impl Shared {
-    /// Wakes a waiting caller. Its waker is the user's and may panic. Returns whether the caller was told.
-    pub(in crate::runtime) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
-        catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
-            let message = panic_message(panic);
-            self.env.report(format!(
-                "a waker panicked when it was told of {what}: {message}"
-            ));
-            true
-        })
-    }
-
-    /// Gives room that may be there to the submissions that wait for it.
-    #[cold]
-    pub(in crate::runtime) fn hand_out_room(&self) {
-        while let Some(teller) = self.rooms.next(|| self.take_room()) {
-            if !self.told("room", || teller.send(()).is_ok()) {
-                self.put_room_back();
-            }
-        }
-    }
-}
 
 /// A wait for room. If it is dropped after it was given room, the room goes to the next.
 struct Told<F: FnMut()> {
@@ -124,8 +49,8 @@ pub(in crate::runtime) struct HeldRoom(Option<Arc<Shared>>);
 
 impl HeldRoom {
     /// Takes over room that was taken.
-    pub(in crate::runtime) fn new(shared: &Arc<Shared>) -> Self {
-        Self(Some(Arc::clone(shared)))
+    pub(in crate::runtime) fn new(shared: &Shared) -> Self {
+        Self(Some(shared.owned()))
     }
 
     /// Leaves the room to the fom, which is made by now.
@@ -137,7 +62,7 @@ impl HeldRoom {
 impl Drop for HeldRoom {
     fn drop(&mut self) {
         if let Some(shared) = self.0.take() {
-            shared.give_room();
+            shared.env.give_room();
         }
     }
 }
@@ -199,7 +124,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 
     async fn start_with_room(mut self) -> Result<Handle<O>, Refused<O>> {
-        let shared: &'a Arc<Shared> = self.shared;
+        let shared: &'a Shared = self.shared;
         let mut place = None;
         if let (Some(key), Order::Queue { is_chained, full }) = (&self.key, &mut self.order)
             && *full == Full::Refuse
@@ -219,7 +144,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                     told,
                     give_back: || shared.key_index.release(shared, &of),
                 };
-                let own = crate::locality::running(shared, |fom| fom.has_key(&of));
+                let own = crate::locality::running(&shared.env, |fom| fom.has_key(&of));
                 if own == Some(true) || shared.is_late() {
                     break;
                 }
@@ -234,16 +159,16 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
         }
         while !shared.is_late() {
-            if shared.take_room() {
+            if shared.env.room.take() {
                 self.special().room = Some(HeldRoom::new(shared));
                 break;
             }
             let mut told = Told {
-                told: shared.rooms.join(),
-                give_back: || shared.give_room(),
+                told: shared.env.room.join(),
+                give_back: || shared.env.give_room(),
             };
             // Room may have become free since.
-            shared.hand_out_room();
+            shared.env.hand_out_room();
             if (&mut told.told).await.is_ok() {
                 self.special().room = Some(HeldRoom::new(shared));
                 break;

@@ -2,14 +2,13 @@
 //! the circle.
 
 use std::{
-    cell::OnceCell,
     collections::{HashMap, HashSet},
     fmt,
     sync::Arc,
 };
 
 use crate::{
-    fom::{AnyRef, Attached, Blocker, FomAddress, FomIdentity, Header, KeyWait, how},
+    fom::{AnyRef, Attached, Blocker, FomAddress, FomIdentity, Header, Hold, KeyWait},
     id::{FomId, Key},
     runtime::Shared,
 };
@@ -36,8 +35,8 @@ pub struct DeadlockWait {
     pub phase: &'static str,
     /// What the fom waits for, in words.
     pub waits_for: String,
-    /// The kind of thing that the fom waits for: `its key`, `its helper`, or the [kind](Blocker::kind) of another
-    /// package, such as `the lock`.
+    /// The kind of thing that the fom waits for: `its key`, or the [kind](Blocker::kind) of another package, such as
+    /// `the lock`.
     pub kind: &'static str,
     /// The name of that thing, if it has one.
     pub subject: Option<String>,
@@ -82,7 +81,6 @@ enum Why {
     /// A wait that another package tells.
     Told(Arc<dyn Attached>, Blocker),
     Key,
-    Helper,
 }
 
 /// One wait of a circle: the index of the fom, and which of its waits.
@@ -115,7 +113,6 @@ fn look(shared: &Shared) -> Vec<Node> {
         .map(|fom| FomIdentity::of(fom))
         .zip(0..)
         .collect();
-    let by_id: HashMap<_, _> = foms.iter().map(|fom| fom.id()).zip(&foms).collect();
     let wait = |(on, why): (AnyRef, Why)| {
         // Not a fom of another runtime.
         let on = *places.get(&FomIdentity::of(&on))?;
@@ -123,10 +120,7 @@ fn look(shared: &Shared) -> Vec<Node> {
     };
     let node = |fom: &AnyRef| Node {
         fom: fom.clone(),
-        waits: waits(fom, |id| by_id.get(&id).copied().cloned())
-            .into_iter()
-            .filter_map(wait)
-            .collect(),
+        waits: waits(fom).into_iter().filter_map(wait).collect(),
     };
     foms.iter().map(node).collect()
 }
@@ -136,8 +130,8 @@ fn foms(shared: &Shared) -> Vec<AnyRef> {
     homes.flat_map(|home| home.pools.foms()).collect()
 }
 
-/// Returns the foms that must act before this fom goes on. `find` finds a helper.
-fn waits(fom: &AnyRef, find: impl Fn(FomId) -> Option<AnyRef>) -> Vec<(AnyRef, Why)> {
+/// Returns the foms that must act before this fom goes on.
+fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
     let mut waits = Vec::new();
     for part in fom.attachments() {
         for blocker in part.blockers() {
@@ -146,11 +140,9 @@ fn waits(fom: &AnyRef, find: impl Fn(FomId) -> Option<AnyRef>) -> Vec<(AnyRef, W
         }
     }
     if let KeyWait::Waits(_) = fom.key_wait() {
-        let holders = fom.shared().key_index.before(fom).into_iter();
+        let holders = Shared::of(fom).key_index.before(fom).into_iter();
         waits.extend(holders.map(|on| (on, Why::Key)));
     }
-    let helpers = fom.team_needed().into_iter().filter_map(find);
-    waits.extend(helpers.map(|on| (on, Why::Helper)));
     waits
 }
 
@@ -160,18 +152,10 @@ fn waits(fom: &AnyRef, find: impl Fn(FomId) -> Option<AnyRef>) -> Vec<(AnyRef, W
 /// The search stops no fom, so an answer may be old when it is returned. The search looks at `limit` foms at most, and
 /// returns `false` if it finds nothing among them.
 pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
-    let of_runtime = OnceCell::new();
-    let find = |id| {
-        let by_id = of_runtime.get_or_init(|| {
-            let foms = foms(fom.header().shared()).into_iter();
-            foms.map(|fom| (fom.id(), fom)).collect::<HashMap<_, _>>()
-        });
-        by_id.get(&id).cloned()
-    };
     let mut seen = HashSet::from([fom.identity()]);
     let mut left = vec![AnyRef::of(fom.header())];
     while let Some(next) = left.pop() {
-        for (on, _) in waits(&next, find) {
+        for (on, _) in waits(&next) {
             let identity = FomIdentity::of(&on);
             if identity == other.identity() {
                 return true;
@@ -241,7 +225,6 @@ fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
             .before(fom)
             .iter()
             .any(|holder| holder.as_ptr() == other.as_ptr()),
-        Why::Helper => fom.team_needed().contains(&other.id()),
     }
 }
 
@@ -249,15 +232,17 @@ fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
     let other = DeadlockWait::of(other);
     let (kind, subject, waits_for) = match &wait.why {
         Why::Told(_, blocker) => {
-            let (kind, how) = (blocker.kind, how(blocker.is_ahead));
+            let (kind, hold) = (blocker.kind, blocker.hold.words());
             let text = match &blocker.subject {
-                Some(subject) => format!("{kind} `{subject}`, {how} {other}"),
-                None => format!("{kind}, {how} {other}"),
+                Some(subject) => format!("{kind} `{subject}`{hold}{other}"),
+                None => format!("{kind}{hold}{other}"),
             };
             (kind, blocker.subject.clone(), text)
         }
-        Why::Key => ("its key", None, format!("its key, held by {other}")),
-        Why::Helper => ("its helper", None, format!("its helper {other}")),
+        Why::Key => {
+            let hold = Hold::Has.words();
+            ("its key", None, format!("its key{hold}{other}"))
+        }
     };
     DeadlockWait {
         kind,

@@ -11,9 +11,6 @@ use crate::{
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
-/// How many of the foms that a fom waits for are named.
-const NAMED: usize = 8;
-
 /// A phase that a fom was in, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visited {
@@ -168,7 +165,7 @@ pub struct Operations {
 
 fn fom_info(fom: &AnyRef) -> FomInfo {
     let header: &Header = fom;
-    let shared = header.shared();
+    let shared = Shared::of(header);
     let now = shared.env.clock.nanos();
     let state = header.token.state();
     let attachments = header.attachments();
@@ -188,15 +185,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         WaitingFor::Retry => Some("its next attempt".to_owned()),
         WaitingFor::Blocking => Some("a blocking call".to_owned()),
         WaitingFor::Journal => Some("the journal".to_owned()),
-        WaitingFor::Foms => Some(match header.team_left().as_slice() {
-            [] => "another fom".to_owned(),
-            [one] => format!("fom {one}"),
-            more => {
-                let names: Vec<_> = more.iter().take(NAMED).map(FomId::to_string).collect();
-                let rest = if more.len() > NAMED { ", .." } else { "" };
-                format!("{} foms: {}{rest}", more.len(), names.join(", "))
-            }
-        }),
+        WaitingFor::Fom => Some("another fom".to_owned()),
         WaitingFor::Key => Some("its key".to_owned()),
         WaitingFor::Gate => Some("the gate of its phase".to_owned()),
         WaitingFor::Kind(number) => {

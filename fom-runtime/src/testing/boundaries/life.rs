@@ -25,6 +25,7 @@ use crate::{
         seen::{Counting, Seen, hear, hear_end},
         stopping::Stop,
     },
+    typed::{interpose, listen_to},
 };
 use fom_protocol::{FomState, nanos, sync::Mutex};
 
@@ -88,9 +89,9 @@ pub(super) fn run<O: Persistent>(
             let compare = Arc::clone(compare);
             move |hooks| {
                 // The outcome is recorded before the transition, so a known end has a known outcome.
-                hooks.listen_to::<O>(hear_end(Arc::clone(&seen), key, compare));
+                listen_to::<O>(hooks, hear_end(Arc::clone(&seen), key, compare));
                 hooks.listen(hear(Arc::clone(&seen)));
-                hooks.interpose::<O>(Box::new(Counting(seen)));
+                interpose::<O>(hooks, Box::new(Counting(seen)));
             }
         })
         .build()?;

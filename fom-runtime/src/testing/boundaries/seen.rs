@@ -9,12 +9,13 @@ use std::{
 use fom_journal::EntryId;
 
 use crate::{
-    fom::{Interpose, Transition, TransitionCause, TransitionOf},
+    fom::{Transition, TransitionCause},
     graph::Graph,
     id::{FomId, Key, entry_of},
     operation::{Durability, Operation},
     runtime::{Registered, Restorer, registered},
     testing::boundaries::{Compare, End},
+    typed::{Interpose, TransitionOf},
 };
 use fom_protocol::{panic_message, sync::Mutex};
 

@@ -9,10 +9,8 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Cause, FomId, context::Team, error::RefusedReason, machine::FomState, prelude::*,
-    time::TestClock,
-};
+use fom_patterns::{prelude::*, team::Team};
+use fom_runtime::{FomId, error::RefusedReason, machine::FomState, time::TestClock};
 
 use crate::kit::task::{LIMIT, Task, limit, quick, task, until};
 
@@ -292,4 +290,64 @@ fn a_helper_whose_handle_was_dropped_is_waited_for() {
         })
     });
     runtime.submit(leader).start().unwrap().wait().unwrap();
+}
+
+/// KY-10, trap 18: a helper that waits for the key of its leader gets an error at once, with the operation.
+#[test]
+fn a_helper_behind_its_leader_gets_an_error() {
+    let _limit = limit();
+    let runtime = three(&TestClock::new());
+    let leader = task(|cx| {
+        Box::pin(async move {
+            let mut team = cx.team();
+            let behind = cx.submit(quick(|_| {})).key(7).queue();
+            let handle = team.start(behind).unwrap();
+            team.all().await;
+            assert!(matches!(handle.await.unwrap_err().cause, Cause::Stuck));
+        })
+    });
+    let leader = runtime.submit(leader).key(7).queue();
+    leader.start().unwrap().wait().unwrap();
+}
+
+/// OB-07: of several teams, the listing shows the one that the leader waits for. A wait that the leader has dropped is
+/// neither listed nor part of a deadlock.
+#[test]
+fn the_listing_shows_the_team_of_the_wait() {
+    let _limit = limit();
+    let runtime = three(&TestClock::new());
+    let (tell, helpers) = std::sync::mpsc::channel::<FomRef<Helper>>();
+    let leader = task(move |cx| {
+        Box::pin(async move {
+            let mut first = cx.team();
+            let mut second = cx.team();
+            for team in [&mut first, &mut second] {
+                let helper = team.start(cx.submit(Helper(How::Well))).unwrap();
+                tell.send(helper.fom().clone()).unwrap();
+            }
+            {
+                let mut given_up = pin!(first.all());
+                std::future::poll_fn(|cx| {
+                    assert!(given_up.as_mut().poll(cx).is_pending());
+                    std::task::Poll::Ready(())
+                })
+                .await;
+            }
+            second.all().await;
+        })
+    });
+    let leader = runtime.submit(leader).start().unwrap();
+    let helpers: Vec<_> = (0..2).map(|_| helpers.recv().unwrap()).collect();
+    let expected = format!("fom {}", helpers[1].id());
+    until("the wait for the second team", || {
+        let listed = runtime.operation(leader.id()).unwrap().waiting_for;
+        listed.as_deref() == Some(expected.as_str())
+    });
+    let waits = runtime.operation(leader.id()).unwrap().waits;
+    assert_eq!(waits[0].holders[0].fom, Some(helpers[1].id()));
+    assert!(runtime.deadlocks().is_empty());
+    for helper in helpers {
+        helper.send(Go::Now).unwrap();
+    }
+    leader.wait().unwrap();
 }

@@ -4,8 +4,9 @@
 use std::{any::Any, pin::Pin};
 
 use crate::{
-    fom::{Failure, Outcome, Progress, Typed},
+    fom::Progress,
     operation::Operation,
+    typed::{Failure, Outcome, Typed},
 };
 
 /// The part of a fom that only one thread touches at a time: the thread that runs the fom, and at the end the owner

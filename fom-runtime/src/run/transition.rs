@@ -12,15 +12,17 @@ use std::{
 };
 
 use crate::{
-    cx::Cx,
     fom::{
-        BlockError, Cause, Ended, Failure, Header, Interrupt, Outcome, Then, Transition,
-        TransitionCause, Typed,
-        next::{Function, Next, Step, Visit, next, next_cold},
-        run::Decided,
+        BlockError, Cause, Entry, Function, Header, Interrupt, RunningFom, Then, Transition,
+        TransitionCause,
     },
     graph::{PhaseInfo, Retry},
-    operation::{At, Entry, Operation, Resumed, Stepped},
+    operation::{At, Operation, Resumed, Stepped},
+    run::{
+        next::{Next, Step, Visit, next, next_cold},
+        run_loop::Decided,
+    },
+    typed::{self, Ended, Failure, Outcome, Typed},
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -62,7 +64,7 @@ impl<O: Operation> Instance<O> {
     #[inline(always)]
     pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
         fom.set_begun();
-        let now = crate::locality::first_step(fom.shared());
+        let now = crate::locality::first_step(fom.env());
         fom.enter(self.index(), now);
     }
 
@@ -74,7 +76,7 @@ impl<O: Operation> Instance<O> {
         if const { O::GRAPH.has_gates() } {
             self.leave_gate(fom);
         }
-        let (now, spent) = crate::locality::step(fom.shared());
+        let (now, spent) = crate::locality::step(fom.env());
         self.take_events(fom);
         if fom.is_noted() {
             self.go_on_noted(fom, from, now);
@@ -98,7 +100,7 @@ impl<O: Operation> Instance<O> {
     #[inline(always)]
     pub(super) fn stay(&mut self, fom: &Typed<O>) -> Next {
         // A step counts like a phase, so that a flood of events does not occupy the locality.
-        let (_, spent) = crate::locality::step(fom.shared());
+        let (_, spent) = crate::locality::step(fom.env());
         if fom.is_noted() {
             fom.leave_event();
             fom.send_outbox();
@@ -121,13 +123,13 @@ impl<O: Operation> Instance<O> {
         if const { O::GRAPH.has_gates() } {
             self.leave_gate(fom);
         }
-        let shared = fom.shared();
+        let env = fom.env();
         let now = match from {
-            Some(_) => crate::locality::step(shared).0,
-            None => crate::locality::first_step(shared),
+            Some(_) => crate::locality::step(env).0,
+            None => crate::locality::first_step(env),
         };
         self.take_events(fom);
-        if shared.env.hooks.is_any() || fom.is_noted() {
+        if env.hooks.is_any() || fom.is_noted() {
             self.enter_noted(fom, from, cause, left, now);
         } else {
             self.enter_unheard(fom, left, now);
@@ -160,7 +162,7 @@ impl<O: Operation> Instance<O> {
             && (self.info().within().is_some() || left.is_some() || !timing.is_calm())
         {
             // Deadlines use the current time. Other uses get the time as of a few steps ago.
-            now = crate::locality::look(fom.shared());
+            now = crate::locality::look(fom.env());
             timing.enter(fom, index, now, left);
         }
         fom.enter(index, now);
@@ -176,14 +178,14 @@ impl<O: Operation> Instance<O> {
         left: Option<u64>,
         mut now: u64,
     ) {
-        let shared = fom.shared();
-        let hooks = shared.env.hooks.active();
+        let env = fom.env();
+        let hooks = env.hooks.active();
         let index = self.index();
         let info = self.info();
         let (before, tried) = (fom.since(), fom.attempt());
         // Listeners get the current time.
         if hooks.is_some() {
-            now = crate::locality::look(shared);
+            now = crate::locality::look(env);
         }
         now = self.enter_timed(fom, left, now);
         let has_more = fom.cold().is_some();
@@ -198,7 +200,7 @@ impl<O: Operation> Instance<O> {
             let stayed = now.saturating_sub(before);
             let transition =
                 Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
-            hooks.tell(&shared.env, &transition, &self.operation, Some(&self.phase));
+            typed::tell(&hooks, env, &transition, &self.operation, Some(&self.phase));
         }
         if fom.marks.is_observed() {
             fom.arrived(index);
@@ -210,10 +212,9 @@ impl<O: Operation> Instance<O> {
 
     /// Calls the user's function for an operation that came back.
     pub(super) fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
-        let mut cx = Cx::new(fom);
         let at = At {
             phase: &mut self.phase,
-            cx: &mut cx,
+            fom: RunningFom::new(fom),
             entry: Entry::Enter,
         };
         let operation = &mut self.operation;
@@ -226,7 +227,7 @@ impl<O: Operation> Instance<O> {
     /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        if fom.shared().env.hooks.is_any() {
+        if fom.env().hooks.is_any() {
             self.interposed(fom)
         } else {
             None
@@ -235,8 +236,8 @@ impl<O: Operation> Instance<O> {
 
     #[cold]
     fn interposed(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        let hooks = fom.shared().env.hooks.active()?;
-        match hooks.before::<O>(&mut self.operation, &mut self.phase) {
+        let hooks = fom.env().hooks.active()?;
+        match typed::before(&hooks, &mut self.operation, &mut self.phase) {
             Ok(result) => result.map(|result| Ok(result.map(Some))),
             Err(panic) => Some(Err(panic)),
         }
@@ -249,11 +250,10 @@ impl<O: Operation> Instance<O> {
         stepped: Stepped<O>,
     ) -> Result<Stepped<O>, Cause<O::Error>> {
         let Some(hooks) = fom
-            .shared()
-            .env
+            .env()
             .hooks
             .active()
-            .filter(|hooks| hooks.interposes::<O>())
+            .filter(|hooks| typed::interposes::<O>(hooks))
         else {
             return Ok(stepped);
         };
@@ -262,8 +262,7 @@ impl<O: Operation> Instance<O> {
             Ok(Some(next)) => Ok(next),
             Err(error) => Err(error),
         };
-        let result = hooks
-            .after::<O>(&mut self.operation, &mut self.phase, result)
+        let result = typed::after(&hooks, &mut self.operation, &mut self.phase, result)
             .map_err(|panic| Cause::Panicked(panic_message(panic)))?;
         // Only interposers can name a phase that is not a declared exit. All other exits are checked by their types.
         if let Ok(next) = &result {
@@ -290,7 +289,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         let stepped = match returned {
-            Ok(stepped) if function == Entry::Failed || !fom.shared().env.hooks.is_any() => stepped,
+            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.is_any() => stepped,
             Ok(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
@@ -309,7 +308,7 @@ impl<O: Operation> Instance<O> {
         let durable = fom.journaled().is_some();
         if durable && matches!(then, Then::Stay) {
             // A step counts like a phase, so that a flood of events does not occupy the locality.
-            crate::locality::step(fom.shared());
+            crate::locality::step(fom.env());
         }
         Ok(next_cold(Step::Made { then, durable }))
     }
@@ -355,7 +354,7 @@ impl<O: Operation> Instance<O> {
             unreachable!("late without a deadline")
         };
         let armed_in = timing.late_of(fom);
-        timing.clear_late(fom, fom.shared().env.clock.nanos());
+        timing.clear_late(fom, fom.env().clock.nanos());
         // The phase function did not return, so its outbox is dropped. The late function has an outbox of its own.
         fom.drop_outbox();
         if !self.info().takes().is_empty() {
@@ -375,7 +374,7 @@ impl<O: Operation> Instance<O> {
     ) -> Decided<O> {
         fom.drop_outbox();
         let attempt = self.info().retries().zip(fom.timing());
-        let now = || fom.shared().env.clock.nanos();
+        let now = || fom.env().clock.nanos();
         let decided = next_cold(Step::Error {
             function,
             retry: attempt.and_then(|(retry, timing)| due(retry, timing.attempt(), now())),
@@ -447,16 +446,16 @@ pub(super) fn transition_cause(function: Function, fom: &Header) -> TransitionCa
 
 /// Tells the last transition of a failed fom: into the standard failed outcome.
 pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
-    let shared = fom.shared();
-    let Some(hooks) = shared.env.hooks.active() else {
+    let env = fom.env();
+    let Some(hooks) = env.hooks.active() else {
         return;
     };
-    let now = shared.env.clock.nanos();
+    let now = env.clock.nanos();
     let stayed = now.saturating_sub(fom.since());
     let cause = TransitionCause::Failed(failure.cause.name());
     let transition = Transition::new(fom, Some(failure.phase), None, cause, now, stayed);
     match &failure.operation {
-        Some(operation) => hooks.tell::<O>(&shared.env, &transition, operation, None),
-        None => hooks.tell_untyped(&shared.env, &transition),
+        Some(operation) => typed::tell(&hooks, env, &transition, operation, None),
+        None => hooks.tell_untyped(env, &transition),
     }
 }

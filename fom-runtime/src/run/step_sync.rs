@@ -3,14 +3,15 @@
 use std::{mem, ops::ControlFlow, pin::Pin};
 
 use crate::{
-    cx::Cx,
-    fom::{
-        Body, Cause, Failure, Outcome, Progress, Typed, WaitingFor,
-        next::{Function, Next},
-        run::Decided,
+    fom::{Cause, Entry, Function, Progress, RunningFom, WaitingFor},
+    operation::{At, Operation, Stepped, SyncOperation},
+    run::{
+        body::Body,
+        next::Next,
+        run_loop::Decided,
         transition::{Instance, cause_of},
     },
-    operation::{self, Entry, Operation, Stepped, SyncOperation},
+    typed::{Failure, Outcome, Typed},
 };
 
 /// Operation and phase do not move from the submission until the outcome is taken.
@@ -92,10 +93,9 @@ pub(super) fn step<O: SyncOperation>(
     fom: &Typed<O>,
     entry: Entry<O::Event>,
 ) -> Stepped<O> {
-    let mut cx = Cx::new(fom);
-    instance.operation.step(operation::At {
+    instance.operation.step(At {
         phase: &mut instance.phase,
-        cx: &mut cx,
+        fom: RunningFom::new(fom),
         entry,
     })
 }
@@ -123,7 +123,7 @@ fn run_phases<O: SyncOperation>(
     instance: &mut Instance<O>,
     fom: &Typed<O>,
 ) -> ControlFlow<Progress, Decided<O>> {
-    let hooks = &fom.shared().env.hooks;
+    let hooks = &fom.env().hooks;
     let mut heard = hooks.is_any();
     let mut left = true;
     loop {

@@ -4,23 +4,16 @@
 use std::{ops::ControlFlow, pin::Pin, ptr::NonNull};
 
 use crate::{
-    fom::{
-        Body, Fom, Header, Progress, Typed,
+    fom::{Entry, Header, Progress, reference},
+    operation::{Stepped, SyncOperation},
+    run::{
+        body::Body,
+        fom::Fom,
         next::Next,
-        reference,
         step_sync::{self, SyncBody},
     },
-    operation::{Entry, Stepped, SyncOperation},
+    typed::{Served, Typed},
 };
-
-/// The result of serving a fom.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Served {
-    pub(crate) progress: Progress,
-    /// The fom has ended, and the locality has not counted the end yet. The caller counts many ends together.
-    pub(crate) uncounted: bool,
-}
 
 impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
     /// Whether the short way is possible: the machine needs no other services.
@@ -60,13 +53,13 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
         let Ok(phase) = body.ended() else {
             return false;
         };
-        if !fom.is_alone() || fom.cold().is_some() || !fom.shared().is_plain() {
+        if !fom.is_alone() || fom.cold().is_some() || !fom.env().is_plain() {
             return false;
         }
         fom.token.finish(true);
         fom.unlist();
         let failed = O::GRAPH.phases()[phase].is_failure();
-        let age = crate::locality::now(fom.shared()).saturating_sub(fom.submitted());
+        let age = crate::locality::now(fom.env()).saturating_sub(fom.submitted());
         fom.pool().totals.ended(failed, age, 0);
         fom.fenced("while its outcome was dropped", || body.as_mut().clear());
         // A listing may have taken a reference meanwhile.
@@ -86,19 +79,15 @@ impl<O: SyncOperation> SyncBody<O> {
         let Self::Live(instance) = &mut *self else {
             return self.run(fom);
         };
-        let shared = fom.shared();
+        let env = fom.env();
         let info = instance.info();
-        if !shared.is_plain()
-            || shared.env.hooks.is_any()
-            || shared.is_closed()
-            || info.waits()
-            || info.is_end()
+        if !env.is_plain() || env.hooks.is_any() || env.is_closed() || info.waits() || info.is_end()
         {
             return self.run(fom);
         }
         instance.begin_unheard(fom);
         match step_sync::step(instance, fom, Entry::Enter) {
-            Ok(Some(next)) if !shared.env.hooks.is_any() => match instance.go_on(fom, next) {
+            Ok(Some(next)) if !env.hooks.is_any() => match instance.go_on(fom, next) {
                 Next::Finish => Progress::Finished,
                 _ => self.run(fom),
             },

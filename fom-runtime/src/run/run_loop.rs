@@ -8,13 +8,15 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Progress, RefusedReason, Rejected, Then, TransitionCause, Typed, WaitingFor,
-        key_wait::MayBegin,
-        next::{Function, Next, Step, Visit, next, next_cold},
-        reference,
+        Cause, Entry, Function, MayBegin, Progress, RefusedReason, Rejected, Then, TransitionCause,
+        WaitingFor, reference,
+    },
+    operation::Operation,
+    run::{
+        next::{Next, Step, Visit, next, next_cold},
         transition::{Instance, cause_of, transition_cause},
     },
-    operation::{Entry, Operation},
+    typed::Typed,
 };
 
 /// The cause of a failure. Boxed because failures are rare, which keeps results small.
@@ -88,7 +90,7 @@ impl<O: Operation> Instance<O> {
             return Ok(next(Step::Visit(Visit {
                 end: false,
                 interrupt,
-                failed: interrupt.is_none() && fom.takes_way_out(),
+                failed: interrupt.is_none() && Self::takes_way_out(fom),
                 retry: fom.timing().and_then(|timing| timing.retry_at()),
                 ..self.visit()
             })));
@@ -177,7 +179,7 @@ impl<O: Operation> Instance<O> {
             timing.keep_again(fom, at, owner);
         }
         // An overdue fom is late at once, before any function of the phase runs again.
-        let now = fom.shared().env.clock.nanos();
+        let now = fom.env().clock.nanos();
         timing.fired(fom, now);
         fom.journaled()?.retry_at(fom)
     }
@@ -195,7 +197,7 @@ impl<O: Operation> Instance<O> {
             Err(panic) => self.fails(fom, cause_of(panic)),
         };
         // It is now unknown when the fom asks for its gate.
-        fom.shared().env.has_asked(fom.id());
+        fom.env().has_asked(fom.id());
         Some(failed)
     }
 
@@ -232,7 +234,7 @@ impl<O: Operation> Instance<O> {
         let Some(timing) = fom.timing() else {
             unreachable!("a retry without a timer")
         };
-        if fom.shared().env.clock.nanos() >= until {
+        if fom.env().clock.nanos() >= until {
             timing.retried(fom);
             return Poll::Ready(Ok(()));
         }

@@ -1,14 +1,19 @@
 //! Leader and helpers: a fom that starts others and waits for their ends.
 
-use std::{fmt, future::poll_fn, sync::Arc};
+mod gathering;
 
-use crate::{
-    cx::Cx,
-    fom::{Gathering, WaitingFor, Watcher},
-    id::FomId,
-    operation::Operation,
-    runtime::{Handle, Refused, Submission},
+use std::{
+    any::Any,
+    fmt,
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{Arc, Weak},
+    task::{Context, Poll},
 };
+
+use fom_runtime::{Cx, FomId, Handle, Operation, Refused, Submission, extension::Attached};
+
+use gathering::Gathering;
 
 /// The helpers of a fom, their leader. A wait wakes the leader once: when all helpers have ended, or when the first
 /// has. A helper ends in any way: at an end phase, or by an error, a panic, a deadline, a cancel or a shutdown.
@@ -16,11 +21,11 @@ use crate::{
 /// The outcomes stay with the handles, which are ready then. Dropping a team cancels no helper.
 ///
 /// After a restart, a leader that is kept in a journal runs its phase again and starts its helpers anew. Give each
-/// helper an [operation id](crate::durable::DurableSubmissionExt::once) that stays the same, such as
+/// helper an [operation id](fom_runtime::durable::DurableSubmissionExt::once) that stays the same, such as
 /// `format!("{}", cx.step_key().part(n))`. Then the leader joins the helpers that exist already.
 ///
 /// ```
-/// # use fom_runtime::prelude::*;
+/// # use fom_patterns::prelude::*;
 /// struct Part(u64);
 ///
 /// #[fom(operation(Part), transient)]
@@ -72,6 +77,8 @@ use crate::{
 #[must_use = "a team is there to be waited for"]
 pub struct Team {
     gathering: Arc<Gathering>,
+    /// The waits for the ends of the helpers. Each wakes the gathering as long as it exists.
+    ends: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl fmt::Debug for Team {
@@ -83,12 +90,22 @@ impl fmt::Debug for Team {
     }
 }
 
-impl<E> Cx<'_, E> {
+/// Adds teams to a [`Cx`].
+pub trait TeamExt {
     /// Returns a team without helpers.
-    pub fn team(&self) -> Team {
-        let gathering = Arc::<Gathering>::default();
-        self.fom.set_team(&gathering);
-        Team { gathering }
+    fn team(&self) -> Team;
+}
+
+impl<E> TeamExt for Cx<'_, E> {
+    fn team(&self) -> Team {
+        let leader = self.fom_address();
+        let gathering = Gathering::new(leader.clone());
+        let part: Weak<Gathering> = Arc::downgrade(&gathering);
+        leader.attach(part as Weak<dyn Attached>);
+        Team {
+            gathering,
+            ends: Vec::new(),
+        }
     }
 }
 
@@ -103,9 +120,14 @@ impl Team {
         helper: Submission<'_, O>,
     ) -> Result<Handle<O>, Refused<O>> {
         let handle = helper.start()?;
-        handle.fom().bar_if_stuck();
-        let place = self.gathering.join(handle.id());
-        handle.fom().watch(Watcher::of_team(&self.gathering, place));
+        handle.expect_end();
+        let waker = self.gathering.join(handle.fom_address());
+        // To wait for no phase is to wait for the end.
+        let mut end = handle.reached([]);
+        match Pin::new(&mut end).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(_) => waker.wake(),
+            Poll::Pending => self.ends.push(Box::new(end)),
+        }
         Ok(handle)
     }
 
@@ -115,14 +137,8 @@ impl Team {
     ///
     /// Cancel safe.
     pub async fn all(&mut self) {
-        poll_fn(|cx| {
-            let polled = self.gathering.poll_all(cx.waker());
-            if polled.is_pending() {
-                WaitingFor::Foms.say();
-            }
-            polled
-        })
-        .await;
+        let wait = Waiting(&self.gathering);
+        poll_fn(|cx| wait.0.poll_all(cx.waker())).await;
     }
 
     /// Waits for the next helper to end, and returns its place. Returns `None` when all places have been returned. The
@@ -132,18 +148,22 @@ impl Team {
     ///
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<usize> {
-        poll_fn(|cx| {
-            let polled = self.gathering.poll_next(cx.waker());
-            if polled.is_pending() {
-                WaitingFor::Foms.say();
-            }
-            polled
-        })
-        .await
+        let wait = Waiting(&self.gathering);
+        poll_fn(|cx| wait.0.poll_next(cx.waker())).await
     }
 
     /// Returns the helpers that have not ended.
     pub fn left(&self) -> Vec<FomId> {
-        self.gathering.left()
+        let left = self.gathering.left();
+        left.iter().map(|fom| fom.id()).collect()
+    }
+}
+
+/// A wait of the leader. If the wait is dropped, listings no longer show it.
+struct Waiting<'a>(&'a Gathering);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.give_up();
     }
 }

@@ -1,7 +1,7 @@
 //! The decisions of the transition protocol, without their effects.
 //!
 //! [`next`] is a pure function. Its input is what happened to a fom, with all that matters for the decision. Its output
-//! is the next action. `run.rs` carries the action out, and asks again with what happened then. So the table of all
+//! is the next action. `run_loop.rs` carries the action out, and asks again with what happened then. So the table of all
 //! cases is the `match` in [`next`], and its tests need no runtime.
 //!
 //! | after | comes |
@@ -17,15 +17,7 @@
 //! A usual transition is `Call`, `Made`, `Proceed`, `Visit`, and the next `Call`. In a journal it is `Call`, `Made`,
 //! `Commit`, `Written`, `Wait`; and after the commit `Written`, `Proceed`, `Visit`, `Call`.
 
-use std::convert::Infallible;
-
-use crate::{
-    fom::{Interrupt, WaitingFor, key_wait::MayBegin},
-    operation::Entry,
-};
-
-/// A function of a phase, without an event. [`Entry::Enter`] is the phase's own function.
-pub(crate) type Function = Entry<Infallible>;
+use crate::fom::{Entry, Function, Interrupt, MayBegin, Then, WaitingFor};
 
 /// What happened to a fom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,21 +83,6 @@ impl Visit {
         retry: None,
         spent: false,
     };
-}
-
-/// What a fom does when its step is made, and committed if it must be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
-    /// The fom enters its first phase, or the phase that it was saved in.
-    Begin { resumed: bool },
-    /// The fom enters the phase that it is in by now. `by`: the function that chose the phase.
-    Enter { from: u8, by: Function },
-    /// The fom waits for the next event in this visit.
-    Stay,
-    /// The fom waits until this time, and enters the phase again.
-    Retry(u64),
-    /// The fom has failed.
-    Fail,
 }
 
 /// The next action of a fom.

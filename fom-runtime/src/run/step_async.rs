@@ -12,16 +12,16 @@ use std::{
 use pin_project::pin_project;
 
 use crate::{
-    cx::Cx,
-    fom::{
-        Body, Failure, Interrupt, Outcome, Progress, Typed, WaitingFor,
+    fom::{Entry, Function, Interrupt, Progress, RunningFom, WaitingFor, reference},
+    operation::{AsyncOperation, At, Operation},
+    run::{
+        body::Body,
         launch::SelfRef,
-        next::{Function, Next},
-        reference,
-        run::Decided,
+        next::Next,
+        run_loop::Decided,
         transition::{Instance, cause_of},
     },
-    operation::{AsyncOperation, At, Entry, Operation},
+    typed::{Failure, Outcome, Typed},
 };
 
 /// A future in place of operation and phase, and later its outcome.
@@ -182,15 +182,14 @@ pub(super) fn drive<O: AsyncOperation>(
                     decided = instance.settle(me.get(), returned, function);
                     continue 'run;
                 }
-                let mut cx = Cx::new(me.get());
                 let at = At {
                     phase: &mut instance.phase,
-                    cx: &mut cx,
+                    fom: RunningFom::new(me.get()),
                     entry,
                 };
                 decided = match Fence::new(me.get(), instance.operation.step(at)).await {
                     Ok(Ok(Ok(Some(next))))
-                        if function == Entry::Enter && !me.get().shared().env.hooks.is_any() =>
+                        if function == Entry::Enter && !me.get().env().hooks.is_any() =>
                     {
                         match instance.go_on(me.get(), next) {
                             // The most frequent case.

@@ -1,0 +1,142 @@
+//! The transitions of a fom that is kept. A transition is told, and the next phase entered, only when the transition is
+//! committed.
+
+use crate::{
+    fom::{
+        Cause, Header, Then,
+        durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
+    },
+    operation::{Durability, Operation, kept_codec},
+    run::{
+        next::{Next, Step, Visit, next_cold},
+        run_loop::{Decided, Failed},
+        transition::Instance,
+    },
+    snapshot::{Snapshot, SnapshotError},
+    typed::{Typed, saved},
+};
+
+/// Hands the last step over, so that the fom releases its key without waiting for that step. If the next fom with
+/// the key runs in another locality, its steps enter the journal after that step.
+#[cold]
+pub(super) fn hand_over_end(fom: &Header) {
+    if fom.key().is_some() && fom.env().homes.len() > 1 {
+        crate::locality::with_core(|core| core.pause_before_others());
+    }
+}
+
+impl<O: Operation> Content for Instance<O> {
+    fn is_end(&self) -> bool {
+        self.info().is_end()
+    }
+
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), SnapshotError> {
+        match kept_codec::<O>() {
+            Some(codec) => (codec.save_body)(&self.operation, &self.phase, out),
+            None => Ok(()),
+        }
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, String> {
+        saved(&self.operation, &self.phase)
+    }
+}
+
+impl<O: Operation> Instance<O> {
+    /// Writes down the current state of the fom, to be committed.
+    #[inline(never)]
+    pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
+        let Some(kept) = fom.journaled() else {
+            return Ok(Next::Proceed(then));
+        };
+        if self.info().is_end() && !kept.is_recorded() {
+            // The journal has no record of it.
+            return Ok(Next::Proceed(then));
+        }
+        let was_there = matches!(then, Then::Begin { .. }) && kept.is_recorded();
+        let mut step = KeptStep {
+            then,
+            waits: O::DURABILITY == Durability::Sync || was_there,
+            holds_gate: self.keeps_gate(fom, kept, then),
+            timing: self.timing_after(fom, then),
+            content: self,
+        };
+        let waits = match kept.step(fom, &mut step) {
+            Written::Now => false,
+            Written::Later => true,
+            Written::Refused(error) => {
+                fom.drop_outbox();
+                return Err(Box::new(Cause::NotSaved(error)));
+            }
+        };
+        Ok(next_cold(Step::Written { then, waits }))
+    }
+
+    /// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that
+    /// came through an outbox is in the journal already. It begins at once, unless another fom with its key may precede
+    /// it after a restart.
+    #[inline]
+    pub(super) fn is_begin_durable(&self, fom: &Typed<O>) -> bool {
+        fom.journaled().is_some_and(|kept| kept.begin(fom))
+    }
+
+    /// Returns whether the fom holds the gate of its phase after this step.
+    fn keeps_gate(&self, fom: &Typed<O>, kept: &dyn KeptFom, then: Then) -> Option<bool> {
+        if !const { O::GRAPH.has_gates() } {
+            return None;
+        }
+        let retries = matches!(then, Then::Retry(_));
+        // A fom that held its gate before a restart, and failed before the gate was open again, must still go first.
+        let held = fom.holds_gate() || retries && kept.held_gate();
+        if !retries {
+            fom.forget_held_gate();
+        }
+        Some(held && self.info().is_gated())
+    }
+
+    /// Returns the attempts and deadlines after this step.
+    fn timing_after(&self, fom: &Typed<O>, then: Then) -> Option<SavedTiming> {
+        let timing = fom.timing()?;
+        let (attempt, causes, deadlines) = match then {
+            Then::Begin { .. } | Then::Enter { .. } => {
+                let resumed = matches!(then, Then::Begin { resumed: true });
+                let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
+                let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
+                let now = fom.env().clock.nanos();
+                let deadlines = timing.preview(fom, self.index(), now, left);
+                (0, Vec::new(), deadlines)
+            }
+            Then::Stay | Then::Retry(_) | Then::Fail => {
+                (timing.attempt(), fom.causes(), timing.deadlines())
+            }
+        };
+        Some(SavedTiming {
+            attempt,
+            causes,
+            due: deadlines.own,
+            kept: deadlines
+                .kept
+                .map(|(at, owner)| (at, O::GRAPH.phases()[owner].name())),
+        })
+    }
+
+    /// Returns the next action after a step that was written down to be committed, or `None` if there is no such step.
+    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Result<Option<Next>, Failed<O>> {
+        let Some(kept) = fom.journaled() else {
+            return Ok(None);
+        };
+        let step = match kept.take_answer() {
+            Answer::Calm => return Ok(None),
+            Answer::Pending => Step::Visit(Visit {
+                committing: true,
+                ..Visit::CALM
+            }),
+            Answer::Committed(then) => Step::Written { then, waits: false },
+            Answer::Failed(error) => {
+                kept.keep_step(fom, &error, self);
+                return Err(Box::new(Cause::Journal(error)));
+            }
+        };
+        Ok(Some(next_cold(step)))
+    }
+}

@@ -1,0 +1,85 @@
+//! The way out of a failed phase, if it declares one with `failed(..)`.
+
+use crate::{
+    fom::{Cause, Entry},
+    operation::Operation,
+    run::{
+        next::{Next, Step, next_cold},
+        run_loop::Decided,
+        transition::Instance,
+    },
+    typed::Typed,
+};
+
+impl<O: Operation> Instance<O> {
+    /// Handles a failure of the phase. Returns where to go, if the phase declares that.
+    ///
+    /// A failure from elsewhere, such as a cancel, is not a failure of the phase.
+    #[cold]
+    pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Decided<O> {
+        let of_phase = matches!(
+            cause,
+            Cause::Error(_)
+                | Cause::Panicked(_)
+                | Cause::Late { .. }
+                | Cause::NoThread(_)
+                | Cause::Gate(_)
+                | Cause::UndeclaredExit { .. }
+        );
+        let decided = next_cold(Step::Failure {
+            of_phase,
+            way_out: self.has_way_out(fom),
+        });
+        self.fails_unless(fom, decided, cause)
+    }
+
+    /// Returns whether the phase has a function for its failure that has not run yet.
+    pub(super) fn has_way_out(&self, fom: &Typed<O>) -> bool {
+        (const { O::GRAPH.has_ways_out() }) && fom.asked() < self.info().ways_out()
+    }
+
+    /// Fails the fom, unless the decision is to call the function for a failure. That function gets the cause.
+    #[cold]
+    pub(super) fn fails_unless(
+        &mut self,
+        fom: &Typed<O>,
+        decided: Next,
+        cause: Cause<O::Error>,
+    ) -> Decided<O> {
+        if !const { O::GRAPH.has_ways_out() } || decided != Next::Call(Entry::Failed) {
+            return Err(Box::new(cause));
+        }
+        // The first cause must stay known if the way out fails too.
+        match &cause {
+            Cause::Error(error) => fom.failed_attempt(O::DESCRIBE, error),
+            other => fom.failed_attempt(Cause::<O::Error>::text, other),
+        }
+        fom.drop_outbox();
+        if let Some(timing) = fom.timing() {
+            timing.failed(fom);
+        }
+        if let Some(kept) = fom.journaled() {
+            kept.enter(Entry::Failed);
+        }
+        fom.keep_failure(cause.name(), Box::new(cause));
+        Ok(decided)
+    }
+
+    /// Like [`fails`](Self::fails), for a failure found outside the run loop. The run loop continues there.
+    #[cold]
+    pub(super) fn fails_outside(
+        &mut self,
+        fom: &Typed<O>,
+        cause: Cause<O::Error>,
+    ) -> Result<(), Cause<O::Error>> {
+        self.fails(fom, cause).map_err(|cause| *cause)?;
+        fom.leave_failure();
+        Ok(())
+    }
+
+    /// Returns whether the run loop must take a way out for a failure that was found outside it.
+    #[inline]
+    pub(super) fn takes_way_out(fom: &Typed<O>) -> bool {
+        (const { O::GRAPH.has_ways_out() }) && fom.take_left_failure()
+    }
+}

@@ -1,0 +1,22 @@
+//! The run of a fom: from phase to phase, until it waits, ends, or has used up its budget.
+//!
+//! The locality runs a fom through the functions in [`Vtable`](crate::fom::Vtable), and makes a fom through
+//! [`Build`](crate::operation::Build). So this folder is above all of them, and no folder below imports it.
+//!
+//! - `launch.rs` makes a [`Fom`](fom::Fom), with a body of one of two kinds: `step_sync.rs` or `step_async.rs`.
+//! - `next.rs` decides what comes next. `run_loop.rs` carries the decisions out, and `transition.rs` the step from one
+//!   phase to the next. `gate.rs`, `commit.rs` and `failure.rs` are parts of these.
+//! - `serve.rs` is a shorter way for foms that end in their first run.
+
+mod body;
+mod commit;
+mod failure;
+mod fom;
+mod gate;
+mod launch;
+mod next;
+mod run_loop;
+mod serve;
+mod step_async;
+mod step_sync;
+mod transition;

@@ -1,0 +1,63 @@
+//! How an operation fails.
+
+use std::fmt;
+
+use crate::{fom::Cause, operation::Operation};
+
+/// A fom that ended in the standard failed outcome.
+#[non_exhaustive]
+pub struct Failure<O: Operation> {
+    /// The cause.
+    pub cause: Cause<O::Error>,
+    /// The phase in which the fom failed.
+    pub phase: &'static str,
+    /// The operation, if it still exists.
+    pub operation: Option<O>,
+    /// Events sent to the fom that no phase took, oldest first.
+    pub untaken: Vec<O::Event>,
+    /// The errors of earlier attempts at the phase, oldest first, including attempts before a restart. There are at
+    /// most sixteen, each cut after 200 letters. The last one is the cause.
+    pub attempts: Vec<String>,
+}
+
+impl<O: Operation> Failure<O> {
+    /// Returns a failure in this phase. The operation is what the caller gets back.
+    pub fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
+        Self {
+            cause,
+            phase,
+            operation,
+            untaken: Vec::new(),
+            attempts: Vec::new(),
+        }
+    }
+}
+
+impl<O: Operation> fmt::Debug for Failure<O>
+where
+    O::Error: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failure")
+            .field("cause", &self.cause)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O: Operation> fmt::Display for Failure<O>
+where
+    O::Error: fmt::Display,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} failed in phase `{}`: {}",
+            O::GRAPH.operation(),
+            self.phase,
+            self.cause
+        )
+    }
+}
+
+impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}

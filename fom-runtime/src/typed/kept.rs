@@ -1,0 +1,129 @@
+//! The durable state of a fom of a known operation type.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use crate::{
+    defaults::BoxError,
+    fom::{
+        Cause, WaitingFor,
+        durability::{Answer, End, FailedAs, KeptFom, LastStep},
+    },
+    operation::{Durability, Operation, kept_codec},
+    snapshot::{Meta, Snapshot},
+    typed::{Failure, Typed},
+};
+use fom_protocol::panic_message;
+
+impl<O: Operation> Typed<O> {
+    /// Returns the state of the fom's transitions, if they are kept.
+    #[inline]
+    pub(crate) fn journaled(&self) -> Option<&dyn KeptFom> {
+        // Most types are asked in a runtime without a journal.
+        if const { kept_codec::<O>().is_some() } && self.env().journaled {
+            self.kept()
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether the fom must wait until its last step is committed. If so, the listing shows this.
+    pub(crate) fn awaits_journal(&self) -> bool {
+        let pending = self.journaled().is_some_and(|kept| kept.is_pending());
+        if pending {
+            self.set_waiting_for(WaitingFor::Journal);
+        }
+        pending
+    }
+
+    /// Returns the new cause of a failed fom if its last step could not be committed.
+    pub(crate) fn end_answered(&self) -> Option<Cause<O::Error>> {
+        let kept = self.journaled()?;
+        let Answer::Failed(error) = kept.take_answer() else {
+            return None;
+        };
+        kept.keep_failure(self, &error);
+        Some(Cause::Journal(error))
+    }
+
+    /// Writes down that the fom fails in this phase. A fom that must come back after a restart keeps its record.
+    #[cold]
+    pub(crate) fn commit_failure(&self, phase: &str, cause: &Cause<O::Error>) {
+        if let Some(kept) = self.journaled()
+            && !matches!(cause, Cause::Shutdown | Cause::Journal(_))
+        {
+            let describe = || describe::<O>(cause);
+            let failed = FailedAs {
+                phase,
+                describe: &describe,
+            };
+            kept.fail(self, &failed, O::DURABILITY == Durability::Sync);
+        }
+    }
+
+    /// Stops taking events through outboxes, and settles the events that are left.
+    #[cold]
+    pub(crate) fn leave_messages(&self, cause: Option<&Cause<O::Error>>) {
+        if let Some(kept) = self.journaled() {
+            let end = match cause {
+                Some(Cause::Shutdown) => LastStep::Shutdown,
+                Some(Cause::Journal(_)) => LastStep::NotCommitted,
+                _ => LastStep::Committed,
+            };
+            kept.leave_events(self, end);
+        }
+    }
+
+    /// Tells durability how the fom ended. Returns a function that tells other callers, for later.
+    #[cold]
+    pub(crate) fn end_recorded(
+        &self,
+        ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
+    ) -> Option<Box<dyn FnOnce()>> {
+        let state = self.cold()?.durable.as_deref()?;
+        match ended {
+            Ok((operation, phase)) => state.ended(self, End::Phase(&|| saved(operation, phase))),
+            Err(None) => state.ended(self, End::Shutdown),
+            Err(Some(failure)) => match &failure.cause {
+                Cause::Shutdown => state.ended(self, End::Shutdown),
+                Cause::Journal(error) => state.ended(self, End::NotCommitted(error)),
+                cause => {
+                    let failed = FailedAs {
+                        phase: failure.phase,
+                        describe: &|| describe::<O>(cause),
+                    };
+                    state.ended(self, End::Failed(&failed))
+                }
+            },
+        }
+    }
+}
+
+/// Returns operation and phase as a snapshot. Catches a panic of the user's code.
+pub(crate) fn saved<O: Operation>(operation: &O, phase: &O::Phase) -> Result<Snapshot, String> {
+    let Some(codec) = O::CODEC else {
+        return Err("its machine is transient".to_owned());
+    };
+    let save = || (codec.save)(operation, phase, Meta::default());
+    match catch_unwind(AssertUnwindSafe(save)) {
+        Ok(Ok(snapshot)) => Ok(snapshot),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(panic) => Err(format!("it panicked: {}", panic_message(panic))),
+    }
+}
+
+/// Returns a cause as text.
+fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
+    let Cause::Error(original) = cause else {
+        return cause.text();
+    };
+    let error: &dyn Any = original;
+    let text = || match error.downcast_ref::<BoxError>() {
+        Some(error) => error.to_string(),
+        None => (O::DESCRIBE)(original),
+    };
+    // The user's code formats the error.
+    catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
+}

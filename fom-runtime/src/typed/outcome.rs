@@ -1,0 +1,93 @@
+//! How the handle of a fom gets the outcome: the outcome stays in the fom until the handle takes it.
+//! `fom-protocol/src/outcome_bits.rs` says which thread may touch the outcome at what time, and why that is right.
+
+use std::{any::TypeId, fmt, mem::MaybeUninit, task::Waker};
+
+use crate::{
+    fom::{Cause, Resident},
+    operation::Operation,
+    typed::{Failure, Typed},
+};
+use fom_protocol::{Detached, Taken};
+
+/// The end of a fom, or its failure.
+pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;
+
+/// Ends a fom before its first run, with the outcome of another fom.
+pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {
+    assert_eq!(fom.type_id(), TypeId::of::<O>());
+    let mut outcome = Some(outcome);
+    // SAFETY: the fom is alive and of type `O`, and its maker has it alone.
+    unsafe { (fom.pool().vtable.settle)(fom.as_ptr(), (&raw mut outcome).cast()) };
+}
+
+impl<O: Operation> Typed<O> {
+    /// Returns the outcome if it is there. Otherwise `waker` is woken when it is. Only the handle calls this.
+    pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Outcome<O>> {
+        if self.marks.is_answered() {
+            return Some(self.take_answer());
+        }
+        let old = self.cold_made().waits.lock().waker.replace(waker.clone());
+        // The old waker may hold the last reference to a task of the user's, so it is dropped without the lock.
+        drop(old);
+        self.marks.watch().then(|| self.take_answer())
+    }
+
+    fn take_answer(&self) -> Outcome<O> {
+        let mut outcome = match self.marks.take() {
+            Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_name(), None)),
+            // SAFETY: the body was left to the handle, which takes it once.
+            Taken::Outcome => unsafe { self.take_outcome() },
+        };
+        let untaken = self.mail.rest();
+        match &mut outcome {
+            Ok(ended) => ended.untaken = untaken,
+            Err(failure) => failure.untaken = untaken,
+        }
+        outcome
+    }
+
+    /// # Safety
+    ///
+    /// The outcome is in the body, and was left to the caller.
+    unsafe fn take_outcome(&self) -> Outcome<O> {
+        let mut outcome = MaybeUninit::<Outcome<O>>::uninit();
+        // SAFETY: the fom is of `O`, so its table writes an `Outcome<O>`; the rest is the caller's promise.
+        unsafe {
+            (self.pool().vtable.take_outcome)(self.whole(), outcome.as_mut_ptr().cast());
+            outcome.assume_init()
+        }
+    }
+
+    /// Drops the handle's claim to the outcome.
+    pub(crate) fn detach(&self) {
+        match self.marks.detach() {
+            // SAFETY: the outcome was left to the handle, and is not taken.
+            Detached::Outcome => drop(unsafe { self.take_outcome() }),
+            Detached::Waker => {
+                let waker = self.cold().and_then(|cold| cold.waits.lock().waker.take());
+                drop(waker);
+            }
+            Detached::Nothing => {}
+        }
+    }
+}
+
+/// A fom that ended in one of its end phases.
+#[non_exhaustive]
+pub struct Ended<O: Operation> {
+    /// The end phase, with its data.
+    pub phase: O::Phase,
+    /// The operation.
+    pub operation: O,
+    /// Events that were sent to the fom and that no phase took, oldest first.
+    pub untaken: Vec<O::Event>,
+}
+
+impl<O: Operation> fmt::Debug for Ended<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ended")
+            .field("phase", &O::kind(&self.phase))
+            .finish_non_exhaustive()
+    }
+}
