@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::service::{
     CallCause, CallFailure, DomainState, Refusal, Service, Services,
     awaited::Awaits,
-    call_fom::{self, CallOf},
+    call_fom,
     call_state::{CallState, Outcome, Sink, deliver},
     callback::{self, Callback},
     entry::{Entry, Turned},
@@ -200,7 +200,7 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
             }
             (argument, sink) = (back, to);
         };
-        let call = call_fom::ServiceCall::new(CallOf(Arc::clone(&call_state)));
+        let call = call_fom::ServiceCall::new(Arc::clone(&call_state) as _);
         let submission = runtime.submit(call);
         let submission = match (key, &provided.runs) {
             (Some(key), _) => submission.key(key).queue(),

@@ -68,7 +68,7 @@ struct Shut;
 
 impl Gate for Shut {
     fn poll_open(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GateError>> {
-        Poll::Ready(Err("it is shut".into()))
+        Poll::Ready(Err(GateError::new("shut", "it is shut")))
     }
 }
 
