@@ -19,6 +19,7 @@ const RUNTIME: &[&str] = &[
     "step_key",
     "defaults",
     "clock",
+    "savable",
     "graph",
     "adaptive",
     "topology",

@@ -10,8 +10,9 @@ use crate::{
     },
     fom::{Header, Priority},
     id::{FomId, Key},
-    operation::{Operation, Persistent, Savable},
+    operation::{Operation, Persistent},
     runtime::{Placement, Shared, Submission},
+    savable::Savable,
     snapshot::SnapshotError,
 };
 

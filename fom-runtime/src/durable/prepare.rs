@@ -9,8 +9,9 @@ use crate::{
     },
     fom::RefusedReason,
     id::{FomId, Key, entry_of},
-    operation::{Operation, Persistent, Savable, kept_codec},
+    operation::{Operation, Persistent, kept_codec},
     runtime::{Recorded, Refused, Shared, Submission},
+    savable::Savable,
     snapshot::{RestoreError, SnapshotError},
 };
 
