@@ -208,7 +208,7 @@ fn group(
     waits: bool,
     write: impl FnOnce(&mut Batch) -> Result<(), SnapshotError>,
 ) -> Result<(), SnapshotError> {
-    crate::locality::regain_leaked(fom);
+    crate::fom::hand::regain_leaked(fom);
     // The batch is taken out, because user code must not run with the core in hand.
     let take = |core: &mut Core| durable.buffer(core)?.take_batch(waits);
     let batch = crate::locality::with_core(take);

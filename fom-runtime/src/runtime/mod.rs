@@ -1,7 +1,6 @@
 //! The runtime: a set of localities, and the ways into them.
 
 mod builder;
-mod chores;
 mod error;
 pub mod extension;
 mod handle;
@@ -21,7 +20,6 @@ use std::{any::TypeId, fmt, sync::Arc};
 
 pub(crate) use builder::Recording;
 pub use builder::{Budget, Builder};
-pub use chores::{Chore, ChoreError};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
 pub(crate) use handle::JoinedOutcome;
@@ -167,8 +165,8 @@ impl Runtime {
     }
 
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
-    /// their keys, for the ends of helpers, and for what other packages [tell](extension::Attached::blockers), such as
-    /// long locks and the answers of services.
+    /// their keys, and for what other packages [tell](extension::Attached::blockers), such as helpers, long locks and the
+    /// answers of services.
     ///
     /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
     /// foms have deadlines or wait for something else as well.

@@ -6,6 +6,7 @@ use crate::{
     fom::{
         AnyRef, Cold, ColdRare, Header, NewFom, Order, Priority, Resident, Stocks, Ticket,
         durability::{DurableFom, NewRecord},
+        hand,
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
@@ -239,13 +240,13 @@ impl SpawnRequest<'_> {
         };
         if self.here {
             // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-            let core = unsafe { crate::locality::peek() };
-            let mut core = core.expect("looked at just now, on this thread");
+            let hand = unsafe { hand::context::peek() };
+            let mut hand = hand.expect("looked at just now, on this thread");
             let (id, now) = match self.id {
-                Some(id) => core.one_born_as(id),
-                None => core.one_born(),
+                Some(id) => hand.one_born_as(id),
+                None => hand.one_born(),
             };
-            launch(&mut core.stocks, id, now)
+            launch(&mut hand.stocks, id, now)
         } else {
             let id = self.id.unwrap_or_else(|| shared.next_id());
             let now = shared.env.clock.nanos();

@@ -12,7 +12,7 @@ use std::{
 use crate::{
     fom::{
         AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
-        Ticket, durability::DurableFom,
+        Ticket, durability::DurableFom, hand,
     },
     id::{FomId, Key},
     locality::Locality,
@@ -246,7 +246,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             && self.special.is_none()
             && self.order != Order::Chain
             && self.shared.env.takes_all()
-            && crate::locality::here_in(&self.shared.env).is_some()
+            && hand::here_in(&self.shared.env).is_some()
         {
             Ok(self.launch_here(wanted))
         } else {
@@ -273,12 +273,12 @@ impl<'a, O: Operation> Submission<'a, O> {
         // This is user code if the operation is written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
         // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-        let core = unsafe { crate::locality::peek() };
-        let mut core = core.expect("looked at just now, on this thread");
-        let (id, now) = core.one_born();
+        let hand = unsafe { hand::context::peek() };
+        let mut hand = hand.expect("looked at just now, on this thread");
+        let (id, now) = hand.one_born();
         let birth = NewFom {
             id,
-            home: core.home.index,
+            home: hand.index(),
             priority,
             now,
             phase: number,
@@ -289,14 +289,14 @@ impl<'a, O: Operation> Submission<'a, O> {
             ready: true,
         };
         let fom = O::Form::build(Seed {
-            stocks: &mut core.stocks,
+            stocks: &mut hand.stocks,
             env: &shared.env,
             birth,
             operation,
             phase,
         });
         // SAFETY: just made, so this is the one resident reference.
-        core.enqueue_ready(unsafe { Resident::new(fom.0) });
+        hand.enqueue_ready(unsafe { Resident::new(fom.0) });
         (fom.0, id)
     }
 
@@ -323,7 +323,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
-            Order::Chain => crate::locality::running(&shared.env, Header::turn).flatten(),
+            Order::Chain => hand::context::running(&shared.env, Header::turn).flatten(),
             _ => None,
         };
         let no_turn = self.order == Order::Chain && chained.is_none();
@@ -382,7 +382,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     fn target(&self) -> Target<'a> {
         let index = self.home();
-        let here = index.is_some_and(|index| crate::locality::holds(&self.shared.env, index));
+        let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
         let sent = index
             .filter(|_| !here)
             .map(|index| &self.shared.localities[index]);
@@ -411,9 +411,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     fn refused_by_state(&self, here: bool) -> Option<RefusedReason> {
         match self.shared.env.state() {
             RuntimeState::Open => None,
-            RuntimeState::Draining if here || crate::locality::runs_fom_of(&self.shared.env) => {
-                None
-            }
+            RuntimeState::Draining if here || hand::context::runs_fom_of(&self.shared.env) => None,
             RuntimeState::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         }
@@ -522,7 +520,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
             (Some(Placement::RoundRobin), _) => Some(next()),
             (Some(Placement::Here) | None, _) => {
-                Some(crate::locality::here_in(&shared.env).unwrap_or_else(next))
+                Some(hand::here_in(&shared.env).unwrap_or_else(next))
             }
         }
     }

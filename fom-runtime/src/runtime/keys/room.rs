@@ -144,7 +144,7 @@ impl<'a, O: Operation> Submission<'a, O> {
                     told,
                     give_back: || shared.key_index.release(shared, &of),
                 };
-                let own = crate::locality::running(&shared.env, |fom| fom.has_key(&of));
+                let own = crate::fom::hand::context::running(&shared.env, |fom| fom.has_key(&of));
                 if own == Some(true) || shared.is_late() {
                     break;
                 }
