@@ -76,8 +76,8 @@
 //! | make a package of patterns on top of foms | [`extension`] |
 //! | wait for many foms, work periodically in each locality, hold locks, call services, push streams of requests | the package `fom-patterns` |
 
-// The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions
-// are in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
+// The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
+// checks this.
 //
 // - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
