@@ -10,6 +10,7 @@
 //! | queue in front of the localities, limit rates, shed load | [`admission`] |
 //! | hold a lock over phases, declare it on a phase | [`lock`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
+//! | work periodically in each locality | [`chore`] |
 //! | start other foms and wait for their ends | [`team`] |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | push streams of requests, in order for each key | [`streams`] |
@@ -17,6 +18,7 @@
 
 pub mod active;
 pub mod admission;
+pub mod chore;
 pub mod lock;
 pub mod messages;
 pub mod prelude;

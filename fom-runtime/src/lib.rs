@@ -63,7 +63,7 @@
 //! | survive a crash, and test that | the package `fom-durable` |
 //! | name what an effect belongs to, so that a service does it once | [`Cx::step_key`], [`StepKey`](context::StepKey) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
-//! | work with localities and their data | [`Placement`](submission::Placement), [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`], [`Runtime::chore`] |
+//! | work with localities and their data | [`Placement`](submission::Placement), [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`] |
 //! | put phases before and after those of other operations | [`Layered`](machine::Layered) |
 //! | let a phase wait for a condition of your own | [`extension::Gate`] |
 //! | end a runtime | [`Runtime::shutdown`], [`Shutdown`](config::Shutdown) |
@@ -71,7 +71,7 @@
 //! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
-//! | wait for many foms, hold locks, call services, push streams of requests | the package `fom-patterns` |
+//! | wait for many foms, work periodically in each locality, hold locks, call services, push streams of requests | the package `fom-patterns` |
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions
 // are in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
@@ -138,7 +138,7 @@ pub mod config {
 pub mod context {
     pub use crate::{
         cx::{BlockGuard, Reply},
-        runtime::{Chore, Local},
+        runtime::Local,
         step_key::StepKey,
     };
 }
@@ -148,7 +148,7 @@ pub mod error {
     pub use crate::{
         defaults::BoxError,
         fom::{BlockError, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered},
-        runtime::{BuildError, CallError, ChoreError},
+        runtime::{BuildError, CallError},
     };
 }
 

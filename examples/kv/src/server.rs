@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fom_patterns::admission::BuildAdmissionError;
+use fom_patterns::chore::{Chore, ChoreError};
 use fom_patterns::lock::LongLocks;
-use fom_runtime::prelude::*;
+use fom_patterns::prelude::*;
 use fom_runtime::{
     config::ShutdownReport,
-    context::Chore,
-    error::{BuildError, ChoreError},
+    error::BuildError,
     time::{Clock, TestClock},
 };
 use tokio::net::TcpListener;

@@ -161,7 +161,7 @@ impl Attached for Gathering {
     }
 
     fn blockers(&self) -> Vec<Blocker> {
-        if !self.leader.waits_for(&HELPERS) {
+        if !self.leader.is_waiting_for(&HELPERS) {
             return Vec::new();
         }
         let needed = self.needed().into_iter();

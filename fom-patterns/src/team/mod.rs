@@ -121,7 +121,7 @@ impl Team {
     ) -> Result<Handle<O>, Refused<O>> {
         let handle = helper.start()?;
         handle.expect_end();
-        let waker = self.gathering.join(handle.fom_address());
+        let waker = self.gathering.join(handle.address());
         // To wait for no phase is to wait for the end.
         let mut end = handle.reached([]);
         match Pin::new(&mut end).poll(&mut Context::from_waker(&waker)) {

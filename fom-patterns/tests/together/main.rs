@@ -1,7 +1,9 @@
-//! Foms and localities that work together: leaders with helpers, and sets of messages to localities.
+//! Foms and localities that work together: leaders with helpers, periodic work, and sets of messages
+//! to localities.
 
 #[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
+mod chores;
 mod sets;
 mod teams;

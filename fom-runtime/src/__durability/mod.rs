@@ -28,10 +28,11 @@ pub use crate::{
             Answer, Content, DurableFom, Effects, End, FailedAs, KeptFom, KeptStep, LastStep,
             NewRecord, SavedTiming, Written,
         },
+        hand::regain_leaked,
     },
     id::KeyOf,
     key_encoding::{PAIR, TEXT, put_key, put_varint, take_key, take_varint},
-    locality::{Home, enqueue, regain_leaked},
+    locality::{Home, enqueue},
     operation::EventReader,
     runtime::{
         Announced, JoinedOutcome, Recorded, Recording, Registered, Restorer, Revival, Shared,

@@ -9,7 +9,7 @@ mod visit;
 use std::{any::TypeId, ptr::NonNull, time::Duration};
 
 use crate::{
-    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
+    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom, hand},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
 };
@@ -68,8 +68,8 @@ impl WaitingFor {
 
     /// Shows in the listing that the fom that runs on this thread, if any, waits for this.
     pub(crate) fn say(self) {
-        crate::locality::with_core(|core| {
-            if let Some(fom) = core.running() {
+        hand::context::with_hand(|hand| {
+            if let Some(fom) = hand.running() {
                 fom.set_waiting_for(self);
             }
         });
@@ -77,8 +77,8 @@ impl WaitingFor {
 
     /// As [`say`](Self::say), if this is the fom that runs on this thread.
     pub(crate) fn say_for(self, fom: &Header) {
-        crate::locality::with_core(|core| {
-            let running = core.running();
+        hand::context::with_hand(|hand| {
+            let running = hand.running();
             if let Some(running) = running.filter(|running| running.whole() == fom.whole()) {
                 running.set_waiting_for(self);
             }
@@ -139,7 +139,7 @@ const NOTED: u8 = 1 << 7;
 pub struct Header {
     /// Links the fom into the inbox, a run queue or the pool's free list. First, so that it has the header's address.
     pub(super) link: Link,
-    /// Null if this is not a fom: see [`Parcel`](crate::locality::Parcel).
+    /// Null if this is not a fom: see [`Parcel`](crate::fom::hand::Parcel).
     pub(super) pool: *const Pool,
     /// The references: the runtime's until the fom has ended, and one for each address, handle and waker.
     pub(crate) refs: AtomicU32,

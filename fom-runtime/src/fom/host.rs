@@ -8,7 +8,8 @@ use std::{
     sync::Arc,
 };
 
-use crate::fom::{Env, Header, Order};
+use crate::fom::{Env, Header, Order, PartTicket};
+use fom_protocol::Reader;
 
 /// What a runtime does for its foms. All calls are rare: what each transition needs is in [`Env`].
 pub(crate) trait Host: Any + Send + Sync {
@@ -26,6 +27,15 @@ pub(crate) trait Host: Any + Send + Sync {
 
     /// Makes the handler of this locality check everything once more.
     fn poke(&self, home: usize);
+
+    /// Called after a push into the inbox of this locality, unless its reader is awake and the locality is there.
+    fn posted(&self, home: usize, reader: Reader);
+
+    /// Takes back the core of the fom's home, for the thread that runs the fom and has lost it.
+    fn regain(&self, fom: &Header);
+
+    /// Tells a part of the locality that its fom has ended, on the thread that has the core.
+    fn part_ended(&self, ticket: PartTicket);
 
     /// Makes a fom whose delay has ended ask for its key.
     fn enter_key(&self, fom: &Header, order: Order);

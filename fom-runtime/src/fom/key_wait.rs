@@ -1,6 +1,7 @@
 //! When a fom may begin: not before its time, if it has one, and not before it has its key.
 
 use std::{
+    fmt,
     future::Future,
     pin::Pin,
     task::{Context, Poll},
@@ -9,7 +10,6 @@ use std::{
 use crate::{
     fom::{Cold, Header, Order, WaitingFor, reference},
     id::KeyOf,
-    locality::Sleep,
 };
 use fom_protocol::sync::{
     Mutex,
@@ -47,15 +47,20 @@ pub(crate) enum Rejected {
 pub(super) struct Turn {
     key_wait: AtomicU64,
     delayed: AtomicBool,
-    delay: Mutex<Option<Box<Delay>>>,
+    delay: Mutex<Option<Box<Delay<dyn Sleeping>>>>,
 }
 
 /// The wait before a fom may begin.
 #[derive(Debug)]
-struct Delay {
-    sleep: Sleep,
+struct Delay<S: ?Sized> {
     order: Order,
+    sleep: S,
 }
+
+/// A sleep on the runtime's clock.
+pub(crate) trait Sleeping: Future<Output = ()> + fmt::Debug + Send + Unpin {}
+
+impl<S: Future<Output = ()> + fmt::Debug + Send + Unpin> Sleeping for S {}
 
 const HAS: u64 = 0;
 const OUTSIDE: u64 = u64::MAX;
@@ -74,12 +79,12 @@ pub(crate) enum MayBegin {
 
 impl Cold {
     /// Sets the delay of a fom that is not made yet.
-    pub(crate) fn delay(&mut self, sleep: Sleep, order: Order) {
+    pub(crate) fn delay(&mut self, sleep: impl Sleeping + 'static, order: Order) {
         let asks_later = self.key.is_some() && matches!(order, Order::Queue { .. });
         self.turn = Turn {
             key_wait: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
             delayed: AtomicBool::new(true),
-            delay: Mutex::new(Some(Box::new(Delay { sleep, order }))),
+            delay: Mutex::new(Some(Box::new(Delay { order, sleep }))),
         };
     }
 }

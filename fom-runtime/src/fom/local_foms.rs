@@ -1,15 +1,20 @@
 //! What the foms of one locality share.
 
-use crate::fom::{Pools, Stocks};
+use crossbeam_utils::CachePadded;
+
+use crate::fom::{
+    Pools, Stocks,
+    hand::{Gauges, Parcel},
+};
 use fom_protocol::{
-    InFlight,
+    InFlight, Inbox,
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-/// The foms of one locality: their counts and their memory. Any thread may touch it.
+/// The foms of one locality: their counts, their memory and their mail. Any thread may touch it.
 #[derive(Default)]
 #[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 pub struct LocalFoms {
@@ -20,6 +25,19 @@ pub struct LocalFoms {
     pub(crate) outer: Mutex<Stocks>,
     /// Whether part of this memory, or of the handler's own, may be given back later.
     pub(crate) trims: Trims,
+    /// The times that the adaptive phases get here.
+    pub(crate) gauges: Gauges,
+    /// What other threads hand to the locality.
+    pub(crate) inbox: CachePadded<Inbox<Parcel>>,
+    /// Whether the locality has ended. What is posted from then on is rejected.
+    pub(crate) closed: AtomicBool,
+}
+
+impl LocalFoms {
+    /// Returns whether the locality has ended: nothing that is posted runs any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
 }
 
 /// Whether a large page was made since the handler last looked.

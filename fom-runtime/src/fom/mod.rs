@@ -69,6 +69,7 @@ mod env;
 mod error;
 mod failure;
 mod gate;
+pub(crate) mod hand;
 mod header;
 mod host;
 mod key_order;
@@ -171,13 +172,6 @@ impl<E> Mailed<E> {
     }
 }
 
-/// Tells the part of a fom that the fom has ended, on the thread that has the core.
-#[cold]
-fn tell_part(ticket: PartTicket) {
-    // Without a core, the locality has ended, and its parts with it.
-    let _ = crate::locality::with_core(|core| core.parts.ended(ticket));
-}
-
 impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
@@ -227,7 +221,7 @@ impl Header {
         if self.is_resumed() {
             self.leave_room();
         }
-        let age = crate::locality::now(env).saturating_sub(self.submitted());
+        let age = hand::now(env).saturating_sub(self.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);

@@ -16,7 +16,7 @@ use std::{
 };
 
 use crate::{
-    fom::{AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, Vtable, trim::Trim},
+    fom::{AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, Vtable, hand, trim::Trim},
     graph::Graph,
     heap,
 };
@@ -140,11 +140,11 @@ impl Pool {
         // SAFETY: a pool lives as long as a slot of it is in use, and this one is until it is put back.
         if let Some(place) = unsafe { (*this).place } {
             // SAFETY: the contents of the slot are dropped already; the guard only puts a pointer into a list.
-            if let Some(mut core) = unsafe { crate::locality::peek() } {
+            if let Some(mut hand) = unsafe { hand::context::peek() } {
                 // SAFETY: as above.
                 let pool = unsafe { &*this };
-                if core.home.is(&pool.env, pool.home) {
-                    core.stocks.put(place, slot.cast());
+                if hand.is(&pool.env, pool.home) {
+                    hand.stocks.put(place, slot.cast());
                     return;
                 }
             }

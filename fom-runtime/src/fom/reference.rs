@@ -9,7 +9,7 @@ use std::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use crate::fom::{Cold, Header, Pool, Progress};
+use crate::fom::{Cold, Header, Pool, Progress, hand};
 use fom_protocol::{
     Cancelled, FomState, Link,
     sync::atomic::{self, Ordering},
@@ -197,7 +197,7 @@ impl Header {
     fn ready(&self) {
         // SAFETY: the token was taken from Waiting, so there is no other resident reference, and this one is enqueued.
         let fom = unsafe { Resident::new(self.whole()) };
-        crate::locality::enqueue_woken(self.env(), fom);
+        hand::enqueue_woken(self.env(), fom);
     }
 }
 

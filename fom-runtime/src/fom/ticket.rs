@@ -61,7 +61,9 @@ impl Header {
         match ticket {
             Ticket::Guard(guard) => self.fenced("while its end was told", || drop(guard)),
             Ticket::Part(ticket) => {
-                self.fenced("while its end was told", || super::tell_part(ticket));
+                self.fenced("while its end was told", || {
+                    self.env().host().part_ended(ticket)
+                });
             }
         }
     }

@@ -4,9 +4,11 @@
 
 use crate::{
     adaptive::Ticket,
-    fom::Header,
+    fom::{
+        Header,
+        hand::{Estimate, Timer, Timers, context::with_hand, estimate, regain_leaked},
+    },
     graph::PhaseInfo,
-    locality::{Estimate, Timer, Timers, estimate, regain_leaked},
 };
 use fom_protocol::{
     nanos,
@@ -227,11 +229,11 @@ impl Timing {
         if self.timer.at() == (at != NEVER).then_some(at) {
             return;
         }
-        crate::locality::with_core(|core| {
+        with_hand(|hand| {
             if at == NEVER {
-                core.timers.disarm(&self.timer);
+                hand.timers.disarm(&self.timer);
             } else {
-                core.timers.arm(&self.timer, at);
+                hand.timers.arm(&self.timer, at);
             }
         });
     }

@@ -89,16 +89,9 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
     short.then_some(now)
 }
 
-/// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
-#[inline]
-pub fn regain_leaked(fom: &Header) {
-    if !context::has_core() {
-        regain(fom);
-    }
-}
-
+/// Takes the core back for the thread that runs this fom.
 #[cold]
-fn regain(fom: &Header) {
+pub(crate) fn regain(fom: &Header) {
     drop(Away {
         // SAFETY: as in `enter_block`; the value is dropped here.
         fom: unsafe { fom.whole().as_ref() },

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use crate::{
-    fom::Resident,
+    fom::{Resident, hand::context::holding},
     locality::{
         Core, Home, Job, context,
         parts::{self, Pause},
+        reject,
         threads::Idle,
     },
 };
@@ -108,7 +109,7 @@ fn handle(mut core: Box<Core>) {
 
 fn run_jobs(mut core: Box<Core>) -> Box<Core> {
     for _ in 0..JOBS {
-        let Some(job) = core.jobs.pop_front() else {
+        let Some(job) = core.next_job() else {
             break;
         };
         core.runs += 1;
@@ -120,7 +121,7 @@ fn run_jobs(mut core: Box<Core>) -> Box<Core> {
 
 fn run_job(core: &mut Core, job: Job) {
     let home = core.home.clone();
-    home.fenced("a job posted to", || context::holding(|| job(core)));
+    home.fenced("a job posted to", || holding(|| job(core)));
 }
 
 fn run_foms(mut core: Box<Core>) -> Box<Core> {
@@ -156,19 +157,17 @@ fn end(mut core: Box<Core>) {
     let home = core.home.clone();
     home.closed.store(true, Ordering::SeqCst);
     for parcel in home.inbox.drain() {
-        home.fenced("what was posted to", || parcel.reject());
+        home.fenced("what was posted to", || reject(parcel));
     }
-    for job in core.jobs.drain(..) {
+    for job in core.messages.drain(..) {
         home.fenced("what was posted to", || drop(job));
     }
-    // Chores may hold the data.
-    core.drop_chores();
     while let Some(part) = core.parts.pop() {
         home.fenced("a part of", || drop(part));
     }
     // A caller may still keep a sleep. The sleep ends here, because no timer fires after this.
     while let Some(due) = core.timers.pop_due(u64::MAX) {
-        due.fire(&mut core, u64::MAX);
+        core.fire_due(due, u64::MAX);
     }
     for data in core.data.drain(..) {
         home.fenced("the data of", || drop(data));

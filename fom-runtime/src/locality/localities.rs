@@ -8,9 +8,9 @@ use std::{
 
 use crate::{
     balance::Balance,
-    fom::{Env, EnvRef, EnvSettings, Header, Host},
+    fom::{Env, EnvRef, EnvSettings, Header, Host, hand::BudgetLimits},
     heap::Heap,
-    locality::{BlockWatch, BudgetLimits, IdleSet, Locality, Spawner},
+    locality::{BlockWatch, IdleSet, Locality, Spawner},
 };
 use fom_protocol::Waiters;
 

@@ -7,60 +7,51 @@
 mod block;
 mod block_guess;
 mod block_watch;
-mod budget;
-mod chores;
-pub(crate) mod context;
+mod context;
 mod core;
-mod estimates;
 mod handler;
 mod idle;
 mod localities;
 mod move_foms;
 mod move_processors;
 mod parts;
-mod queue;
 mod reactor;
 mod run_here;
 mod sleep;
 mod threads;
-mod timers;
 mod trim;
-mod wheel;
 
 use std::{
     any::Any,
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
-    ptr::{self, NonNull},
+    ptr::NonNull,
     sync::Arc,
 };
 
 use crossbeam_utils::CachePadded;
 
-pub use self::{block::regain_leaked, threads::Followers};
+pub use self::threads::Followers;
 pub(crate) use self::{
-    block::{Away, enter_block},
+    block::{Away, enter_block, regain},
     block_watch::BlockWatch,
-    chores::Chores,
-    context::{
-        has_core, holding, is_taken, peek, running, running_any, runs_fom_of, runs_foms, with_core,
-    },
+    context::with_core,
     core::Core,
-    estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     idle::IdleSet,
     localities::{Localities, Owner, Settings},
     parts::AnyPart,
     reactor::Reactor,
     threads::Spawner,
-    timers::{Sleeper, Timer, Timers},
 };
 use crate::{
-    fom::{AnyRef, Env, EnvRef, Header, LocalFoms, Pool, Resident},
+    fom::{
+        AnyRef, Env, EnvRef, Header, LocalFoms, Resident,
+        hand::{Message, Parcel, context::peek},
+    },
     topology::LocalityPlan,
 };
-pub(crate) use budget::BudgetLimits;
 use fom_protocol::{
-    HandoffSlot, Inbox, Link, Linked, Reader, Watched, panic_message,
+    HandoffSlot, Reader, Watched, panic_message,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
 };
 pub use parts::{PartId, Pause};
@@ -71,51 +62,6 @@ pub use sleep::Sleep;
 /// Work for a locality that is not a fom.
 pub(crate) type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
-/// An item in the inbox of a locality: a fom that is new or was woken, or a job.
-pub(crate) enum Parcel {
-    Fom(Resident),
-    Job(Job),
-}
-
-/// A job in the inbox. It begins like a fom's header, so the pool behind a link tells which of the two it is.
-#[repr(C)]
-struct Message {
-    link: Link,
-    pool: *const Pool,
-    job: Job,
-}
-
-// SAFETY: a fom's header and a boxed message do not move, and both begin with their link.
-unsafe impl Linked for Parcel {
-    fn into_link(self) -> NonNull<Link> {
-        match self {
-            Self::Fom(fom) => fom.into_link(),
-            Self::Job(job) => {
-                let message = Box::new(Message {
-                    link: Link::new(),
-                    pool: ptr::null(),
-                    job,
-                });
-                NonNull::from(Box::leak(message)).cast()
-            }
-        }
-    }
-
-    // SAFETY: asks of its caller what the trait says.
-    unsafe fn from_link(link: NonNull<Link>) -> Self {
-        // SAFETY: the pool comes right after the link, in a fom as in a message.
-        let pool = unsafe { (&raw const (*link.cast::<Message>().as_ptr()).pool).read() };
-        if pool.is_null() {
-            // SAFETY: only a message has no pool; it was leaked in `into_link`.
-            let message = unsafe { Box::from_raw(link.cast::<Message>().as_ptr()) };
-            Self::Job(message.job)
-        } else {
-            // SAFETY: the link is a fom's.
-            Self::Fom(unsafe { Resident::from_link(link) })
-        }
-    }
-}
-
 /// The part of a locality that every thread may touch.
 #[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 pub struct Locality {
@@ -124,11 +70,8 @@ pub struct Locality {
     /// Whether the locality's threads are bound to the processors of the plan.
     pub(crate) bound: bool,
     pub(crate) foms: Arc<LocalFoms>,
-    /// The times that its adaptive phases get.
-    pub(crate) gauges: Gauges,
     /// Number of foms in the run queue, as the handler last saw it.
     pub(crate) ready: AtomicUsize,
-    inbox: CachePadded<Inbox<Parcel>>,
     alarm: reactor::Alarm,
     /// The place where enter-block leaves the core.
     slot: HandoffSlot<Core>,
@@ -138,8 +81,6 @@ pub struct Locality {
     processors: move_processors::Processors,
     /// Whether the runtime wants this locality to end after its last fom.
     stopping: AtomicBool,
-    /// Whether the locality has ended. What is posted from then on is rejected.
-    closed: AtomicBool,
     /// Whether no fom can live in its memory any more.
     released: AtomicBool,
     reactor: reactor::Entrance,
@@ -158,16 +99,13 @@ impl Locality {
             plan,
             bound,
             foms: Arc::default(),
-            gauges: Gauges::default(),
             ready: AtomicUsize::new(0),
-            inbox: CachePadded::new(Inbox::new()),
             alarm: reactor::Alarm::default(),
             slot: HandoffSlot::new(),
             watched: CachePadded::new(Watched::new()),
             threads: threads::Threads::new(followers),
             processors: move_processors::Processors::default(),
             stopping: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
             released: AtomicBool::new(false),
             reactor: reactor.entrance(),
         }
@@ -176,12 +114,17 @@ impl Locality {
     /// Puts a parcel into the inbox and wakes the thread that must read it.
     pub(crate) fn post(&self, parcel: Parcel) {
         let reader = self.inbox.push(parcel);
-        self.rouse(reader);
-        self.reject_when_closed();
+        self.posted(reader);
     }
 
     pub(crate) fn post_job(&self, job: Job) {
-        self.post(Parcel::Job(job));
+        self.post(Parcel::Message(Message::new(job)));
+    }
+
+    /// Wakes the thread that must read what was put into the inbox.
+    pub(crate) fn posted(&self, reader: Reader) {
+        self.rouse(reader);
+        self.reject_when_closed();
     }
 
     /// Makes the handler check everything once more.
@@ -203,7 +146,7 @@ impl Locality {
     fn reject_when_closed(&self) {
         if self.is_closed() {
             for parcel in self.inbox.drain() {
-                parcel.reject();
+                reject(parcel);
             }
             // A late parcel may have made new pools, which would keep the runtime alive for ever.
             if self.released.load(Ordering::SeqCst) {
@@ -243,11 +186,6 @@ impl Locality {
         }
     }
 
-    /// Returns whether the locality has ended: nothing that is posted runs any more.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-
     /// Returns the number of handler, blocked, unblocking and idle threads together.
     pub(crate) fn threads(&self) -> usize {
         self.threads.count().0
@@ -263,16 +201,13 @@ impl Deref for Locality {
     }
 }
 
-impl Parcel {
-    /// Rejects the parcel because the locality has ended. Callers that wait for its result learn so.
-    fn reject(self) {
-        match self {
-            // No fom is expected here: a locality does not end while a fom is counted. If there is one, it gets an
-            // answer.
-            Self::Fom(fom) => fom.reject(),
-            // Dropping the job drops its end of any reply channel.
-            Self::Job(job) => drop(job),
-        }
+/// Rejects the parcel because the locality has ended. Callers that wait for its result learn so.
+fn reject(parcel: Parcel) {
+    match parcel {
+        // No fom is expected here: a locality does not end while a fom is counted. If there is one, it gets an answer.
+        Parcel::Fom(fom) => fom.reject(),
+        // Dropping the job drops its end of any reply channel.
+        Parcel::Message(message) => drop(message),
     }
 }
 
@@ -387,19 +322,8 @@ pub fn enqueue(localities: &Localities, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: only pointers are queued; no user code runs.
     match unsafe { peek() } {
-        Some(mut core) if core.home.is(&localities.env, index) => core.enqueue_after_mail(fom),
+        Some(mut hand) if hand.is(&localities.env, index) => hand.enqueue_after_mail(fom),
         _ => post_fom(localities, index, fom),
-    }
-}
-
-/// Queues a fom that was just woken; otherwise as [`enqueue`].
-#[inline(never)]
-pub(crate) fn enqueue_woken(env: &EnvRef, fom: Resident) {
-    let index = fom.home_index();
-    // SAFETY: as in `enqueue`.
-    match unsafe { peek() } {
-        Some(mut core) if core.home.is(env, index) => core.enqueue_ready(fom),
-        _ => post_fom(Localities::of(env), index, fom),
     }
 }
 
@@ -407,22 +331,6 @@ pub(crate) fn enqueue_woken(env: &EnvRef, fom: Resident) {
 #[inline(never)]
 fn post_fom(localities: &Localities, index: usize, fom: Resident) {
     localities[index].post(Parcel::Fom(fom));
-}
-
-/// Returns whether this thread holds the core of this locality.
-#[inline]
-pub(crate) fn holds(env: &Env, index: usize) -> bool {
-    // SAFETY: only pointers are compared.
-    unsafe { peek() }.is_some_and(|core| core.home.is(env, index))
-}
-
-/// Returns the locality of this runtime of which this thread holds the core.
-#[inline]
-pub(crate) fn here_in(env: &Env) -> Option<usize> {
-    // SAFETY: as in `holds`.
-    let core = unsafe { peek() }?;
-    let index = core.home.index;
-    core.home.is(env, index).then_some(index)
 }
 
 /// Runs `f` soon, on the thread that holds the core of the fom's home. The fom keeps that home while `f` runs.
@@ -436,67 +344,4 @@ pub(crate) fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) 
             at_home_of(fom, f);
         }
     }));
-}
-
-/// Counts a step of a fom against its budget. Returns the time as of a few steps ago, and whether the fom must go to
-/// the tail.
-#[inline]
-pub(crate) fn step(env: &Env) -> (u64, bool) {
-    // SAFETY: the clock is the runtime's own, so no user code runs.
-    match unsafe { peek() } {
-        Some(mut core) => {
-            let core = &mut *core;
-            let now = core.run_budget.step(&core.home.env.clock);
-            (now, core.run_budget.spend())
-        }
-        // User code has leaked the guard of a blocking section. That state ends with the run.
-        None => (away(env), true),
-    }
-}
-
-/// Returns the time for a thread that has no core.
-#[cold]
-#[inline(never)]
-fn away(env: &Env) -> u64 {
-    env.clock.nanos()
-}
-
-/// Notes the first step of a fom, which is free. Otherwise a thread might lose its processor just before that step. A
-/// fom that has not run at all would then go to the tail, behind foms submitted after it.
-#[inline]
-pub(crate) fn first_step(env: &Env) -> u64 {
-    // SAFETY: as in `step`.
-    match unsafe { peek() } {
-        Some(mut core) => {
-            let core = &mut *core;
-            core.run_budget.step(&core.home.env.clock)
-        }
-        None => away(env),
-    }
-}
-
-/// Reads the clock.
-pub(crate) fn look(env: &Env) -> u64 {
-    // SAFETY: as in `step`.
-    match unsafe { peek() } {
-        Some(mut core) => {
-            let core = &mut *core;
-            core.run_budget.look(&core.home.env.clock)
-        }
-        None => away(env),
-    }
-}
-
-/// Returns whether the running fom must go to the tail.
-#[inline]
-pub(crate) fn spent() -> bool {
-    // SAFETY: only a number is read.
-    unsafe { peek() }.is_none_or(|core| core.run_budget.spent())
-}
-
-/// Returns the time as of a few steps ago, on a thread that holds a core.
-#[inline]
-pub(crate) fn now(env: &Env) -> u64 {
-    // SAFETY: as in `spent`.
-    unsafe { peek() }.map_or_else(|| away(env), |core| core.now())
 }

@@ -59,7 +59,7 @@ impl Core {
         }
         if self.moves_foms {
             self.home.localities().idle_set.take(self.home.index);
-            self.busy.since = self.run_budget.look(&self.home.env().clock);
+            self.busy.since = self.look();
             self.busy.runs = self.runs;
         }
     }
@@ -67,7 +67,7 @@ impl Core {
     /// Notes that there is no work: foms of other localities are welcome.
     pub(super) fn end_busy(&mut self) {
         if self.moves_processors {
-            let now = self.run_budget.look(&self.home.env().clock);
+            let now = self.look();
             self.home.offer(now);
         }
         if self.moves_foms {
@@ -116,7 +116,7 @@ impl Core {
             return;
         }
         let wanted = foms::share(&load);
-        let moved = self.queue.take_every_other(wanted, LOOKED_AT * wanted);
+        let moved = self.hand.queue.take_every_other(wanted, LOOKED_AT * wanted);
         if moved.is_empty() {
             // Other localities may have foms for it. Here, none is found before those in the queue have run.
             idle_set.add(to);

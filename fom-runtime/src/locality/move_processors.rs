@@ -238,7 +238,7 @@ impl Core {
     #[inline]
     pub(super) fn look_at_share(&mut self) {
         if self.moves_processors {
-            let now = self.run_budget.look(&self.home.env().clock);
+            let now = self.look();
             if now.saturating_sub(self.looked_at_share) >= LOOK.as_nanos() as u64 {
                 self.looked_at_share = now;
                 self.home.look_for_processors(self.queue.len(), now);

@@ -13,8 +13,8 @@ use std::{
 };
 
 use crate::{
-    fom::{Header, PartPlace, PartTicket},
-    locality::{Core, context},
+    fom::{Header, PartPlace, PartTicket, hand::context::holding},
+    locality::Core,
 };
 
 /// Runs one turn of a part of some type. The core is there before and after the call.
@@ -325,7 +325,7 @@ impl Core {
             return;
         };
         home.fenced("a part of", || {
-            context::holding(|| {
+            holding(|| {
                 let slot = parts.slot(part);
                 if let Some(owned) = slot.and_then(|slot| slot.part.as_mut()) {
                     let number = owned.get_mut().goes_on(0);
@@ -368,7 +368,7 @@ impl Core {
             let Some(mut part) = self.parts.take(at) else {
                 continue;
             };
-            let run = || context::holding(|| part.get_mut().pause(self, pause));
+            let run = || holding(|| part.get_mut().pause(self, pause));
             match catch_unwind(AssertUnwindSafe(run)) {
                 Ok(asks) => self.parts.asks |= asks,
                 Err(panic) => self.home.report_panic("a part of", panic),

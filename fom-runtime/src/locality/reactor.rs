@@ -13,7 +13,7 @@ mod real {
     use atomic_waker::AtomicWaker;
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
-    use crate::locality::{Home, context};
+    use crate::{fom::hand::context::holding, locality::Home};
 
     /// `None` only during `drop`.
     pub(crate) struct Reactor(Option<Runtime>);
@@ -60,7 +60,7 @@ mod real {
 
         /// Serves what is ready, without waiting.
         pub(crate) fn turn(&self) {
-            context::holding(|| self.runtime().block_on(tokio::task::yield_now()));
+            holding(|| self.runtime().block_on(tokio::task::yield_now()));
         }
 
         /// Sleeps until something is put into the locality's inbox, or for this time. Serves sockets meanwhile. Returns
@@ -93,7 +93,7 @@ mod real {
                 .await;
                 slept
             };
-            context::holding(|| self.runtime().block_on(sleep))
+            holding(|| self.runtime().block_on(sleep))
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     };
     let inside = &mut *core;
     let launched = O::Form::build(Seed {
-        stocks: &mut inside.stocks,
+        stocks: &mut inside.hand.stocks,
         env: inside.home.env(),
         birth,
         operation,

@@ -11,8 +11,8 @@ use std::{
 };
 
 use crate::{
-    fom::WaitingFor,
-    locality::{Core, Home, Sleeper, with_core},
+    fom::{WaitingFor, hand::Sleeper},
+    locality::{Core, Home, with_core},
 };
 
 /// A sleep on the runtime's clock; a test's clock ends it too. See [`Cx::sleep`](crate::Cx::sleep).

@@ -1,16 +1,25 @@
 //! When a locality gives back memory that it no longer needs: see [`Stocks::look`](crate::fom::Stocks::look).
 //!
-//! A chore looks at the memory as long as a page could be freed. It begins when the first such page is made. The
-//! thread that makes the page reports it through `Trims`. The handler reads that flag when it serves its sockets
-//! and before it sleeps, so no transition pays for it.
+//! The handler looks at the memory as long as a page could be freed, from the first such page on. The thread that makes
+//! the page reports it through `Trims`. The handler reads that flag when it serves its sockets and before it sleeps,
+//! so no transition pays for it.
 //!
-//! The chore ends when all free slots are sorted. From then on only the use of a slot can change anything, so an idle
-//! locality is not woken. The chore begins again when the handler has used a slot, or when a slot comes back from
-//! another thread. That thread tells the handler once.
+//! The looks end when all free slots are sorted. From then on only the use of a slot can change anything, so an idle
+//! locality is not woken. The looks begin again when the handler has used a slot, or when a slot comes back from another
+//! thread. That thread tells the handler once.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    task::{Wake, Waker},
+    time::Duration,
+};
 
-use crate::locality::{Core, chores};
+use crate::{
+    fom::hand::Sleeper,
+    locality::{Core, Home},
+};
+use fom_protocol::nanos;
 
 /// Interval between two looks. Memory that is not needed between two looks is given back after the second. A burst is
 /// gone within four intervals.
@@ -21,16 +30,25 @@ const EVERY: Duration = Duration::from_millis(150);
 const MANY_JOBS: usize = 4096;
 const JOB: usize = 128;
 
+/// The waker of the timer for the next look. A job looks, because the number of jobs per round is bounded.
+struct Look(Home);
+
+impl Wake for Look {
+    fn wake(self: Arc<Self>) {
+        self.0.post_job(Box::new(Core::look_at_memory));
+    }
+}
+
 impl Core {
-    /// Begins to look after the memory if a large page was made, or if the chore rests and a slot was used since.
+    /// Begins to look after the memory if a large page was made, or if no look is needed and a slot was used since.
     #[inline]
     pub(super) fn trim_when_wanted(&mut self) {
-        if self.jobs.capacity() > MANY_JOBS && self.jobs.is_empty() {
+        if self.messages.capacity() > MANY_JOBS && self.messages.is_empty() {
             self.home
                 .localities()
                 .heap
-                .freed(self.jobs.capacity() * JOB);
-            self.jobs = VecDeque::new();
+                .freed(self.messages.capacity() * JOB);
+            self.messages = VecDeque::new();
             self.home.trims.want();
         }
         if self.home.trims.are_wanted() || self.rests && self.stocks.are_stirred() {
@@ -42,24 +60,32 @@ impl Core {
     fn begin_to_trim(&mut self) {
         self.home.trims.begin();
         self.rests = false;
-        if !self.has_chore(chores::TRIM) {
-            let every = fom_protocol::nanos(EVERY);
-            let tick = Box::new(Self::look_at_memory);
-            self.add_chore(chores::TRIM, "memory".into(), every, tick);
+        if !self.will_look {
+            self.look_later();
         }
+    }
+
+    /// Sets the timer for the next look.
+    fn look_later(&mut self) {
+        self.will_look = true;
+        let now = self.home.env().clock.nanos();
+        let sleeper = Sleeper::new(Waker::from(Arc::new(Look(self.home.clone()))));
+        self.timers
+            .arm_sleeper(&sleeper, now.saturating_add(nanos(EVERY)));
     }
 
     fn look_at_memory(&mut self) {
         self.stocks.look();
         self.home.outer.lock().look();
-        if self.trim() {
-            return;
+        if !self.trim() {
+            let localities = self.home.localities();
+            localities.heap.trim(&*localities.spawner.0);
+            self.rests = self.stocks.rest() && self.home.outer.lock().rest();
         }
-        let localities = self.home.localities();
-        localities.heap.trim(&*localities.spawner.0);
-        self.rests = self.stocks.rest() && self.home.outer.lock().rest();
         if self.rests {
-            self.remove_chore(chores::TRIM);
+            self.will_look = false;
+        } else {
+            self.look_later();
         }
     }
 

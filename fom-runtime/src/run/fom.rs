@@ -13,10 +13,12 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Env, Header, NewFom, Pool, Progress, Stocks, Timing, Vtable, mail::Mail,
-        pool::PoolOf, reference,
+        Cause, Env, Header, NewFom, Pool, Progress, Stocks, Timing, Vtable,
+        hand::{self, Timer},
+        mail::Mail,
+        pool::PoolOf,
+        reference,
     },
-    locality::Timer,
     operation::{Durability, Operation, kept_codec},
     run::{body::Body, commit::hand_over_end, transition::tell_failure},
     typed::{Failure, Outcome, Typed},
@@ -180,7 +182,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         };
         // Only the handler writes the counts of the locality. If user code has leaked its guard of a blocking
         // section, the thread must regain the core first.
-        crate::locality::regain_leaked(&fom.typed);
+        hand::regain_leaked(&fom.typed);
         progress
     }
 

@@ -14,7 +14,7 @@ use std::{
 use crate::{
     fom::{
         BlockError, Cause, Entry, Function, Header, Interrupt, RunningFom, Then, Transition,
-        TransitionCause,
+        TransitionCause, hand,
     },
     graph::{PhaseInfo, Retry},
     operation::{At, Operation, Resumed, Stepped},
@@ -55,7 +55,7 @@ impl<O: Operation> Instance<O> {
     pub(super) fn visit(&self) -> Visit {
         Visit {
             end: self.info().is_end(),
-            spent: crate::locality::spent(),
+            spent: hand::spent(),
             ..Visit::CALM
         }
     }
@@ -64,7 +64,7 @@ impl<O: Operation> Instance<O> {
     #[inline(always)]
     pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
         fom.set_begun();
-        let now = crate::locality::first_step(fom.env());
+        let now = hand::first_step(fom.env());
         fom.enter(self.index(), now);
     }
 
@@ -76,7 +76,7 @@ impl<O: Operation> Instance<O> {
         if const { O::GRAPH.has_gates() } {
             self.leave_gate(fom);
         }
-        let (now, spent) = crate::locality::step(fom.env());
+        let (now, spent) = hand::step(fom.env());
         self.take_events(fom);
         if fom.is_noted() {
             self.go_on_noted(fom, from, now);
@@ -100,7 +100,7 @@ impl<O: Operation> Instance<O> {
     #[inline(always)]
     pub(super) fn stay(&mut self, fom: &Typed<O>) -> Next {
         // A step counts like a phase, so that a flood of events does not occupy the locality.
-        let (_, spent) = crate::locality::step(fom.env());
+        let (_, spent) = hand::step(fom.env());
         if fom.is_noted() {
             fom.leave_event();
             fom.send_outbox();
@@ -125,8 +125,8 @@ impl<O: Operation> Instance<O> {
         }
         let env = fom.env();
         let now = match from {
-            Some(_) => crate::locality::step(env).0,
-            None => crate::locality::first_step(env),
+            Some(_) => hand::step(env).0,
+            None => hand::first_step(env),
         };
         self.take_events(fom);
         if env.hooks.is_any() || fom.is_noted() {
@@ -162,7 +162,7 @@ impl<O: Operation> Instance<O> {
             && (self.info().within().is_some() || left.is_some() || !timing.is_calm())
         {
             // Deadlines use the current time. Other uses get the time as of a few steps ago.
-            now = crate::locality::look(fom.env());
+            now = hand::look(fom.env());
             timing.enter(fom, index, now, left);
         }
         fom.enter(index, now);
@@ -185,7 +185,7 @@ impl<O: Operation> Instance<O> {
         let (before, tried) = (fom.since(), fom.attempt());
         // Listeners get the current time.
         if hooks.is_some() {
-            now = crate::locality::look(env);
+            now = hand::look(env);
         }
         now = self.enter_timed(fom, left, now);
         let has_more = fom.cold().is_some();
@@ -308,7 +308,7 @@ impl<O: Operation> Instance<O> {
         let durable = fom.journaled().is_some();
         if durable && matches!(then, Then::Stay) {
             // A step counts like a phase, so that a flood of events does not occupy the locality.
-            crate::locality::step(fom.env());
+            hand::step(fom.env());
         }
         Ok(next_cold(Step::Made { then, durable }))
     }

@@ -8,8 +8,8 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{EnvSettings, Hooks, RuntimeState, Transition},
-    locality::{self, BudgetLimits, Core, Followers, Home, Locality, Reactor, Spawner},
+    fom::{EnvSettings, Hooks, RuntimeState, Transition, hand::BudgetLimits},
+    locality::{self, Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
         BuildError, Runtime, Shared, resources::Resources, shared::Settings, shutdown::Guard,

@@ -91,7 +91,7 @@ impl<O: Operation> Handle<O> {
 /// [`Cx::enter_block`](crate::Cx::enter_block) fails: the wait would be for ever.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
-        !crate::locality::is_taken(),
+        !crate::fom::hand::context::is_taken(),
         "waiting inside a closure that holds the locality would be for ever; wait after it"
     );
     let _away = match crate::locality::enter_block() {
@@ -201,14 +201,14 @@ impl<O: Operation> FomRef<O> {
         bar_if_stuck(&self.0);
     }
 
+    /// Returns the address of the fom, for parts of other packages; see [`extension`](crate::extension).
+    pub fn address(&self) -> FomAddress {
+        FomAddress::of(&self.0)
+    }
+
     /// Adds a part that tells listings more about the fom, as long as the part exists.
     pub fn attach(&self, part: Weak<dyn Attached>) {
         self.0.attach(part);
-    }
-
-    /// Returns the address of the fom without its operation type, for packages on top of the runtime.
-    pub fn fom_address(&self) -> FomAddress {
-        FomAddress::of(&self.0)
     }
 
     /// Returns the id of the fom.

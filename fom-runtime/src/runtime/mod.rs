@@ -1,16 +1,15 @@
 //! The runtime: a set of localities, and the ways into them.
 
 mod builder;
-mod chores;
 mod error;
 pub mod extension;
 mod handle;
-mod key_index;
 mod keys;
 mod local;
 pub(crate) mod observe;
 mod registered;
 mod resources;
+mod room;
 mod shared;
 mod shutdown;
 mod spawn;
@@ -20,14 +19,13 @@ mod types;
 use std::{any::TypeId, fmt, sync::Arc};
 
 pub use builder::{Budget, Builder, Recording};
-pub use chores::{Chore, ChoreError};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
 pub use handle::{EventSender, FomRef, Handle, JoinedOutcome, Reached, Waiting};
-pub use key_index::Announced;
-pub use keys::{Joined, SuspendedKey, WhenRoom};
+pub use keys::{Announced, Joined, SuspendedKey};
 pub use local::{CallError, Local};
 pub use registered::{Registered, Restorer, Revival, Revived, registered};
+pub use room::WhenRoom;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub(crate) use submit::{Once, Special};
 pub use submit::{Placement, Recorded, StartOnce, Submission};
@@ -165,8 +163,8 @@ impl Runtime {
     }
 
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
-    /// their keys, for the ends of helpers, and for what other packages [tell](extension::Attached::blockers), such as
-    /// long locks and the answers of services.
+    /// their keys, and for what other packages [tell](extension::Attached::blockers), such as helpers, long locks and the
+    /// answers of services.
     ///
     /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
     /// foms have deadlines or wait for something else as well.

@@ -12,19 +12,22 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     clock::Moved,
-    fom::{AnyRef, Env, EnvRef, Header, Host, Order, RuntimeState},
+    fom::{
+        AnyRef, Env, EnvRef, Header, Host, Order, PartTicket, RuntimeState,
+        hand::context::runs_fom_of,
+    },
     id::{FomId, Key, KeyOf},
     locality::{self, Localities, Locality, Owner},
     operation::Operation,
     runtime::{
         FomRef, Runtime,
         extension::{Attachments, Daemons, fenced},
-        key_index::KeyIndex,
+        keys::KeyIndex,
         resources::Resources,
     },
 };
 use fom_protocol::{
-    InFlight, all_idle,
+    InFlight, Reader, all_idle,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -97,6 +100,19 @@ impl Host for Shared {
 
     fn poke(&self, home: usize) {
         self.localities[home].poke();
+    }
+
+    fn posted(&self, home: usize, reader: Reader) {
+        self.localities[home].posted(reader);
+    }
+
+    fn regain(&self, fom: &Header) {
+        locality::regain(fom);
+    }
+
+    fn part_ended(&self, ticket: PartTicket) {
+        // Without a core, the locality has ended, and its parts with it.
+        let _ = locality::with_core(|core| core.parts.ended(ticket));
     }
 }
 
@@ -279,7 +295,7 @@ impl Shared {
     pub(crate) fn is_late(&self) -> bool {
         match self.env.state() {
             RuntimeState::Open => false,
-            RuntimeState::Draining => !locality::runs_fom_of(&self.env),
+            RuntimeState::Draining => !runs_fom_of(&self.env),
             RuntimeState::Closed => true,
         }
     }

@@ -161,7 +161,7 @@ impl Drop for Guard {
         // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which
         // would wait for itself.
         if let Some(recorder) = self.shared.env.recorder()
-            && !crate::locality::runs_fom_of(&self.shared.env)
+            && !crate::fom::hand::context::runs_fom_of(&self.shared.env)
         {
             recorder.wait_closed(now() + CLOSING);
         }

@@ -1,7 +1,6 @@
 //! Submission of an operation to the runtime.
 
 use std::{
-    any::TypeId,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -12,14 +11,15 @@ use std::{
 use crate::{
     fom::{
         AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
-        Ticket, durability::DurableFom,
+        Ticket, durability::DurableFom, hand,
     },
     id::{FomId, Key},
     locality::Locality,
     operation::{Form, Operation},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
-        keys::{self, HeldRoom, Place},
+        keys::{self, Entered},
+        room::HeldRoom,
         spawn::SpawnRequest,
     },
     snapshot::Meta,
@@ -250,7 +250,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             && self.special.is_none()
             && self.order != Order::Chain
             && self.shared.env.takes_all()
-            && crate::locality::here_in(&self.shared.env).is_some()
+            && hand::here_in(&self.shared.env).is_some()
         {
             Ok(self.launch_here(wanted))
         } else {
@@ -277,12 +277,12 @@ impl<'a, O: Operation> Submission<'a, O> {
         // This is user code if the operation is written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
         // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-        let core = unsafe { crate::locality::peek() };
-        let mut core = core.expect("looked at just now, on this thread");
-        let (id, now) = core.one_born();
+        let hand = unsafe { hand::context::peek() };
+        let mut hand = hand.expect("looked at just now, on this thread");
+        let (id, now) = hand.one_born();
         let birth = NewFom {
             id,
-            home: core.home.index,
+            home: hand.index(),
             priority,
             now,
             phase: number,
@@ -293,14 +293,14 @@ impl<'a, O: Operation> Submission<'a, O> {
             ready: true,
         };
         let fom = O::Form::build(Seed {
-            stocks: &mut core.stocks,
+            stocks: &mut hand.stocks,
             env: &shared.env,
             birth,
             operation,
             phase,
         });
         // SAFETY: just made, so this is the one resident reference.
-        core.enqueue_ready(unsafe { Resident::new(fom.0) });
+        hand.enqueue_ready(unsafe { Resident::new(fom.0) });
         (fom.0, id)
     }
 
@@ -327,7 +327,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
-            Order::Chain => crate::locality::running(&shared.env, Header::turn).flatten(),
+            Order::Chain => hand::context::running(&shared.env, Header::turn).flatten(),
             _ => None,
         };
         let no_turn = self.order == Order::Chain && chained.is_none();
@@ -371,7 +371,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             chained,
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
-        match enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
+        match keys::enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
             Entered::Ready(made) => {
                 // SAFETY: just made, so this is the one resident reference.
                 crate::locality::enqueue(shared, unsafe { Resident::new(made.0) });
@@ -386,7 +386,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     fn target(&self) -> Target<'a> {
         let index = self.home();
-        let here = index.is_some_and(|index| crate::locality::holds(&self.shared.env, index));
+        let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
         let sent = index
             .filter(|_| !here)
             .map(|index| &self.shared.localities[index]);
@@ -415,9 +415,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     fn refused_by_state(&self, here: bool) -> Option<RefusedReason> {
         match self.shared.env.state() {
             RuntimeState::Open => None,
-            RuntimeState::Draining if here || crate::locality::runs_fom_of(&self.shared.env) => {
-                None
-            }
+            RuntimeState::Draining if here || hand::context::runs_fom_of(&self.shared.env) => None,
             RuntimeState::Draining if self.has_ticket() => None,
             _ => Some(RefusedReason::ShuttingDown),
         }
@@ -526,7 +524,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             }
             (Some(Placement::RoundRobin), _) => Some(next()),
             (Some(Placement::Here) | None, _) => {
-                Some(crate::locality::here_in(&shared.env).unwrap_or_else(next))
+                Some(hand::here_in(&shared.env).unwrap_or_else(next))
             }
         }
     }
@@ -555,79 +553,6 @@ struct Target<'a> {
     here: bool,
     /// The home that counts the fom already.
     sent: Option<&'a Locality>,
-}
-
-/// A new fom.
-enum Entered {
-    /// The fom may begin.
-    Ready((NonNull<Header>, FomId)),
-    /// Another fom has the key.
-    Waits((NonNull<Header>, FomId)),
-}
-
-/// A refused operation, and the live fom that has its key.
-type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
-
-/// Makes a fom.
-#[inline(always)]
-fn enter<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: Option<Key>,
-    number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
-    // Such a fom asks for its key when its delay is over.
-    let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
-    let Some(key) = key else {
-        let (shared, chained) = (maker.shared, maker.chained.clone());
-        let made = maker.make(operation, phase, None);
-        if let Some(of) = &chained {
-            // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
-            let fom = AnyRef::of(unsafe { made.0.as_ref() });
-            shared.key_index.chain(of, fom);
-        }
-        return Ok(Entered::Ready(made));
-    };
-    if asks_later {
-        return Ok(Entered::Ready(maker.make(operation, phase, Some(key))));
-    }
-    enter_with_key(maker, operation, phase, key, number)
-}
-
-/// Makes a fom that has a key, or waits for it.
-fn enter_with_key<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: Key,
-    number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
-    let (shared, order) = (maker.shared, maker.order);
-    // A resting fom has its key, too.
-    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-    let (mut operation, mut made) = (Some(operation), None);
-    let entered = shared.key_index.enter::<O>(&key, order, number, || {
-        let operation = operation.take().expect("called once");
-        let (fom, id) = maker.make(operation, phase, Some(key.clone()));
-        made = Some((fom, id));
-        // SAFETY: just made and not enqueued yet, so it is alive.
-        AnyRef::of(unsafe { fom.as_ref() })
-    });
-    match (entered, made, operation) {
-        (Ok(Place::Waits(_)), Some(made), _) => Ok(Entered::Waits(made)),
-        (Err(why), _, Some(operation)) => {
-            shared.env.give_room();
-            let (reason, live) = match why {
-                keys::Turned::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
-                keys::Turned::Suspended => (RefusedReason::KeySuspended, None),
-                keys::Turned::Full => (RefusedReason::KeyFull, None),
-            };
-            Err((reason, operation, live))
-        }
-        (_, Some(made), _) => Ok(Entered::Ready(made)),
-        _ => unreachable!("it is let in or turned away"),
-    }
 }
 
 /// A submission that was turned away, before its caller learns of it.

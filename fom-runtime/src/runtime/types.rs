@@ -8,8 +8,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Ends, Pool},
-    locality::Gauge,
+    fom::{Ends, Pool, hand::Gauge},
     runtime::observe::{AdaptiveInfo, TypeInfo},
 };
 use fom_protocol::sync::atomic::{AtomicU64, Ordering};

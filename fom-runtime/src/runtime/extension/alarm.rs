@@ -1,12 +1,18 @@
-//! Alarms: a waker that is woken at a time of the runtime's clock.
+//! Alarms: a waker is woken, or a part has a turn, at a time of the runtime's clock.
 
-use std::{fmt, sync::Arc, task::Waker, time::Duration};
+use std::{
+    fmt,
+    sync::Arc,
+    task::{Wake, Waker},
+    time::Duration,
+};
 
 use fom_protocol::nanos;
 
 use crate::{
-    locality::{Home, Sleeper},
-    runtime::Runtime,
+    fom::{PartPlace, hand::Sleeper},
+    locality::{Home, PartId},
+    runtime::{Local, Runtime, extension::Part},
 };
 
 /// An armed alarm. The drop disarms it.
@@ -36,8 +42,41 @@ impl Runtime {
     }
 }
 
+/// Gives a turn to a part.
+struct PartBell {
+    home: Home,
+    part: PartPlace,
+}
+
+impl Wake for PartBell {
+    fn wake(self: Arc<Self>) {
+        let part = self.part;
+        self.home
+            .post_job(Box::new(move |core| core.parts.wake(part)));
+    }
+}
+
+impl Local<'_> {
+    /// Lets a part of this locality have a turn at the time `at` of the runtime's clock. The part may have other turns
+    /// before. If the part was removed by then, nothing happens.
+    pub fn wake_part_at<P: Part>(&mut self, id: PartId<P>, at: Duration) -> Alarm {
+        let home = self.core().home.clone();
+        let bell = PartBell {
+            home: home.clone(),
+            part: id.place(),
+        };
+        let sleeper = Sleeper::new(Waker::from(Arc::new(bell)));
+        self.core().timers.arm_sleeper(&sleeper, nanos(at));
+        Alarm { home, sleeper }
+    }
+}
+
 impl Drop for Alarm {
     fn drop(&mut self) {
+        if self.sleeper.waker.lock().is_none() {
+            // It has rung.
+            return;
+        }
         let sleeper = Arc::clone(&self.sleeper);
         // Jobs run in order, so this one comes after the one that arms the sleeper.
         self.home.post_job(Box::new(move |core| {

@@ -13,7 +13,7 @@
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
-//! | wake a [`Waker`](std::task::Waker) at a time | [`Runtime::alarm`] |
+//! | wake a [`Waker`](std::task::Waker), or a part, at a time | [`Runtime::alarm`], [`Local::wake_part_at`](crate::context::Local::wake_part_at) |
 //! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
 //! | run user code that is no fom in a turn | [`hold_locality`] |
 //! | ask a runtime what it takes, and where this thread is | [`Runtime::state`], [`Runtime::is_accepting`], [`Runtime::current_locality`], [`Runtime::current_fom`] |
@@ -35,17 +35,24 @@ pub(super) use daemons::Daemons;
 pub use part::{Part, Turn};
 pub use pending::{LocalWork, PendingWork, Pieces};
 
-use crate::{
-    fom::Header,
-    id::{FomId, Key},
-    locality::{Home, Sleep, here_in, running, running_any},
-    runtime::Runtime,
-};
 pub use crate::{
     fom::{Attached, Blocker, FomAddress, FomIdentity, Hold, Holder, RuntimeState, Wait, WaitKind},
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
     runtime::{handle::block_on, observe::waits_for},
+};
+use crate::{
+    fom::{
+        Header,
+        hand::{
+            self,
+            context::{self, running, running_any},
+            here_in,
+        },
+    },
+    id::{FomId, Key},
+    locality::{Home, Sleep},
+    runtime::Runtime,
 };
 
 /// Returns whether this thread holds a locality, which stands still while the thread blocks.
@@ -54,7 +61,7 @@ pub use crate::{
 /// assert!(!fom_runtime::extension::holds_locality());
 /// ```
 pub fn holds_locality() -> bool {
-    crate::locality::is_taken() || crate::locality::has_core()
+    context::is_taken() || context::has_core()
 }
 
 /// Returns whether this thread runs a locality or a fom, also in a blocking section.
@@ -63,7 +70,7 @@ pub fn holds_locality() -> bool {
 /// assert!(!fom_runtime::extension::runs_foms());
 /// ```
 pub fn runs_foms() -> bool {
-    crate::locality::runs_foms()
+    context::runs_foms()
 }
 
 /// Returns the fom that runs on this thread, also in a blocking section. It may be a fom of any runtime.
@@ -78,7 +85,7 @@ pub fn current_fom() -> Option<FomAddress> {
 /// Runs code that is no fom while this thread holds a locality, such as the drop of a user's value in a [`Turn`].
 /// There, a call that would block the locality for ever panics or fails; see [`holds_locality`].
 pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
-    crate::locality::holding(f)
+    context::holding(f)
 }
 
 /// The hooks for packages on top of the runtime; see [`extension`](crate::extension).
@@ -145,7 +152,7 @@ impl Runtime {
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
     /// Returns `true` if this thread holds no locality.
     pub fn spend_phase(&self) -> bool {
-        crate::locality::step(&self.shared.env).1
+        hand::step(&self.shared.env).1
     }
 }
 

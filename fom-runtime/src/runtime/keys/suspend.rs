@@ -63,7 +63,7 @@ impl Runtime {
     /// spawned are outside.
     pub fn is_current<O: Operation>(&self, key: impl Into<Key>) -> bool {
         let of = (TypeId::of::<O>(), key.into());
-        let current = crate::locality::running(&self.shared.env, |fom| fom.has_key(&of));
+        let current = crate::fom::hand::context::running(&self.shared.env, |fom| fom.has_key(&of));
         current == Some(true)
     }
 }
@@ -103,7 +103,7 @@ pub(in crate::runtime) fn bar_if_stuck(fom: &Header) {
     let shared = Shared::of(fom);
     let Some(key) = fom.key() else { return };
     let of = (fom.type_id(), key.clone());
-    if crate::locality::running(&shared.env, |fom| fom.has_key(&of)) == Some(true) {
+    if crate::fom::hand::context::running(&shared.env, |fom| fom.has_key(&of)) == Some(true) {
         shared.key_index.bar(fom, Rejected::Stuck);
     }
 }

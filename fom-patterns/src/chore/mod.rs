@@ -1,20 +1,14 @@
 //! Chores: periodic work in each locality, with its own data there.
 
-use std::{
-    fmt,
-    sync::{
-        Arc, Weak,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+mod ticking;
 
+use std::{fmt, future::Future, mem, sync::Arc, time::Duration};
+
+use fom_protocol::{nanos, sync::Mutex};
+use fom_runtime::{Runtime, context::Local, error::BoxError, extension::PartId};
 use tokio::sync::oneshot;
 
-use crate::{
-    defaults::BoxError,
-    runtime::{Local, Runtime, Shared},
-};
+use ticking::Ticking;
 
 /// A chore that could not begin. Where it had begun already, it was removed.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +35,17 @@ pub enum ChoreError {
     Dropped(String),
 }
 
-/// Periodic work in every locality. Dropping this removes it. See [`Runtime::chore`].
+/// Periodic work in every locality. Dropping this removes it. See [`ChoreExt::chore`].
 #[must_use = "the chore is taken off when this is dropped"]
 pub struct Chore {
-    shared: Weak<Shared>,
-    id: u64,
+    /// `None` if the chore is not to be removed.
+    runtime: Option<Runtime>,
     name: Arc<str>,
+    places: Arc<Places>,
 }
+
+/// The places of a chore, by locality.
+struct Places(Mutex<Vec<Option<PartId<Ticking>>>>);
 
 impl fmt::Debug for Chore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -55,7 +53,8 @@ impl fmt::Debug for Chore {
     }
 }
 
-impl Runtime {
+/// Adds chores to a [`Runtime`].
+pub trait ChoreExt {
     /// Runs a function in every locality at each interval on the runtime's clock, also in a locality that is idle. The
     /// function has the locality's data in reach, and never runs beside a fom of that locality. It must not block.
     ///
@@ -66,13 +65,14 @@ impl Runtime {
     /// first tick comes after one interval; missed ticks are not made up for.
     ///
     /// A tick that panics removes the chore in that locality, and is reported in
-    /// [`Operations::incidents`](crate::observe::Operations::incidents).
+    /// [`Operations::incidents`](fom_runtime::observe::Operations::incidents).
     ///
     /// The idea is Motr's, where chores tick only while the locality has other work.
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use fom_runtime::{prelude::*, time::TestClock};
+    /// # use fom_patterns::prelude::*;
+    /// # use fom_runtime::time::TestClock;
     /// struct Sessions(Vec<(u64, Duration)>);
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
@@ -111,7 +111,19 @@ impl Runtime {
     /// # Cancel safety
     ///
     /// If the future is dropped, the chore is removed where it has begun.
-    pub async fn chore<T, E>(
+    fn chore<T, E>(
+        &self,
+        name: &str,
+        every: Duration,
+        begin: impl Fn(&mut Local<'_>) -> Result<T, E> + Send + Sync + 'static,
+    ) -> impl Future<Output = Result<Chore, ChoreError>> + Send
+    where
+        T: FnMut(&mut Local<'_>) + Send + 'static,
+        E: Into<BoxError>;
+}
+
+impl ChoreExt for Runtime {
+    async fn chore<T, E>(
         &self,
         name: &str,
         every: Duration,
@@ -121,29 +133,29 @@ impl Runtime {
         T: FnMut(&mut Local<'_>) + Send + 'static,
         E: Into<BoxError>,
     {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
         if every.is_zero() {
             return Err(ChoreError::NoInterval);
         }
-        let every = fom_protocol::nanos(every);
-        let begin = Arc::new(begin);
         let chore = Chore {
-            shared: Arc::downgrade(&self.shared),
-            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            runtime: Some(self.detached()),
             name: name.into(),
+            places: Arc::new(Places(Mutex::new(vec![None; self.localities()]))),
         };
-        let (id, mut begun) = (chore.id, Vec::new());
-        for home in &self.shared.localities {
+        let (every, begin) = (nanos(every), Arc::new(begin));
+        let mut begun = Vec::new();
+        for locality in 0..self.localities() {
             let (tell, told) = oneshot::channel();
             let (begin, name) = (Arc::clone(&begin), Arc::clone(&chore.name));
-            home.post_job(Box::new(move |core| {
-                let done = begin(&mut Local::new(core)).map(|mut tick| {
-                    let tick = Box::new(move |core: &mut _| tick(&mut Local::new(core)));
-                    core.add_chore(id, name, every, tick);
+            let (runtime, places) = (self.detached(), Arc::clone(&chore.places));
+            // If the locality has ended, it drops `tell`.
+            let _ = self.post(locality, move |local| {
+                let done = begin(local).map(|tick| {
+                    let ticking = Ticking::new(runtime, name, every, Box::new(tick));
+                    places.0.lock()[locality] = Some(ticking.begin(local));
                 });
-                // The caller may be gone. Then a job behind this one removes the chore.
+                // The caller may be gone. Then a message behind this one removes the chore.
                 let _ = tell.send(done.map_err(Into::into));
-            }));
+            });
             begun.push(told);
         }
         let mut failed = None;
@@ -186,24 +198,26 @@ impl Chore {
 
     /// Keeps the chore as long as the runtime lives.
     pub fn forever(mut self) {
-        self.shared = Weak::new();
+        self.runtime = None;
     }
 
     fn take_off(&mut self) -> Vec<oneshot::Receiver<()>> {
-        let Some(shared) = std::mem::take(&mut self.shared).upgrade() else {
+        let Some(runtime) = mem::take(&mut self.runtime) else {
             return Vec::new();
         };
-        let id = self.id;
-        let take_off = |home: &crate::locality::Locality| {
+        let take_off = |locality| {
             let (tell, told) = oneshot::channel();
-            home.post_job(Box::new(move |core| {
-                core.remove_chore(id);
+            let places = Arc::clone(&self.places);
+            // If the locality has ended, it has dropped the chore.
+            let _ = runtime.post(locality, move |local| {
+                let place = places.0.lock()[locality].take();
+                drop(place.and_then(|place| local.remove_part(place)));
                 // Not every caller waits for it.
                 let _ = tell.send(());
-            }));
+            });
             told
         };
-        shared.localities.iter().map(take_off).collect()
+        (0..runtime.localities()).map(take_off).collect()
     }
 }
 

@@ -2,12 +2,9 @@
 
 use std::{cell::Cell, mem, ptr, ptr::NonNull, sync::Arc, task::Waker};
 
-use crate::{
-    fom::{Header, Resident},
-    locality::{
-        Core,
-        wheel::{Node, Wheel},
-    },
+use crate::fom::{
+    Header,
+    hand::wheel::{Node, Wheel},
 };
 use fom_protocol::sync::Mutex;
 
@@ -67,13 +64,13 @@ pub(crate) struct Timers(Wheel);
 unsafe impl Send for Timers {}
 
 /// What `pop_due` found due.
-pub(super) enum Due {
+pub(crate) enum Due {
     Fom(NonNull<Header>),
     Sleeper(Arc<Sleeper>),
 }
 
 impl Timers {
-    pub(super) fn new(now: u64) -> Self {
+    pub(crate) fn new(now: u64) -> Self {
         Self(Wheel::new(now))
     }
 
@@ -105,7 +102,7 @@ impl Timers {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -114,7 +111,7 @@ impl Timers {
         self.0.next_at()
     }
 
-    pub(super) fn pop_due(&mut self, now: u64) -> Option<Due> {
+    pub(crate) fn pop_due(&mut self, now: u64) -> Option<Due> {
         let address = self.0.pop_due(now)?.as_ptr().addr();
         // SAFETY: a node is the beginning of a timer. The memory around it was exposed as a whole (a page of foms, or a
         // sleeper).
@@ -137,31 +134,6 @@ impl Drop for Timers {
         // Drops the references to sleepers that outlive their locality.
         while let Some(due) = self.pop_due(u64::MAX) {
             drop(due);
-        }
-    }
-}
-
-impl Due {
-    pub(super) fn fire(self, core: &mut Core, now: u64) {
-        match self {
-            Self::Fom(header) => {
-                // SAFETY: the timer was armed, so the fom has not ended.
-                let fom = unsafe { header.as_ref() };
-                if let Some(timing) = fom.timing() {
-                    timing.fired(fom, now);
-                }
-                if fom.wake_here() {
-                    // SAFETY: the fom's token was just taken from Waiting to Ready.
-                    core.enqueue(unsafe { Resident::new(header) });
-                }
-            }
-            Self::Sleeper(sleeper) => {
-                let waker = sleeper.waker.lock().take();
-                if let Some(waker) = waker {
-                    // The waker may belong to a user's executor.
-                    core.home.fenced("the waker of a sleep in", || waker.wake());
-                }
-            }
         }
     }
 }

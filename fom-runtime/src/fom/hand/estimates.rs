@@ -4,7 +4,7 @@ use std::{any::TypeId, sync::Arc};
 
 use crate::{
     adaptive::{Estimator, Ticket},
-    fom::Header,
+    fom::{Header, hand::context::peek},
     graph::Graph,
 };
 use fom_protocol::{
@@ -110,7 +110,7 @@ impl Estimate {
 ///
 /// # Safety
 ///
-/// `f` keeps the promise that [`peek`](super::peek) asks for.
+/// `f` keeps the promise that [`peek`] asks for.
 #[inline]
 // SAFETY (caller): as the section above says.
 pub(crate) unsafe fn estimate<R>(
@@ -120,10 +120,10 @@ pub(crate) unsafe fn estimate<R>(
     f: impl FnOnce(&mut Estimate) -> R,
 ) -> Option<R> {
     // SAFETY: the caller's promise; a new estimate calls no user code.
-    let mut core = unsafe { super::peek() }?;
-    let core = &mut *core;
-    let gauges = &core.home.gauges;
-    let of = core
+    let mut hand = unsafe { peek() }?;
+    let hand = &mut *hand;
+    let gauges = &hand.foms.gauges;
+    let of = hand
         .estimates
         .of(gauges, fom.type_id(), fom.graph(), phase, now);
     of.map(f)

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{context::Local, error::ChoreError, prelude::*, time::TestClock};
+use fom_patterns::{
+    chore::{Chore, ChoreError},
+    prelude::*,
+};
+use fom_runtime::{context::Local, time::TestClock};
 use futures::executor::block_on;
 
 use crate::kit::task::{self, Drops, LIMIT, limit, quick, until};
@@ -35,7 +39,7 @@ fn ticks(runtime: &Runtime) -> Vec<Vec<u64>> {
     block_on(runtime.each(seconds)).unwrap()
 }
 
-fn note(runtime: &Runtime, every: Duration) -> fom_runtime::context::Chore {
+fn note(runtime: &Runtime, every: Duration) -> Chore {
     let chore = runtime.chore("note the time", every, |_| {
         Ok::<_, BoxError>(|local: &mut Local<'_>| {
             let now = local.now();
@@ -189,4 +193,30 @@ fn a_chore_ends_with_its_locality() {
     let late = |_: &mut Local<'_>| Ok::<_, BoxError>(|_: &mut Local<'_>| {});
     let error = block_on(runtime.chore("late", SECOND, late)).unwrap_err();
     assert!(matches!(error, ChoreError::Dropped(_)));
+}
+
+/// LO-10: if the future of a chore is dropped, the chore is removed where it has begun.
+#[test]
+fn a_chore_without_its_caller_ends() {
+    let _limit = limit();
+    let clock = TestClock::new();
+    let runtime = two(&clock);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let drops = Arc::clone(&dropped);
+    let chore = runtime.chore("forgotten", SECOND, move |_| {
+        let kept = Drops(Arc::clone(&drops));
+        Ok::<_, BoxError>(move |local: &mut Local<'_>| {
+            let _kept = &kept;
+            let now = local.now();
+            local.data::<Vec<Duration>>().push(now);
+        })
+    });
+    {
+        let mut chore = std::pin::pin!(chore);
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        let _begun = chore.as_mut().poll(&mut cx);
+    }
+    pass(&runtime, &clock, 5 * SECOND);
+    assert_eq!(dropped.load(SeqCst), 2);
+    assert_eq!(ticks(&runtime), [[], []] as [[u64; 0]; 2]);
 }

@@ -15,7 +15,7 @@ use crate::{
     operation::Operation,
     runtime::{
         Shared,
-        keys::{Absent, Entry, Place, Turned},
+        keys::{Absent, Denied, Entry, Place},
         observe::KeyInfo,
     },
 };
@@ -43,7 +43,7 @@ pub(crate) struct KeyIndex {
 }
 
 impl KeyIndex {
-    pub(super) fn new(most: usize) -> Self {
+    pub(in crate::runtime) fn new(most: usize) -> Self {
         Self {
             shards: std::array::from_fn(|_| Mutex::default()),
             hasher: RandomState::new(),
@@ -94,7 +94,7 @@ impl KeyIndex {
         order: Order,
         number: Option<u64>,
         make: impl FnOnce() -> AnyRef,
-    ) -> Result<Place, Turned<AnyRef>> {
+    ) -> Result<Place, Denied<AnyRef>> {
         let of = (TypeId::of::<O>(), key.clone());
         let (place, fom) = self.let_in(of, order, number, true, make)?;
         if let Place::Waits(_) = place {
@@ -126,7 +126,7 @@ impl KeyIndex {
         number: Option<u64>,
         is_new: bool,
         make: impl FnOnce() -> AnyRef,
-    ) -> Result<(Place, AnyRef), Turned<AnyRef>> {
+    ) -> Result<(Place, AnyRef), Denied<AnyRef>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
         // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
@@ -335,7 +335,7 @@ impl KeyIndex {
     }
 
     /// Tells the submissions that wait for a place that the runtime takes nothing more.
-    pub(super) fn dismiss(&self, shared: &Shared) {
+    pub(in crate::runtime) fn dismiss(&self, shared: &Shared) {
         for shard in &self.shards {
             let mut keys = shard.lock();
             let outside: Vec<_> = keys.values_mut().flat_map(Entry::dismiss).collect();

@@ -1,4 +1,4 @@
-//! Waiting for room: in the queue of a key, and in the runtime.
+//! Submissions that wait for room in the runtime.
 
 use std::{
     fmt,
@@ -11,16 +11,25 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{Full, Order},
-    id::KeyOf,
     operation::Operation,
     runtime::{Handle, Refused, Shared, Submission},
 };
 
 /// A wait for room. If it is dropped after it was given room, the room goes to the next.
-struct Told<F: FnMut()> {
+pub(in crate::runtime) struct Told<F: FnMut()> {
     told: oneshot::Receiver<()>,
     give_back: F,
+}
+
+impl<F: FnMut()> Told<F> {
+    pub(in crate::runtime) fn new(told: oneshot::Receiver<()>, give_back: F) -> Self {
+        Self { told, give_back }
+    }
+
+    /// Returns whether the wait was given room. If not, no room is given any more.
+    pub(in crate::runtime) async fn is_given(&mut self) -> bool {
+        (&mut self.told).await.is_ok()
+    }
 }
 
 impl<F: FnMut()> Drop for Told<F> {
@@ -29,18 +38,6 @@ impl<F: FnMut()> Drop for Told<F> {
         if self.told.try_recv().is_ok() {
             (self.give_back)();
         }
-    }
-}
-
-/// A place that is kept in the queue of a key.
-struct KeyPlace<'a> {
-    shared: &'a Shared,
-    of: KeyOf,
-}
-
-impl Drop for KeyPlace<'_> {
-    fn drop(&mut self) {
-        self.shared.key_index.release(self.shared, &self.of);
     }
 }
 
@@ -124,52 +121,17 @@ impl<'a, O: Operation> Submission<'a, O> {
     }
 
     async fn start_with_room(mut self) -> Result<Handle<O>, Refused<O>> {
+        let place = self.wait_for_place().await;
         let shared: &'a Shared = self.shared;
-        let mut place = None;
-        if let (Some(key), Order::Queue { is_chained, full }) = (&self.key, &mut self.order)
-            && *full == Full::Refuse
-            && self
-                .special
-                .as_ref()
-                .is_none_or(|special| special.after.is_none())
-        {
-            let of = (std::any::TypeId::of::<O>(), key.clone());
-            loop {
-                let Some(told) = shared.key_index.reserve(&of, *is_chained) else {
-                    place = Some(KeyPlace { shared, of });
-                    *full = Full::Ignore;
-                    break;
-                };
-                let mut told = Told {
-                    told,
-                    give_back: || shared.key_index.release(shared, &of),
-                };
-                let own = crate::locality::running(&shared.env, |fom| fom.has_key(&of));
-                if own == Some(true) || shared.is_late() {
-                    break;
-                }
-                if (&mut told.told).await.is_ok() {
-                    place = Some(KeyPlace {
-                        shared,
-                        of: of.clone(),
-                    });
-                    *full = Full::Ignore;
-                    break;
-                }
-            }
-        }
         while !shared.is_late() {
             if shared.env.room.take() {
                 self.special().room = Some(HeldRoom::new(shared));
                 break;
             }
-            let mut told = Told {
-                told: shared.env.room.join(),
-                give_back: || shared.env.give_room(),
-            };
+            let mut told = Told::new(shared.env.room.join(), || shared.env.give_room());
             // Room may have become free since.
             shared.env.hand_out_room();
-            if (&mut told.told).await.is_ok() {
+            if told.is_given().await {
                 self.special().room = Some(HeldRoom::new(shared));
                 break;
             }

@@ -20,7 +20,7 @@ pub(crate) struct BudgetLimits {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct RunBudget {
+pub(crate) struct RunBudget {
     now: u64,
     stride: u32,
     /// Number of steps until the next look.
@@ -32,7 +32,7 @@ pub(super) struct RunBudget {
 
 impl RunBudget {
     /// Reads the clock.
-    pub(super) fn look(&mut self, clock: &Clock) -> u64 {
+    pub(crate) fn look(&mut self, clock: &Clock) -> u64 {
         self.now = clock.nanos();
         if self.now >= self.until {
             // Checked here instead of at each step, because few steps change the time. The current step is the fom's
@@ -57,13 +57,13 @@ impl RunBudget {
 
     /// Returns the time of the last look.
     #[inline]
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
     /// Begins a new run.
     #[inline]
-    pub(super) fn begin(&mut self, clock: &Clock, budget: &BudgetLimits) {
+    pub(crate) fn begin(&mut self, clock: &Clock, budget: &BudgetLimits) {
         if self.stride <= 1 {
             self.look_and_adapt(clock);
         }
@@ -73,7 +73,7 @@ impl RunBudget {
 
     /// Notes a step. Returns the time, which may be a few steps old.
     #[inline]
-    pub(super) fn step(&mut self, clock: &Clock) -> u64 {
+    pub(crate) fn step(&mut self, clock: &Clock) -> u64 {
         match self.left.checked_sub(1) {
             Some(left) => self.left = left,
             None => self.look_and_adapt(clock),
@@ -83,14 +83,14 @@ impl RunBudget {
 
     /// Counts a step against the budget. Returns whether the step used the budget up.
     #[inline]
-    pub(super) fn spend(&mut self) -> bool {
+    pub(crate) fn spend(&mut self) -> bool {
         self.phases = self.phases.wrapping_sub(1);
         self.spent()
     }
 
     /// Returns whether the running fom must go to the tail.
     #[inline]
-    pub(super) fn spent(&self) -> bool {
+    pub(crate) fn spent(&self) -> bool {
         self.phases <= 0
     }
 }

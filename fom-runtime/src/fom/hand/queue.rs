@@ -9,7 +9,7 @@ use fom_protocol::Link;
 const LOWEST_EVERY: u32 = 16;
 
 #[derive(Default)]
-pub(super) struct RunQueue {
+pub(crate) struct RunQueue {
     queues: [Queue; Priority::COUNT],
     picks: u32,
     len: usize,
@@ -88,7 +88,7 @@ impl Queue {
 impl RunQueue {
     /// Takes out every other movable fom, at most `most`, and leaves the others in their order. Looks at no more than
     /// `looks` foms per priority.
-    pub(super) fn take_every_other(&mut self, most: usize, looks: usize) -> Vec<Resident> {
+    pub(crate) fn take_every_other(&mut self, most: usize, looks: usize) -> Vec<Resident> {
         let mut taken = Vec::new();
         for queue in &mut self.queues {
             queue.take_every_other(most, looks, &mut taken);
@@ -98,14 +98,14 @@ impl RunQueue {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, fom: Resident) {
+    pub(crate) fn push(&mut self, fom: Resident) {
         self.len += 1;
         let lowest = self.queues.len() - 1;
         self.queues[fom.priority().min(lowest)].push(fom);
     }
 
     #[inline]
-    pub(super) fn pop(&mut self) -> Option<Resident> {
+    pub(crate) fn pop(&mut self) -> Option<Resident> {
         if self.len == 0 {
             return None;
         }
@@ -119,12 +119,12 @@ impl RunQueue {
     }
 
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 }

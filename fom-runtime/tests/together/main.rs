@@ -1,6 +1,0 @@
-//! Periodic work of localities.
-
-#[path = "../kit/mod.rs"]
-mod kit;
-
-mod chores;
