@@ -33,12 +33,14 @@ const RUNTIME: &[&str] = &[
     "cx",
     "layer",
     "run",
-    "durable",
-    "testing",
     "prelude",
     "__private",
+    "__durability",
     "lib",
 ];
+
+/// The folders of `fom-durable`, lowest first.
+const DURABLE: &[&str] = &["entry", "durable", "testing", "prelude", "lib"];
 
 /// The folders of `fom-journal`, lowest first.
 const JOURNAL: &[&str] = &[
@@ -63,9 +65,10 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-macros", &[]),
     ("fom-journal", &[]),
     ("fom-protocol", &[]),
+    ("fom-runtime", &["fom-macros", "fom-protocol"]),
     (
-        "fom-runtime",
-        &["fom-journal", "fom-macros", "fom-protocol"],
+        "fom-durable",
+        &["fom-journal", "fom-protocol", "fom-runtime"],
     ),
     (
         "fom-patterns",
@@ -92,6 +95,11 @@ fn packages_depend_on_lower_ones_only() {
 #[test]
 fn folders_of_the_runtime_import_lower_ones_only() {
     check("fom-runtime", RUNTIME);
+}
+
+#[test]
+fn folders_of_durability_import_lower_ones_only() {
+    check("fom-durable", DURABLE);
 }
 
 #[test]
@@ -135,6 +143,15 @@ fn patterns_use_no_hidden_item() {
             !text.contains("fom_runtime::__"),
             "{file} uses a hidden item"
         );
+    }
+}
+
+/// Durability has a hidden seam of its own, and uses no other.
+#[test]
+fn durability_uses_one_hidden_module() {
+    for (file, text) in texts(&root().join("fom-durable/src")) {
+        let text = text.replace("__durability", "");
+        assert!(!text.contains("__"), "{file} uses another hidden item");
     }
 }
 

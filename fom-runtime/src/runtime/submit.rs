@@ -1,7 +1,6 @@
 //! Submission of an operation to the runtime.
 
 use std::{
-    any::TypeId,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -19,7 +18,8 @@ use crate::{
     operation::{Form, Operation},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
-        keys::{self, HeldRoom, Place},
+        keys::{self, Entered},
+        room::HeldRoom,
         spawn::SpawnRequest,
     },
     snapshot::Meta,
@@ -77,13 +77,16 @@ pub(crate) struct Special<O: Operation> {
 }
 
 /// A submission that an outbox has sent.
-pub(crate) struct Recorded {
-    pub(crate) id: FomId,
-    pub(crate) home: usize,
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Recorded {
+    /// The id of the fom.
+    pub id: FomId,
+    /// The index of the home.
+    pub home: usize,
     /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
-    pub(crate) number: Option<u64>,
+    pub number: Option<u64>,
     /// The state of a fom that has a record.
-    pub(crate) state: Option<Box<dyn DurableFom>>,
+    pub state: Option<Box<dyn DurableFom>>,
 }
 
 /// A submission that runs once.
@@ -93,7 +96,8 @@ pub(crate) struct Once<O: Operation> {
     pub(crate) start: StartOnce<O>,
 }
 
-pub(crate) type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
+/// Starts the operation, unless an operation with its id was started before.
+pub type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {
@@ -367,7 +371,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             chained,
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
-        match enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
+        match keys::enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
             Entered::Ready(made) => {
                 // SAFETY: just made, so this is the one resident reference.
                 crate::locality::enqueue(shared, unsafe { Resident::new(made.0) });
@@ -549,79 +553,6 @@ struct Target<'a> {
     here: bool,
     /// The home that counts the fom already.
     sent: Option<&'a Locality>,
-}
-
-/// A new fom.
-enum Entered {
-    /// The fom may begin.
-    Ready((NonNull<Header>, FomId)),
-    /// Another fom has the key.
-    Waits((NonNull<Header>, FomId)),
-}
-
-/// A refused operation, and the live fom that has its key.
-type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
-
-/// Makes a fom.
-#[inline(always)]
-fn enter<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: Option<Key>,
-    number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
-    // Such a fom asks for its key when its delay is over.
-    let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
-    let Some(key) = key else {
-        let (shared, chained) = (maker.shared, maker.chained.clone());
-        let made = maker.make(operation, phase, None);
-        if let Some(of) = &chained {
-            // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
-            let fom = AnyRef::of(unsafe { made.0.as_ref() });
-            shared.key_index.chain(of, fom);
-        }
-        return Ok(Entered::Ready(made));
-    };
-    if asks_later {
-        return Ok(Entered::Ready(maker.make(operation, phase, Some(key))));
-    }
-    enter_with_key(maker, operation, phase, key, number)
-}
-
-/// Makes a fom that has a key, or waits for it.
-fn enter_with_key<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: Key,
-    number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
-    let (shared, order) = (maker.shared, maker.order);
-    // A resting fom has its key, too.
-    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-    let (mut operation, mut made) = (Some(operation), None);
-    let entered = shared.key_index.enter::<O>(&key, order, number, || {
-        let operation = operation.take().expect("called once");
-        let (fom, id) = maker.make(operation, phase, Some(key.clone()));
-        made = Some((fom, id));
-        // SAFETY: just made and not enqueued yet, so it is alive.
-        AnyRef::of(unsafe { fom.as_ref() })
-    });
-    match (entered, made, operation) {
-        (Ok(Place::Waits(_)), Some(made), _) => Ok(Entered::Waits(made)),
-        (Err(why), _, Some(operation)) => {
-            shared.env.give_room();
-            let (reason, live) = match why {
-                keys::Turned::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
-                keys::Turned::Suspended => (RefusedReason::KeySuspended, None),
-                keys::Turned::Full => (RefusedReason::KeyFull, None),
-            };
-            Err((reason, operation, live))
-        }
-        (_, Some(made), _) => Ok(Entered::Ready(made)),
-        _ => unreachable!("it is let in or turned away"),
-    }
 }
 
 /// A submission that was turned away, before its caller learns of it.

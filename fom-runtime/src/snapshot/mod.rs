@@ -5,11 +5,11 @@
 
 mod body;
 mod bytes;
-mod encoding;
+pub(crate) mod encoding;
 mod error;
 mod saved;
-mod schema;
-mod set_aside;
+pub(crate) mod schema;
+pub(crate) mod set_aside;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -21,11 +21,10 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use crate::snapshot::{body::Parts, encoding::append};
 pub use body::{Encoded, Fields, Values};
 pub(crate) use body::{Reader, write};
-pub(crate) use encoding::{decode, encode, field, leading};
+pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
-pub(crate) use schema::{Schema, fingerprint, phase_of};
-pub(crate) use set_aside::SavedBody;
+pub(crate) use schema::{Schema, fingerprint};
 pub use set_aside::SetAside;
 
 const MAGIC: &[u8; 4] = b"FOM2";

@@ -79,12 +79,18 @@ fn what_stands_in_a_body() {
     (codec().save_body)(&order(), &packing("x"), &mut out).unwrap();
     let body = out.strip_prefix(b"before").unwrap();
     let (fingerprint, rest) = body.split_at(8);
-    assert_eq!(fingerprint, super::fingerprint(Order::GRAPH).to_le_bytes());
+    assert_eq!(
+        fingerprint,
+        super::schema::fingerprint(Order::GRAPH).to_le_bytes()
+    );
     assert_eq!(
         rest,
         b"\x01\x03\xcd\x01\x2c\x02\xa1x\x82\xa6number\x07\xa4note\xc0"
     );
-    assert_eq!(super::fingerprint(Order::GRAPH), 0x5be1_d11f_9fb6_961b);
+    assert_eq!(
+        super::schema::fingerprint(Order::GRAPH),
+        0x5be1_d11f_9fb6_961b
+    );
 }
 
 /// Fields of any length are written and read back, even if their length takes more than one byte.
@@ -125,7 +131,10 @@ fn a_body_is_not_read_through_another_schema() {
     let mut body = Vec::new();
     (codec().save_body)(&order(), &Shop::Received, &mut body).unwrap();
     let schema = Schema::of(Order::GRAPH);
-    assert_eq!(schema.fingerprint(), super::fingerprint(Order::GRAPH));
+    assert_eq!(
+        schema.fingerprint(),
+        super::schema::fingerprint(Order::GRAPH)
+    );
     let again = Schema::from_bytes(&schema.to_bytes()).unwrap();
     assert_eq!(again, schema);
     assert_eq!(load(&again, &body).unwrap().1, Shop::Received);
