@@ -1,19 +1,18 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::{any::TypeId, mem, ptr::NonNull, sync::OnceLock, time::Duration};
+use std::{any::TypeId, mem, sync::OnceLock, time::Duration};
 
 use crate::{
     fom::{
-        AnyRef, Cold, ColdRare, Header, NewFom, Order, Priority, Resident, Stocks, Ticket,
+        AnyRef, Cold, ColdRare, NewFom, Order, Priority, Resident, Ticket,
         durability::{DurableFom, NewRecord},
-        hand,
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
     runtime::{Shared, registered::Revival},
     snapshot::{Meta, RestoreError},
-    typed::Seed,
+    typed::{Launched, Seed, build_here},
 };
 use fom_protocol::sync::Mutex;
 
@@ -102,8 +101,8 @@ pub(super) fn restore<O: Operation>(
         after: None,
         chained: None,
     };
-    let made = match key {
-        None => maker.make(operation, phase, None).0,
+    Ok(match key {
+        None => maker.make(operation, phase, None).0.resident,
         Some(key) => {
             let claim = Claim {
                 id,
@@ -118,9 +117,7 @@ pub(super) fn restore<O: Operation>(
             };
             made
         }
-    };
-    // SAFETY: just made, so this is the one resident reference.
-    Ok(unsafe { Resident::new(made) })
+    })
 }
 
 /// What decides whether a fom that comes back gets its key.
@@ -138,14 +135,12 @@ fn claim_key<O: Operation>(
     phase: O::Phase,
     key: &Key,
     claim: Claim,
-) -> Option<NonNull<Header>> {
+) -> Option<Resident> {
     let shared = maker.shared;
     let mut made = None;
     let make = || {
-        let fom = maker.make(operation, phase, Some(key.clone())).0;
-        made = Some(fom);
-        // SAFETY: just made and not enqueued yet, so it is alive.
-        AnyRef::of(unsafe { fom.as_ref() })
+        let launched = maker.make(operation, phase, Some(key.clone())).0;
+        AnyRef::of(made.insert(launched.resident))
     };
     let key_index = &shared.key_index;
     let claimed = match claim.number {
@@ -200,7 +195,7 @@ impl SpawnRequest<'_> {
         operation: O,
         phase: O::Phase,
         key: Option<Key>,
-    ) -> (NonNull<Header>, FomId) {
+    ) -> (Launched<O>, FomId) {
         let shared = self.shared;
         let state = self.state.take().or_else(|| {
             record::<O>(
@@ -216,42 +211,32 @@ impl SpawnRequest<'_> {
             )
         });
         let cold = self.cold::<O>(key, state);
-        let launch = |stocks: &mut Stocks, id, now| {
-            let birth = NewFom {
-                id,
-                home: self.index,
-                priority: self.priority,
-                now,
-                phase: self.phase,
-                settled: self.settled,
-                resumed: self.meta.resumed,
-                cold,
-                wanted: self.wanted,
-                ready: false,
-            };
-            let launched = O::Form::build(Seed {
-                stocks,
-                env: &shared.env,
-                birth,
-                operation,
-                phase,
-            });
-            (launched.0, id)
+        let mut birth = NewFom {
+            // Without an id the locality or the runtime gives one.
+            id: self.id.unwrap_or(FomId(0)),
+            home: self.index,
+            priority: self.priority,
+            now: 0,
+            phase: self.phase,
+            settled: self.settled,
+            resumed: self.meta.resumed,
+            cold,
+            wanted: self.wanted,
+            ready: false,
         };
         if self.here {
-            // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-            let hand = unsafe { hand::context::peek() };
-            let mut hand = hand.expect("looked at just now, on this thread");
-            let (id, now) = match self.id {
-                Some(id) => hand.one_born_as(id),
-                None => hand.one_born(),
-            };
-            launch(&mut hand.stocks, id, now)
-        } else {
-            let id = self.id.unwrap_or_else(|| shared.next_id());
-            let now = shared.env.clock.nanos();
-            launch(&mut shared.localities[self.index].outer.lock(), id, now)
+            return build_here(&shared.env, self.id, birth, operation, phase);
         }
+        let id = self.id.unwrap_or_else(|| shared.next_id());
+        (birth.id, birth.now) = (id, shared.env.clock.nanos());
+        let launched = O::Form::build(Seed {
+            stocks: &mut shared.localities[self.index].outer.lock(),
+            env: &shared.env,
+            birth,
+            operation,
+            phase,
+        });
+        (launched, id)
     }
 
     /// Returns the cold state of the fom, if it needs any from the start.

@@ -5,7 +5,6 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    ptr::NonNull,
     time::Duration,
 };
 
@@ -19,11 +18,11 @@ use crate::{
     operation::{Form, Operation},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
-        keys::{self, HeldRoom, Place},
+        keys::{self, HeldRoom},
         spawn::SpawnRequest,
     },
     snapshot::Meta,
-    typed::{Ended, Failure, Outcome, Seed, settle},
+    typed::{Ended, Failure, Launched, Outcome, Seed, TypedRef, settle, start_here},
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -220,9 +219,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some(start) = self.starts_once() {
             return start(self);
         }
-        // SAFETY: a wanted fom is born with a reference for its handle.
-        self.launch(true)
-            .map(|fom| Handle::new(unsafe { FomRef::from_raw(fom.0) }))
+        self.launch(true).map(|(fom, _)| Handle::of_new(fom))
     }
 
     /// Starts the fom without a handle. The runtime drops and counts its outcome. This costs less than a handle that is
@@ -236,11 +233,11 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some(start) = self.starts_once() {
             return start(self).map(|handle| handle.id());
         }
-        self.launch(false).map(|fom| fom.1)
+        self.launch(false).map(|(_, id)| id)
     }
 
     #[inline(always)]
-    fn launch(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
+    fn launch(self, wanted: bool) -> Result<New<O>, Refused<O>> {
         if self.key.is_none()
             && self.placement.is_none()
             && self.special.is_none()
@@ -258,7 +255,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
     /// submitting fom is in flight, so a thread that waits for the runtime to become idle waits on.
     #[inline(always)]
-    fn launch_here(self, wanted: bool) -> (NonNull<Header>, FomId) {
+    fn launch_here(self, wanted: bool) -> New<O> {
         let Self {
             shared,
             operation,
@@ -272,15 +269,12 @@ impl<'a, O: Operation> Submission<'a, O> {
         std::mem::forget((key, special));
         // This is user code if the operation is written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
-        // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-        let hand = unsafe { hand::context::peek() };
-        let mut hand = hand.expect("looked at just now, on this thread");
-        let (id, now) = hand.one_born();
         let birth = NewFom {
-            id,
-            home: hand.index(),
+            // The locality sets its own number, the id and the time.
+            id: FomId(0),
+            home: 0,
             priority,
-            now,
+            now: 0,
             phase: number,
             settled: false,
             resumed: false,
@@ -288,23 +282,11 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             ready: true,
         };
-        let fom = O::Form::build(Seed {
-            stocks: &mut hand.stocks,
-            env: &shared.env,
-            birth,
-            operation,
-            phase,
-        });
-        // SAFETY: just made, so this is the one resident reference.
-        hand.enqueue_ready(unsafe { Resident::new(fom.0) });
-        (fom.0, id)
+        start_here(&shared.env, birth, operation, phase)
     }
 
     #[inline(never)]
-    pub(super) fn launch_anywhere(
-        self,
-        wanted: bool,
-    ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
+    pub(super) fn launch_anywhere(self, wanted: bool) -> Result<New<O>, Turned<'a, O>> {
         let shared = self.shared;
         // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
         // borrowed.
@@ -367,15 +349,12 @@ impl<'a, O: Operation> Submission<'a, O> {
             chained,
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
-        match enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
-            Entered::Ready(made) => {
-                // SAFETY: just made, so this is the one resident reference.
-                crate::locality::enqueue(shared, unsafe { Resident::new(made.0) });
-                Ok(made)
-            }
-            // The thread that grants the key enqueues the fom.
-            Entered::Waits(made) => Ok(made),
+        let (ready, made) =
+            enter(maker, self.operation, self.phase, self.key, number).map_err(refused)?;
+        if let Some(fom) = ready {
+            crate::locality::enqueue(shared, fom);
         }
+        Ok(made)
     }
 
     /// Chooses the home of the fom, and counts the fom there.
@@ -421,10 +400,9 @@ impl<'a, O: Operation> Submission<'a, O> {
     pub(crate) fn start_now(self, began: impl FnOnce(AnyRef)) -> Result<Handle<O>, Refused<O>> {
         match self.launch_anywhere(true) {
             Ok((fom, _)) => {
-                // SAFETY: a wanted fom is born with a reference for its handle, which is made below.
-                began(AnyRef::of(unsafe { fom.as_ref() }));
-                // SAFETY: as above.
-                Ok(Handle::new(unsafe { FomRef::from_raw(fom) }))
+                let handle = Handle::of_new(fom);
+                began(handle.fom().any().clone());
+                Ok(handle)
             }
             Err(turned) => {
                 drop(began);
@@ -481,19 +459,16 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted: true,
             ready: false,
         };
-        let launched = O::Form::build(Seed {
+        let launched: Launched<O> = O::Form::build(Seed {
             stocks: &mut home.outer.lock(),
             env: &shared.env,
             birth,
             operation: self.operation,
             phase: O::start(),
         });
-        // SAFETY: just made, so this is the one resident reference.
-        let fom = unsafe { Resident::new(launched.0) };
-        settle(fom, outcome);
+        settle(launched.resident, outcome);
         shared.tell_idle();
-        // SAFETY: a wanted fom is born with a reference for its handle.
-        Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
+        Ok(Handle::of_new(launched.handle))
     }
 
     /// Returns the index of the home, or `None` if the placement names a locality that does not exist.
@@ -551,13 +526,11 @@ struct Target<'a> {
     sent: Option<&'a Locality>,
 }
 
-/// A new fom.
-enum Entered {
-    /// The fom may begin.
-    Ready((NonNull<Header>, FomId)),
-    /// Another fom has the key.
-    Waits((NonNull<Header>, FomId)),
-}
+/// The reference for the handle of a new fom, if one is wanted, and the id of the fom.
+type New<O> = (Option<TypedRef<O>>, FomId);
+
+/// A new fom. It comes first if it may begin: while another fom has its key, no reference of the runtime exists.
+type Entered<O> = (Option<Resident>, New<O>);
 
 /// A refused operation, and the live fom that has its key.
 type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
@@ -570,21 +543,21 @@ fn enter<O: Operation>(
     phase: O::Phase,
     key: Option<Key>,
     number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
+) -> Result<Entered<O>, KeyRefused<O>> {
     // Such a fom asks for its key when its delay is over.
     let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
     let Some(key) = key else {
         let (shared, chained) = (maker.shared, maker.chained.clone());
-        let made = maker.make(operation, phase, None);
+        let (made, id) = maker.make(operation, phase, None);
         if let Some(of) = &chained {
-            // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
-            let fom = AnyRef::of(unsafe { made.0.as_ref() });
-            shared.key_index.chain(of, fom);
+            // The submitting fom has the key meanwhile.
+            shared.key_index.chain(of, AnyRef::of(&made.resident));
         }
-        return Ok(Entered::Ready(made));
+        return Ok((Some(made.resident), (made.handle, id)));
     };
     if asks_later {
-        return Ok(Entered::Ready(maker.make(operation, phase, Some(key))));
+        let (made, id) = maker.make(operation, phase, Some(key));
+        return Ok((Some(made.resident), (made.handle, id)));
     }
     enter_with_key(maker, operation, phase, key, number)
 }
@@ -596,20 +569,19 @@ fn enter_with_key<O: Operation>(
     phase: O::Phase,
     key: Key,
     number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
+) -> Result<Entered<O>, KeyRefused<O>> {
     let (shared, order) = (maker.shared, maker.order);
     // A resting fom has its key, too.
     shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
     let (mut operation, mut made) = (Some(operation), None);
     let entered = shared.key_index.enter::<O>(&key, order, number, || {
         let operation = operation.take().expect("called once");
-        let (fom, id) = maker.make(operation, phase, Some(key.clone()));
-        made = Some((fom, id));
-        // SAFETY: just made and not enqueued yet, so it is alive.
-        AnyRef::of(unsafe { fom.as_ref() })
+        let (launched, id) = maker.make(operation, phase, Some(key.clone()));
+        made = Some((launched.handle, id));
+        launched.resident
     });
     match (entered, made, operation) {
-        (Ok(Place::Waits(_)), Some(made), _) => Ok(Entered::Waits(made)),
+        (Ok(ready), Some(made), _) => Ok((ready, made)),
         (Err(why), _, Some(operation)) => {
             shared.env.give_room();
             let (reason, live) = match why {
@@ -619,7 +591,6 @@ fn enter_with_key<O: Operation>(
             };
             Err((reason, operation, live))
         }
-        (_, Some(made), _) => Ok(Entered::Ready(made)),
         _ => unreachable!("it is let in or turned away"),
     }
 }
