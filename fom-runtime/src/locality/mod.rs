@@ -80,8 +80,6 @@ pub(crate) struct Locality {
     processors: move_processors::Processors,
     /// Whether the runtime wants this locality to end after its last fom.
     stopping: AtomicBool,
-    /// Whether no fom can live in its memory any more.
-    released: AtomicBool,
     reactor: reactor::Entrance,
 }
 
@@ -105,7 +103,6 @@ impl Locality {
             threads: threads::Threads::new(followers),
             processors: move_processors::Processors::default(),
             stopping: AtomicBool::new(false),
-            released: AtomicBool::new(false),
             reactor: reactor.entrance(),
         }
     }
