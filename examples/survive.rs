@@ -12,7 +12,8 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{context::StepKey, prelude::*};
+use fom_durable::prelude::*;
+use fom_runtime::context::StepKey;
 use serde::{Deserialize, Serialize};
 
 /// The order of a customer.

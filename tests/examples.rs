@@ -207,6 +207,7 @@ fn tests_that_are_named_exist() {
         assert!(
             [
                 "fom-runtime/tests",
+                "fom-durable/tests",
                 "fom-patterns/tests",
                 "fom-journal/tests",
                 "fom-protocol/tests",

@@ -140,7 +140,7 @@ impl Batch {
     }
 
     /// Returns the ended groups, in order. The open group is not one of them.
-    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> + Clone {
+    pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
         self.ends.iter().scan(0, |start, end| {
             let range = std::mem::replace(start, *end)..*end;
             Some(Group {

@@ -22,7 +22,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::journal::JournalStats;
+use fom_durable::journal::JournalStats;
 use kit::{
     Better, Case, Figures, Histogram, One, Question, Row, Tally, Target, ask, folder, measure,
     remove, written_bytes,

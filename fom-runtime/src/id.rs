@@ -2,8 +2,6 @@
 
 use std::{any::TypeId, fmt, sync::Arc};
 
-use fom_journal::EntryId;
-
 /// The id of a fom, unique in its runtime.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FomId(pub(crate) u64);
@@ -109,14 +107,4 @@ impl<A: Into<Key>, B: Into<Key>> From<(A, B)> for Key {
 }
 
 /// A key of an operation type.
-pub(crate) type KeyOf = (TypeId, Key);
-
-/// Returns the fom of an entry.
-pub(crate) fn fom_of(entry: EntryId) -> u64 {
-    entry.0 - EntryId::HEAD.0
-}
-
-/// Returns the entry of a fom.
-pub(crate) fn entry_of(fom: u64) -> EntryId {
-    EntryId(EntryId::HEAD.0 + fom)
-}
+pub type KeyOf = (TypeId, Key);

@@ -3,15 +3,17 @@
 use crate::id::Key;
 
 const INT: u8 = 0;
-pub(crate) const TEXT: u8 = 1;
+/// The first byte of a text.
+pub const TEXT: u8 = 1;
 const BYTES: u8 = 2;
-pub(crate) const PAIR: u8 = 3;
+/// The first byte of a pair.
+pub const PAIR: u8 = 3;
 
 /// Limit on pairs in pairs: hostile bytes can nest deeply, and a thread's stack is finite.
 const DEEPEST_KEY: u8 = 64;
 
 /// Appends a key so that different keys give different bytes. Step keys contain these bytes, so the form never changes.
-pub(crate) fn put_key(key: &Key, out: &mut Vec<u8>) {
+pub fn put_key(key: &Key, out: &mut Vec<u8>) {
     let mut put = |kind, bytes: &[u8]| {
         out.push(kind);
         put_varint(bytes.len() as u64, out);
@@ -32,7 +34,8 @@ pub(crate) fn put_key(key: &Key, out: &mut Vec<u8>) {
     }
 }
 
-pub(crate) fn take_key(bytes: &[u8], depth: u8) -> Option<(Key, &[u8])> {
+/// Reads a key, which is inside of `depth` pairs. Returns the bytes behind it, too.
+pub fn take_key(bytes: &[u8], depth: u8) -> Option<(Key, &[u8])> {
     let (&kind, bytes) = bytes.split_first()?;
     if kind == PAIR {
         if depth == DEEPEST_KEY {
@@ -56,7 +59,7 @@ pub(crate) fn take_key(bytes: &[u8], depth: u8) -> Option<(Key, &[u8])> {
 }
 
 /// Writes a number in as many bytes as it needs, seven bits in each, the lowest first.
-pub(crate) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
+pub fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;
@@ -64,7 +67,8 @@ pub(crate) fn put_varint(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-pub(crate) fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+/// Reads a number. Returns the bytes behind it, too.
+pub fn take_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0u64;
     for (at, byte) in bytes.iter().take(10).enumerate() {
         let part = u64::from(byte & 0x7f);

@@ -4,7 +4,7 @@
 //! - It takes only declared transitions.
 //! - It can be saved, listed, drawn and resumed at every phase boundary.
 //! - It never owns a thread while it waits.
-//! - It survives the process if there is a [journal](durable::DurableBuilderExt::journal).
+//! - It survives the process if there is a journal: with the package `fom-durable`.
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]. `use fom_runtime::prelude::*` imports what a program needs.
 //!
@@ -60,9 +60,8 @@
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
 //! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
-//! | survive a crash | [`Builder::journal`](durable::DurableBuilderExt::journal), [`Cx::step_key`], [`Cx::outbox`](durable::DurableCxExt::outbox), [`Submission::once`](durable::DurableSubmissionExt::once), [`Durability`](machine::Durability) |
-//! | list what could not come back | [`Runtime::set_aside`](durable::DurableExt::set_aside), [`Builder::check_journal`](durable::DurableBuilderExt::check_journal) |
-//! | keep the journal elsewhere | [`journal::Journal`], [`Builder::journal_with`](durable::DurableBuilderExt::journal_with) |
+//! | survive a crash, and test that | the package `fom-durable` |
+//! | name what an effect belongs to, so that a service does it once | [`Cx::step_key`], [`StepKey`](context::StepKey) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`](submission::Placement), [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`] |
 //! | put phases before and after those of other operations | [`Layered`](machine::Layered) |
@@ -70,16 +69,14 @@
 //! | end a runtime | [`Runtime::shutdown`], [`Shutdown`](config::Shutdown) |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
 //! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
-//! | test that an operation survives a crash anywhere | [`testing::crash_at_each_boundary`] |
-//! | test that a release strands no parked fom | [`testing::check_release`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
 //! | wait for many foms, work periodically in each locality, hold locks, call services, push streams of requests | the package `fom-patterns` |
 
-// The modules, from the lowest. Each imports only from itself and from modules above it in this list; the exceptions
-// are in `tests/layout/fom-runtime.txt`, and `tests/layout.rs` fails on a new one.
+// The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
+// checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -90,13 +87,14 @@
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
 // - `run`: what runs a fom from phase to phase
-// - `durable`: the journal
-// - `testing`, `prelude`
+// - `prelude`, `__private` for generated code, `__durability` for `fom-durable`
 
 // Makes the paths in generated code right in this crate's own tests, too.
 #[allow(unused_extern_crates, reason = "the macro names the crate")]
 extern crate self as fom_runtime;
 
+#[doc(hidden)]
+pub mod __durability;
 #[doc(hidden)]
 pub mod __private;
 mod adaptive;
@@ -104,7 +102,6 @@ pub mod balance;
 mod clock;
 mod cx;
 mod defaults;
-pub mod durable;
 mod fom;
 mod gate;
 mod graph;
@@ -117,16 +114,13 @@ mod operation;
 pub mod prelude;
 mod run;
 mod runtime;
+mod savable;
 pub mod snapshot;
 mod step_key;
-#[cfg(not(fom_shuttle))]
-pub mod testing;
 pub mod topology;
 mod typed;
 pub use cx::{BlockingCx, Cx};
 pub use fom::Cause;
-#[doc(inline)]
-pub use fom_journal as journal;
 pub use fom_macros::fom;
 pub use id::{FomId, Key};
 pub use operation::{Operation, Persistent};
@@ -154,7 +148,7 @@ pub mod context {
 pub mod error {
     pub use crate::{
         defaults::BoxError,
-        fom::{BlockError, RefusedReason, SendError, TimedOut, Unanswered},
+        fom::{BlockError, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered},
         runtime::{BuildError, CallError},
     };
 }
@@ -165,7 +159,8 @@ pub mod machine {
         defaults::NoEvent,
         graph::{Adaptive, Graph, Mode, PhaseInfo, Retry},
         layer::Layered,
-        operation::{Codec, Durability, Savable},
+        operation::{Codec, Durability},
+        savable::Savable,
     };
     pub use fom_protocol::FomState;
 }

@@ -1,8 +1,5 @@
 //! What a program needs to declare and run foms.
 
-pub use crate::durable::{
-    DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, DurableSubmissionExt as _,
-};
 pub use crate::{
     BlockingCx, Cause, Cx, Failure, FomRef, Handle, Operation, Persistent, Refused, Runtime,
     config::Shutdown,

@@ -6,10 +6,8 @@ use std::{
     time::SystemTime,
 };
 
-use fom_journal::EntryId;
-
 use crate::{
-    id::{Key, fom_of},
+    id::{FomId, Key},
     key_encoding::put_key,
 };
 
@@ -30,8 +28,7 @@ use crate::{
 /// event keeps its key in every step and every phase: a crash can lose a transition, and another event can then arrive
 /// first. What identifies an event depends on how it was sent:
 ///
-/// - Through an [outbox](crate::durable::DurableCxExt::outbox): its entry in the journal. The key is the same after a
-///   restart.
+/// - Through an outbox of `fom-durable`: its entry in the journal. The key is the same after a restart.
 /// - [With an id](crate::FomRef::send_with_id): the receiver and that id. If the sender sends the event again with its
 ///   id, the key is the same. The key contains a hash of 128 bits of the id. Among 2³² ids for one fom, two have the
 ///   same hash with a probability of 2⁻⁶⁵.
@@ -71,9 +68,9 @@ enum Of {
 
 /// The identity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventId {
-    /// The event is in the journal, in this entry.
-    Posted(EntryId),
+pub enum EventId {
+    /// The event is kept, under this id.
+    Posted(FomId),
     /// The event is only in memory. No other event has this number in this run.
     Sent(u64),
     /// The hash of the id that its sender gave.
@@ -116,7 +113,7 @@ impl StepKey {
         // An outbox entry may later go to another fom with the same key. It is the same event there, so the receiver is
         // not part of the key.
         let (origin, fom, name, of) = match event {
-            EventId::Posted(entry) => (journal, 0, [0, fom_of(entry)], Of::Posted),
+            EventId::Posted(id) => (journal, 0, [0, id.get()], Of::Posted),
             EventId::Sent(number) => (run, 0, [0, number], Of::Sent),
             EventId::Given(hash) => (journal, fom, hash, Of::Given),
         };
@@ -170,7 +167,7 @@ impl fmt::Debug for StepKey {
 }
 
 /// Returns a number that nothing else has.
-pub(crate) fn random() -> u128 {
+pub fn random() -> u128 {
     u128::from(half()) << 64 | u128::from(half())
 }
 
@@ -198,7 +195,7 @@ mod tests {
         let one = "00000000000000000000000000000001";
         let two = "00000000000000000000000000000002";
         assert_eq!(visit.to_string(), format!("{one}-3-4"));
-        let posted = EventId::Posted(crate::id::entry_of(77));
+        let posted = EventId::Posted(FomId(77));
         assert_eq!(event(posted), format!("{one}-event-4d-a"));
         assert_eq!(event(EventId::Sent(5)), format!("{two}-sent-5-a"));
         let given = format!("{one}-3-id-0000000000000001000000000000002a-a");

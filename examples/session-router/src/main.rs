@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fom_runtime::durable::{DurableBuilderExt as _, RecoveryProgress};
+use fom_durable::{DurableBuilderExt as _, RecoveryProgress};
 use session_router::cli::{self, Command};
 use session_router::router::{Router, Settings};
 use session_router::selfrun;

@@ -10,13 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fom_runtime::journal::JournalError;
+use fom_durable::{SetAside, prelude::*};
 use fom_runtime::{
     Builder,
-    durable::SetAside,
-    error::BuildError,
+    error::{BuildError, DurabilityError},
     observe::{FomInfo, TransitionCause},
-    prelude::*,
     time::TestClock,
 };
 
@@ -95,7 +93,7 @@ pub enum StartError {
     Thread(#[source] io::Error),
     /// The journal.
     #[error("cannot go on with what is in the journal")]
-    Journal(#[source] JournalError),
+    Journal(#[source] DurabilityError),
     /// The runtime.
     #[error("cannot start the runtime")]
     Runtime(#[source] BuildError),

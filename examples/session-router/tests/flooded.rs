@@ -6,8 +6,9 @@ mod phone;
 use std::time::Duration;
 
 use bed::{Bed, T1, bed, block_on, bob_with, hang_up, talking, wait_until};
-use fom_runtime::journal::MemoryJournal;
-use fom_runtime::{durable::DurableBuilderExt as _, time::TestClock};
+use fom_durable::DurableBuilderExt as _;
+use fom_durable::journal::MemoryJournal;
+use fom_runtime::time::TestClock;
 use phone::{Calling, Phone};
 use session_router::counters::Counters;
 use session_router::router::{Router, Settings};

@@ -9,13 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bed::{Bed, T1, answered, block_on, hang_up, talking, wait_until};
-use fom_runtime::journal::{
+use fom_durable::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
-use fom_runtime::{
-    durable::{DurableBuilderExt as _, DurableExt as _},
-    time::TestClock,
-};
+use fom_durable::{DurableBuilderExt as _, DurableExt as _};
+use fom_runtime::time::TestClock;
 use phone::{Calling, Phone};
 use session_router::router::{Router, Settings, StartError};
 

@@ -74,7 +74,7 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
             if taken == RESUME && !machine.transient {
                 diag.error(
                     &phase.ident,
-                    format!("the function of {what} would be `{RESUME}`, which a restored operation runs first; rename the phase"),
+                    format!("the function of {what} would be `{RESUME}`, the function that a restored operation runs first; rename the phase"),
                 );
             } else if let Some(earlier) = seen.get(&taken) {
                 diag.error(

@@ -159,13 +159,13 @@ impl<'a> Layer<'a> {
         let (inner, place) = (self.inner, self.place());
         let (inner_phase, field) = (&self.inner_phase.ident, self.field);
         let (phase, entry) = (local("phase"), local("entry"));
-        let raised = self.as_outer(&phase.to_token_stream());
+        let outer_phase = self.as_outer(&phase.to_token_stream());
         let error = error_type(self.machine);
         quote! {
             (P_::#inner_phase { #field: #phase }, #entry, _) if fom_::is_inside::<#inner>(#phase, &#entry, #at.fom) => {
                 let at = fom_::At { phase: #phase, fom: #at.fom, entry: #entry };
                 let stepped = fom_::inner::<#inner, #error>(&mut #place, at).await;
-                fom_::raised::<#inner, _, _>(stepped, |#phase| #raised)
+                fom_::raised::<#inner, _, _>(stepped, |#phase| #outer_phase)
             }
         }
     }

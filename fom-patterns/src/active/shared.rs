@@ -294,6 +294,10 @@ impl<A: Active> Daemon for Shared<A> {
         self.list.lock().rests()
     }
 
+    fn has_ended(&self) -> bool {
+        ObjectHandle::has_ended(self)
+    }
+
     fn end(&self) {
         self.orphan();
     }

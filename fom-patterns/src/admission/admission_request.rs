@@ -14,6 +14,7 @@ use fom_runtime::{
     extension::block_on,
     submission::{Ended, Placement, Priority},
 };
+use tokio::sync::oneshot;
 
 use crate::admission::{
     Queued, Sorted, Tags, WaitForRoom,
@@ -53,6 +54,8 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
             operation,
             key: None,
             placement: None,
+            answer: None,
+            room: None,
         };
         Self {
             shared,
@@ -127,18 +130,16 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         self
     }
 
-    fn into_waiting(mut self, wanted: bool, outside: bool) -> Arc<WaitingRequest<O>> {
+    fn into_waiting(mut self) -> Arc<WaitingRequest<O>> {
         if self.parts.key.is_none() && self.parts.placement.is_none() {
             self.parts.placement = Some(Placement::RoundRobin);
         }
         let shared = Arc::clone(self.shared);
-        Arc::new(WaitingRequest::new(
-            shared, self.tags, self.parts, wanted, outside,
-        ))
+        Arc::new(WaitingRequest::new(shared, self.tags, self.parts))
     }
 
-    fn enter(self, wanted: bool) -> Result<Arc<WaitingRequest<O>>, Refused<O>> {
-        let request = self.into_waiting(wanted, false);
+    fn enter(self) -> Result<Arc<WaitingRequest<O>>, Refused<O>> {
+        let request = self.into_waiting();
         let entry: Arc<dyn Entry> = request.clone();
         match request.shared.submit(&entry) {
             Ok(()) => Ok(request),
@@ -155,8 +156,10 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     ///
     /// Fails with [`Refused`], which gives the operation back, if the queue is full or the runtime shuts down. An
     /// intake that [sheds](super::WhenFull::Shed) is never full.
-    pub fn start(self) -> Result<Queued<O>, Refused<O>> {
-        self.enter(true).map(Queued::new)
+    pub fn start(mut self) -> Result<Queued<O>, Refused<O>> {
+        let (tell, told) = oneshot::channel();
+        self.parts.answer = Some(tell);
+        self.enter().map(|request| Queued::new(request, told))
     }
 
     /// Puts the operation into the queue, and drops its outcome.
@@ -165,13 +168,17 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     ///
     /// Fails with [`Refused`], like [`start`](Self::start).
     pub fn detach(self) -> Result<(), Refused<O>> {
-        self.enter(false).map(drop)
+        self.enter().map(drop)
     }
 
     /// Puts the operation into the queue when there is room. Waiting operations enter in the order in which their waits
     /// began. No other submission overtakes them, unless the intake [sheds](super::WhenFull::Shed).
-    pub fn start_when_room(self) -> WaitForRoom<O> {
-        WaitForRoom::new(self.into_waiting(true, true))
+    pub fn start_when_room(mut self) -> WaitForRoom<O> {
+        let (tell, told) = oneshot::channel();
+        let (let_in, room) = oneshot::channel();
+        self.parts.answer = Some(tell);
+        self.parts.room = Some(let_in);
+        WaitForRoom::new(Queued::new(self.into_waiting(), told), room)
     }
 
     /// Like [`start_when_room`](Self::start_when_room), but blocks the thread. Inside a phase function, the wait is a

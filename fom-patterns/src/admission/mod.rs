@@ -53,8 +53,8 @@ use intake::{Event, Shared};
 /// queue's [`Policy`] chooses which request is next. A clone is another handle to the same intake.
 ///
 /// A request can be [cancelled](Queued::cancel) in the queue, for example after its client has gone. Dropping its
-/// handle lets the request run. Queued operations live in memory. Even with a
-/// [journal](fom_runtime::durable::DurableBuilderExt::journal), an operation is kept only from its start on.
+/// handle lets the request run. Queued operations live in memory. Even with the journal of the package `fom-durable`,
+/// an operation is kept only from its start on.
 ///
 /// When the runtime drains, it serves all queued requests, past any rate. When the runtime shuts down at once, each
 /// queued request is answered with [`Cause::Shutdown`](fom_runtime::Cause::Shutdown) and its operation.

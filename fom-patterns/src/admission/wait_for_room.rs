@@ -5,14 +5,15 @@ use std::{
     future::Future,
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use fom_runtime::{Operation, Refused};
+use tokio::sync::oneshot;
 
 use crate::admission::{
     Queued,
-    waiting_request::{Entry, WaitingRequest},
+    waiting_request::{Entry, LetIn},
 };
 
 /// A wait for room; see [`AdmissionRequest::start_when_room`](super::AdmissionRequest::start_when_room). The first poll
@@ -24,7 +25,8 @@ use crate::admission::{
 /// is dropped and does not start.
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForRoom<O: Operation> {
-    request: Option<Arc<WaitingRequest<O>>>,
+    queued: Option<Queued<O>>,
+    room: oneshot::Receiver<LetIn<O>>,
     /// Whether the operation was submitted to the intake.
     begun: bool,
 }
@@ -36,9 +38,10 @@ impl<O: Operation> fmt::Debug for WaitForRoom<O> {
 }
 
 impl<O: Operation> WaitForRoom<O> {
-    pub(super) fn new(request: Arc<WaitingRequest<O>>) -> Self {
+    pub(super) fn new(queued: Queued<O>, room: oneshot::Receiver<LetIn<O>>) -> Self {
         Self {
-            request: Some(request),
+            queued: Some(queued),
+            room,
             begun: false,
         }
     }
@@ -49,11 +52,12 @@ impl<O: Operation> Future for WaitForRoom<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let Some(request) = &this.request else {
+        let Some(queued) = &this.queued else {
             panic!("polled after it was ready")
         };
         if !this.begun {
             this.begun = true;
+            let request = &queued.request;
             let entry: Arc<dyn Entry> = request.clone();
             match request.shared.submit_or_wait(&entry) {
                 // The operation is in the queue, or has left it meanwhile.
@@ -61,7 +65,7 @@ impl<O: Operation> Future for WaitForRoom<O> {
                 Ok(false) => {}
                 Err(reason) => {
                     let operation = request.take_back();
-                    this.request = None;
+                    this.queued = None;
                     return match operation {
                         Some(operation) => Poll::Ready(Err(Refused::new(reason, operation))),
                         None => unreachable!("no other code has seen it"),
@@ -69,10 +73,11 @@ impl<O: Operation> Future for WaitForRoom<O> {
                 }
             }
         }
-        let let_in = std::task::ready!(request.poll_let_in(cx.waker()));
-        match (this.request.take(), let_in) {
+        // Without an answer, the operation has left the queue already.
+        let let_in = ready!(Pin::new(&mut this.room).poll(cx)).unwrap_or(Ok(()));
+        match (this.queued.take(), let_in) {
             (_, Err((reason, operation))) => Poll::Ready(Err(Refused::new(reason, operation))),
-            (Some(request), Ok(())) => Poll::Ready(Ok(Queued::new(request))),
+            (Some(queued), Ok(())) => Poll::Ready(Ok(queued)),
             (None, Ok(())) => unreachable!("looked at above"),
         }
     }
@@ -80,13 +85,13 @@ impl<O: Operation> Future for WaitForRoom<O> {
 
 impl<O: Operation> Drop for WaitForRoom<O> {
     fn drop(&mut self) {
-        if let Some(request) = self.request.take()
+        if let Some(queued) = self.queued.take()
             && self.begun
         {
-            let entry: Arc<dyn Entry> = request.clone();
-            if !request.shared.stop_waiting(&entry) {
+            let entry: Arc<dyn Entry> = queued.request.clone();
+            if !queued.request.shared.stop_waiting(&entry) {
                 // The operation was let in just now.
-                Queued::new(request).cancel();
+                queued.cancel();
             }
         }
     }

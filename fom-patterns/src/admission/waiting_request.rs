@@ -6,16 +6,17 @@ use std::{
     mem,
     pin::Pin,
     sync::{Arc, atomic::AtomicU64},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, ready},
 };
 
-use fom_protocol::sync::{Mutex, MutexGuard};
+use fom_protocol::sync::Mutex;
 use fom_runtime::{
     Cause, Failure, FomRef, Handle, Key, Operation,
     error::RefusedReason,
     extension::block_on,
     submission::{Ended, Placement},
 };
+use tokio::sync::oneshot;
 
 use crate::admission::{
     Tags,
@@ -43,33 +44,31 @@ pub(super) struct WaitingRequest<O: Operation> {
     stage: Mutex<Stage<O>>,
 }
 
-/// The parts of the submission that is made when the operation's turn comes.
-pub(super) struct Parts<O> {
+/// The parts of the submission that is made when the operation's turn comes, and the callers that wait for it.
+pub(super) struct Parts<O: Operation> {
     pub(super) operation: O,
     pub(super) key: Option<Key>,
     pub(super) placement: Option<Placement>,
+    /// The caller that wants the outcome, if there is one.
+    pub(super) answer: Option<oneshot::Sender<Answer<O>>>,
+    /// The caller that waits for room, until the operation is in the queue.
+    pub(super) room: Option<oneshot::Sender<LetIn<O>>>,
 }
 
+/// The handle of the operation's fom, or the reason why there is none.
+pub(super) type Answer<O> = Result<Handle<O>, Box<Failure<O>>>;
+
+/// The end of a wait for room: the operation is in the queue, or was refused.
+pub(super) type LetIn<O> = Result<(), (RefusedReason, O)>;
+
+/// The flags say whether the caller cancelled the operation. An operation that starts all the same is cancelled at
+/// once.
 enum Stage<O: Operation> {
-    Queued(Parts<O>, Watch),
+    Queued(Parts<O>, bool),
     /// The operation is on its way into its locality.
-    Launching(Watch),
-    Started(FomRef<O>, Option<Handle<O>>),
-    Failed(Box<Failure<O>>),
-    /// The operation waited for room, and was refused.
-    Turned(RefusedReason, O),
+    Launching(bool),
+    Started(FomRef<O>),
     Gone,
-}
-
-/// The caller that waits for the operation.
-struct Watch {
-    waker: Option<Waker>,
-    /// The caller wants the outcome.
-    wanted: bool,
-    /// The caller cancelled the operation. An operation that starts all the same is cancelled at once.
-    cancelled: bool,
-    /// The operation waits for room, and is not in the queue yet.
-    outside: bool,
 }
 
 /// The permit of one fom of the intake to run. The permit is dropped, and so freed, when the fom has ended or could not
@@ -99,57 +98,37 @@ impl Drop for Permit {
 }
 
 impl<O: Operation> WaitingRequest<O> {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        tags: Tags,
-        parts: Parts<O>,
-        wanted: bool,
-        outside: bool,
-    ) -> Self {
-        let watch = Watch {
-            waker: None,
-            wanted,
-            cancelled: false,
-            outside,
-        };
+    pub(super) fn new(shared: Arc<Shared>, tags: Tags, parts: Parts<O>) -> Self {
         Self {
             tags,
             slot: AtomicU64::new(u64::MAX),
             shared,
-            stage: Mutex::new(Stage::Queued(parts, watch)),
+            stage: Mutex::new(Stage::Queued(parts, false)),
         }
     }
 
     /// Returns the operation of a request that was not let in.
     pub(super) fn take_back(&self) -> Option<O> {
-        let stage = mem::replace(&mut *self.stage.lock(), Stage::Gone);
-        match stage {
-            Stage::Queued(parts, _) => Some(parts.operation),
-            _ => None,
+        let (parts, _) = self.take(|_| Stage::Gone)?;
+        Some(parts.operation)
+    }
+
+    /// Takes the parts out of a request that leaves the queue. `next` gets whether the caller cancelled the operation.
+    fn take(&self, next: impl FnOnce(bool) -> Stage<O>) -> Option<(Parts<O>, bool)> {
+        let mut stage = self.stage.lock();
+        match mem::replace(&mut *stage, Stage::Gone) {
+            Stage::Queued(parts, cancelled) => {
+                *stage = next(cancelled);
+                Some((parts, cancelled))
+            }
+            other => {
+                *stage = other;
+                None
+            }
         }
     }
 
-    /// Is ready when the operation is in the queue, or was. Fails if the operation was refused while it waited for
-    /// room.
-    pub(super) fn poll_let_in(&self, waker: &Waker) -> Poll<Result<(), (RefusedReason, O)>> {
-        let mut stage = self.stage.lock();
-        let old = match &mut *stage {
-            Stage::Queued(_, watch) if watch.outside => watch.waker.replace(waker.clone()),
-            Stage::Turned(..) => match mem::replace(&mut *stage, Stage::Gone) {
-                Stage::Turned(reason, operation) => {
-                    return Poll::Ready(Err((reason, operation)));
-                }
-                _ => unreachable!("just looked at"),
-            },
-            _ => return Poll::Ready(Ok(())),
-        };
-        drop(stage);
-        // The waker may be user code: dropped without the lock.
-        drop(old);
-        Poll::Pending
-    }
-
-    fn failure(why: Unstarted, operation: O) -> Failure<O> {
+    fn failure(why: Unstarted, operation: O) -> Box<Failure<O>> {
         let cause = match why {
             Unstarted::Cancelled => Cause::Cancelled,
             Unstarted::Shutdown => Cause::Shutdown,
@@ -157,43 +136,29 @@ impl<O: Operation> WaitingRequest<O> {
             Unstarted::Refused(reason) => Cause::Refused(reason),
         };
         let start = O::GRAPH.phases()[O::index(O::kind(&O::start()))].name();
-        Failure::new(cause, start, Some(operation))
+        Box::new(Failure::new(cause, start, Some(operation)))
     }
 
     /// Notes that the caller cancelled the operation. The operation may start before the dispatcher knows.
     fn cancel(&self) {
         let started = match &mut *self.stage.lock() {
-            Stage::Queued(_, watch) | Stage::Launching(watch) => {
-                watch.cancelled = true;
+            Stage::Queued(_, cancelled) | Stage::Launching(cancelled) => {
+                *cancelled = true;
                 None
             }
-            Stage::Started(fom, _) => Some(fom.clone()),
-            Stage::Failed(_) | Stage::Turned(..) | Stage::Gone => None,
+            Stage::Started(fom) => Some(fom.clone()),
+            Stage::Gone => None,
         };
         if let Some(fom) = started {
             fom.cancel();
         }
     }
 
-    /// Stores the next stage, and wakes the caller that waits. The old stage was taken under the same lock
-    /// `stage`, so a caller finds the old stage or the next one.
-    fn settle(mut stage: MutexGuard<'_, Stage<O>>, watch: Watch, next: Stage<O>) {
-        let cancelled = match &next {
-            Stage::Started(fom, _) if watch.cancelled => Some(fom.clone()),
-            _ => None,
-        };
-        let mut unwanted = next;
-        if watch.wanted {
-            mem::swap(&mut *stage, &mut unwanted);
-        }
-        drop(stage);
-        if let Some(fom) = cancelled {
+    /// Notes that the operation has a fom. Cancels the fom if the caller cancelled the operation meanwhile.
+    fn started(&self, fom: &FomRef<O>) {
+        let launching = mem::replace(&mut *self.stage.lock(), Stage::Started(fom.clone()));
+        if matches!(launching, Stage::Launching(true)) {
             fom.cancel();
-        }
-        // User code: dropped without the lock.
-        drop(unwanted);
-        if let Some(waker) = watch.waker {
-            waker.wake();
         }
     }
 }
@@ -208,30 +173,21 @@ impl<O: Operation> Entry for WaitingRequest<O> {
     }
 
     fn let_in(&self) {
-        let mut waker = None;
-        if let Stage::Queued(_, watch) = &mut *self.stage.lock() {
-            watch.outside = false;
-            waker = watch.waker.take();
-        }
-        if let Some(waker) = waker {
-            waker.wake();
+        let room = match &mut *self.stage.lock() {
+            Stage::Queued(parts, _) => parts.room.take(),
+            _ => None,
+        };
+        if let Some(room) = room {
+            // The caller may be gone.
+            let _ = room.send(Ok(()));
         }
     }
 
     fn start(&self, permit: Permit) {
-        let mut stage = self.stage.lock();
-        let (parts, wanted) = match mem::replace(&mut *stage, Stage::Gone) {
-            Stage::Queued(parts, watch) => {
-                let wanted = watch.wanted || watch.cancelled;
-                *stage = Stage::Launching(watch);
-                (parts, wanted)
-            }
-            other => {
-                *stage = other;
-                return;
-            }
+        let Some((parts, cancelled)) = self.take(Stage::Launching) else {
+            return;
         };
-        drop(stage);
+        let answer = parts.answer.filter(|answer| !answer.is_closed());
         let runtime = &self.shared.runtime;
         let mut submission = runtime
             .submit(parts.operation)
@@ -243,54 +199,42 @@ impl<O: Operation> Entry for WaitingRequest<O> {
         if let Some(key) = parts.key {
             submission = submission.key(key);
         }
-        let started = if wanted {
+        let started = if answer.is_some() || cancelled {
             submission.start().map(Some)
         } else {
             submission.detach().map(|_| None)
         };
-        let next = match started {
-            Ok(Some(handle)) => Stage::Started(handle.fom().clone(), Some(handle)),
-            Ok(None) => Stage::Gone,
+        let outcome = match started {
+            Ok(None) => return,
+            Ok(Some(handle)) => {
+                self.started(handle.fom());
+                Ok(handle)
+            }
             Err(refused) => {
                 let why = match refused.reason() {
                     // The operation was queued when the runtime ended, so it gets the answer of all queued operations.
                     RefusedReason::ShuttingDown => Unstarted::Shutdown,
                     reason => Unstarted::Refused(reason),
                 };
-                let failure = Self::failure(why, refused.into_operation());
-                Stage::Failed(Box::new(failure))
+                Err(Self::failure(why, refused.into_operation()))
             }
         };
-        let mut stage = self.stage.lock();
-        if let Some(watch) = stage.take_watch() {
-            Self::settle(stage, watch, next);
-        }
+        // The caller may be gone.
+        drop(answer.map(|answer| answer.send(outcome)));
     }
 
     fn answer(&self, why: Unstarted) {
-        let mut stage = self.stage.lock();
-        match mem::replace(&mut *stage, Stage::Gone) {
-            Stage::Queued(parts, watch) => {
-                let next = match why {
-                    Unstarted::Refused(reason) if watch.outside => {
-                        Stage::Turned(reason, parts.operation)
-                    }
-                    why => Stage::Failed(Box::new(Self::failure(why, parts.operation))),
-                };
-                Self::settle(stage, watch, next);
+        let Some((parts, _)) = self.take(|_| Stage::Gone) else {
+            return;
+        };
+        // The caller may be gone.
+        match (why, parts.room) {
+            (Unstarted::Refused(reason), Some(room)) => {
+                drop(room.send(Err((reason, parts.operation))));
             }
-            other => *stage = other,
-        }
-    }
-}
-
-impl<O: Operation> Stage<O> {
-    fn take_watch(&mut self) -> Option<Watch> {
-        match mem::replace(self, Self::Gone) {
-            Self::Launching(watch) => Some(watch),
-            other => {
-                *self = other;
-                None
+            _ => {
+                let failure = Self::failure(why, parts.operation);
+                drop(parts.answer.map(|answer| answer.send(Err(failure))));
             }
         }
     }
@@ -304,8 +248,11 @@ impl<O: Operation> Stage<O> {
 /// As a future, a `Queued` is cancel safe: the outcome stays until it is taken.
 #[must_use = "the outcome of the operation is dropped with its handle"]
 pub struct Queued<O: Operation> {
-    request: Arc<WaitingRequest<O>>,
+    pub(super) request: Arc<WaitingRequest<O>>,
+    answer: oneshot::Receiver<Answer<O>>,
+    /// The answer, once it was received.
     handle: Option<Handle<O>>,
+    failure: Option<Box<Failure<O>>>,
 }
 
 impl<O: Operation> fmt::Debug for Queued<O> {
@@ -315,10 +262,15 @@ impl<O: Operation> fmt::Debug for Queued<O> {
 }
 
 impl<O: Operation> Queued<O> {
-    pub(super) fn new(request: Arc<WaitingRequest<O>>) -> Self {
+    pub(super) fn new(
+        request: Arc<WaitingRequest<O>>,
+        answer: oneshot::Receiver<Answer<O>>,
+    ) -> Self {
         Self {
             request,
+            answer,
             handle: None,
+            failure: None,
         }
     }
 
@@ -373,29 +325,16 @@ impl<O: Operation> Queued<O> {
         block_on(self)
     }
 
-    /// Takes the handle out when the operation has started. Before the start, stores `waker`, which is woken when
-    /// something happens.
-    fn look(&mut self, waker: &Waker) -> Poll<Option<Box<Failure<O>>>> {
-        if self.handle.is_some() {
-            return Poll::Ready(None);
-        }
-        let mut stage = self.request.stage.lock();
-        let old = match &mut *stage {
-            Stage::Queued(_, watch) | Stage::Launching(watch) => watch.waker.replace(waker.clone()),
-            Stage::Started(_, handle) => {
-                self.handle = handle.take();
-                return Poll::Ready(None);
+    /// Is ready when the operation has started, or never starts.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.handle.is_none() && self.failure.is_none() {
+            match ready!(Pin::new(&mut self.answer).poll(cx)) {
+                Ok(Ok(handle)) => self.handle = Some(handle),
+                Ok(Err(failure)) => self.failure = Some(failure),
+                Err(_) => unreachable!("each request is started or answered"),
             }
-            Stage::Failed(_) => match mem::replace(&mut *stage, Stage::Gone) {
-                Stage::Failed(failure) => return Poll::Ready(Some(failure)),
-                _ => unreachable!("just looked at"),
-            },
-            Stage::Turned(..) | Stage::Gone => panic!("polled after it gave its outcome"),
-        };
-        drop(stage);
-        // The waker may be user code: dropped without the lock.
-        drop(old);
-        Poll::Pending
+        }
+        Poll::Ready(())
     }
 }
 
@@ -403,31 +342,13 @@ impl<O: Operation> Future for Queued<O> {
     type Output = Result<Ended<O>, Failure<O>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.look(cx.waker()) {
-            Poll::Ready(Some(failure)) => Poll::Ready(Err(*failure)),
-            Poll::Ready(None) => match &mut self.handle {
-                Some(handle) => Pin::new(handle).poll(cx),
-                None => Poll::Pending,
-            },
-            Poll::Pending => Poll::Pending,
+        let this = &mut *self;
+        ready!(this.poll_answer(cx));
+        match (&mut this.handle, this.failure.take()) {
+            (Some(handle), _) => Pin::new(handle).poll(cx),
+            (None, Some(failure)) => Poll::Ready(Err(*failure)),
+            (None, None) => unreachable!("one of them is the answer"),
         }
-    }
-}
-
-impl<O: Operation> Drop for Queued<O> {
-    fn drop(&mut self) {
-        let old = {
-            let mut stage = self.request.stage.lock();
-            match &mut *stage {
-                Stage::Queued(_, watch) | Stage::Launching(watch) => {
-                    watch.wanted = false;
-                    (watch.waker.take(), None)
-                }
-                _ => (None, Some(mem::replace(&mut *stage, Stage::Gone))),
-            }
-        };
-        // User code: dropped without the lock.
-        drop(old);
     }
 }
 
@@ -444,15 +365,7 @@ impl<O: Operation> Future for Starting<'_, O> {
     type Output = Option<FomRef<O>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let queued = &mut *self.0;
-        match queued.look(cx.waker()) {
-            Poll::Ready(None) => Poll::Ready(queued.handle.as_ref().map(|it| it.fom().clone())),
-            Poll::Ready(Some(failure)) => {
-                // For a caller that awaits the outcome after this.
-                *queued.request.stage.lock() = Stage::Failed(failure);
-                Poll::Ready(None)
-            }
-            Poll::Pending => Poll::Pending,
-        }
+        ready!(self.0.poll_answer(cx));
+        Poll::Ready(self.0.handle.as_ref().map(|handle| handle.fom().clone()))
     }
 }

@@ -2,7 +2,7 @@
 
 use fom_runtime::extension::FomAddress;
 
-use crate::lock::{LockMode, LongLock};
+use crate::lock::LongLock;
 
 /// How a fom stands at a lock that another fom waits for, with its number there.
 #[derive(Clone, Copy)]
@@ -29,20 +29,17 @@ impl LongLock {
         let Some(waiter) = state.waiter(ticket) else {
             return Vec::new();
         };
-        let holders: Vec<_> = state
-            .holders()
-            .filter(|hold| waiter.mode.conflicts(hold.mode))
+        let mut behind: Vec<_> = state
+            .conflicting(waiter.mode)
             .map(|hold| (hold.owner.fom().cloned(), Place::Holds(hold.ticket)))
             .collect();
-        let behind = match holders.is_empty() {
-            false => holders,
-            true => state
-                .before(ticket)
-                .rfind(|(_, before)| before.mode == LockMode::Write)
-                .map(|(ticket, before)| (before.owner.fom().cloned(), Place::Waits(ticket)))
-                .into_iter()
-                .collect(),
-        };
+        if behind.is_empty() {
+            let before = state.writer_before(ticket);
+            behind.extend(before.map(|(ticket, before)| {
+                let fom = before.owner.fom().cloned();
+                (fom, Place::Waits(ticket))
+            }));
+        }
         drop(state);
         let foms = behind.into_iter();
         foms.filter_map(|(fom, place)| Some((fom?, place)))

@@ -95,8 +95,7 @@ impl Waiting {
             let state = self.lock.state();
             let mode = state.waiter(self.ticket)?.mode;
             let owners: Vec<_> = state
-                .holders()
-                .filter(|hold| mode.conflicts(hold.mode))
+                .conflicting(mode)
                 .map(|hold| hold.owner.clone())
                 .take(NAMED)
                 .collect();

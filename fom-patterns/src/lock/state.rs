@@ -2,7 +2,7 @@
 //! gets the wakers to wake and the values to drop, and handles them without the mutex.
 
 use std::{
-    collections::{BTreeMap, HashMap, hash_map},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map},
     hash::{BuildHasherDefault, Hasher},
     panic::{AssertUnwindSafe, catch_unwind},
     task::Waker,
@@ -71,6 +71,8 @@ pub(super) struct State {
     holders: Holders,
     /// By ticket, which is the order of the requests.
     queue: BTreeMap<u64, Waiter>,
+    /// The tickets in the queue that ask to write, so that a search among many readers finds them.
+    writers: BTreeSet<u64>,
     tickets: u64,
     stats: LockStats,
 }
@@ -119,6 +121,9 @@ impl State {
             waker,
             since,
         };
+        if mode == LockMode::Write {
+            self.writers.insert(ticket);
+        }
         self.queue.insert(ticket, waiter);
         ticket
     }
@@ -131,6 +136,7 @@ impl State {
     /// Gives up a wait. Returns how long it was, or `None` if the lock was granted.
     pub(super) fn give_up(&mut self, ticket: u64, left: &mut Left) -> Option<u64> {
         let waiter = self.queue.remove(&ticket)?;
+        self.writers.remove(&ticket);
         let waited = waiter.owner.now().saturating_sub(waiter.since);
         self.stats.waited(waited);
         self.stats.given_up += 1;
@@ -164,6 +170,7 @@ impl State {
             && self.holders.allow(next.get().mode)
         {
             let (ticket, waiter) = next.remove_entry();
+            self.writers.remove(&ticket);
             let now = waiter.owner.now();
             let waited = now.saturating_sub(waiter.since);
             self.stats.waited(waited);
@@ -178,6 +185,19 @@ impl State {
 
     pub(super) fn holders(&self) -> impl Iterator<Item = &Hold> {
         self.holders.all()
+    }
+
+    /// Returns the holders that keep a waiter in this mode from the lock. All holders have the same mode, so either all
+    /// of them conflict or none.
+    pub(super) fn conflicting(&self, mode: LockMode) -> impl Iterator<Item = &Hold> {
+        self.holders()
+            .take_while(move |hold| mode.conflicts(hold.mode))
+    }
+
+    /// Returns the nearest waiter in front of this ticket that asks to write, with its ticket.
+    pub(super) fn writer_before(&self, ticket: u64) -> Option<(u64, &Waiter)> {
+        let writer = *self.writers.range(..ticket).next_back()?;
+        Some((writer, self.queue.get(&writer)?))
     }
 
     /// Returns the waiter with this ticket, if it still waits.

@@ -1,10 +1,9 @@
-//! The calls that foms wait for, as a part of the graph of waits. A call that queues behind a call that waits for it
-//! would wait forever.
+//! The wait of a fom for the answer of a call, as a part of the graph of waits. A call that queues behind a call that
+//! waits for it would wait forever.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::{Arc, Weak};
 
 use crate::service::entry::Entry;
-use fom_protocol::sync::Mutex;
 use fom_runtime::extension::{Attached, Blocker, FomAddress, Hold, waits_for};
 
 /// The kind of the wait in deadlocks.
@@ -13,35 +12,23 @@ const KIND: &str = "the answer of service";
 /// The most foms to look at. A longer chain of waits counts as one that does not close.
 const FAR: usize = 1000;
 
-/// The foms of the calls that one fom waits for, with the services. Kept beside the fom.
-#[derive(Default)]
-struct AwaitedCalls(Mutex<HashMap<FomAddress, Arc<Entry>>>);
-
-impl Attached for AwaitedCalls {
-    fn blockers(&self) -> Vec<Blocker> {
-        let blocker = |(fom, service): (&FomAddress, &Arc<Entry>)| Blocker {
-            fom: fom.clone(),
-            kind: KIND,
-            subject: Some(service.name.clone()),
-            hold: Hold::Has,
-            numbers: (0, 0),
-        };
-        self.0.lock().iter().map(blocker).collect()
-    }
-}
-
-/// The wait of a fom for the answer of a call. The drop ends the wait.
+/// A wait of a fom for the answer of a call. It lasts until this is dropped.
 pub(super) struct Awaits {
     by: FomAddress,
     call: FomAddress,
-    calls: Arc<AwaitedCalls>,
+    service: Arc<Entry>,
 }
 
 impl Awaits {
-    pub(super) fn new(by: FomAddress, call: FomAddress, service: &Arc<Entry>) -> Self {
-        let calls = by.attachment::<AwaitedCalls>();
-        calls.0.lock().insert(call.clone(), Arc::clone(service));
-        Self { by, call, calls }
+    /// Makes the wait known to the graph.
+    pub(super) fn new(by: FomAddress, call: FomAddress, service: &Arc<Entry>) -> Arc<Self> {
+        let this = Arc::new(Self {
+            by,
+            call,
+            service: Arc::clone(service),
+        });
+        this.by.attach(Arc::downgrade(&this) as Weak<dyn Attached>);
+        this
     }
 
     /// Returns the fom that waits.
@@ -55,9 +42,14 @@ impl Awaits {
     }
 }
 
-impl Drop for Awaits {
-    fn drop(&mut self) {
-        let gone = self.calls.0.lock().remove(&self.call);
-        drop(gone);
+impl Attached for Awaits {
+    fn blockers(&self) -> Vec<Blocker> {
+        vec![Blocker {
+            fom: self.call.clone(),
+            kind: KIND,
+            subject: Some(self.service.name.clone()),
+            hold: Hold::Has,
+            numbers: (0, 0),
+        }]
     }
 }

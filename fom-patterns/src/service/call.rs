@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use crate::service::{
     CallCause, CallFailure, DomainState, Refusal, Service, Services,
     awaited::Awaits,
-    call_fom::{self, CallOf},
+    call_fom,
     call_state::{CallState, Outcome, Sink, deliver},
     callback::{self, Callback},
     entry::{Entry, Turned},
@@ -200,7 +200,7 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
             }
             (argument, sink) = (back, to);
         };
-        let call = call_fom::ServiceCall::new(CallOf(Arc::clone(&call_state)));
+        let call = call_fom::ServiceCall::new(Arc::clone(&call_state) as _);
         let submission = runtime.submit(call);
         let submission = match (key, &provided.runs) {
             (Some(key), _) => submission.key(key).queue(),
@@ -294,7 +294,7 @@ pub struct Calling<A, R> {
     call_state: Arc<CallState<A, R>>,
     told: oneshot::Receiver<Outcome<A, R>>,
     /// The last fom that waited.
-    awaits: Option<Awaits>,
+    awaits: Option<Arc<Awaits>>,
 }
 
 impl<A, R> fmt::Debug for Calling<A, R> {
@@ -317,7 +317,7 @@ impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
     fn record_wait(&mut self) -> Option<&Key> {
         let call_state = &self.call_state;
         let by = current_fom();
-        if self.awaits.as_ref().map(Awaits::by) != by.as_ref() {
+        if self.awaits.as_ref().map(|awaits| awaits.by()) != by.as_ref() {
             let awaits = |(by, call)| Awaits::new(by, call, &call_state.entry);
             self.awaits = by.zip(call_state.address()).map(awaits);
         }

@@ -22,9 +22,11 @@ use fom_runtime::{
     fom,
 };
 
-/// The run of a call, for all types. The drop of a call that has not begun still gives an answer.
-pub(super) trait Work: Send + 'static {
-    fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun;
+/// The run of a call, for all types.
+pub(super) trait Work: Send + Sync + 'static {
+    fn begin(self: Arc<Self>, cx: &mut Cx<'_>) -> Begun;
+    /// Answers the call, if it has no answer yet: its fom has ended.
+    fn dropped(&self);
 }
 
 /// A function that runs between enter-block and leave-block, or gets the error of enter-block.
@@ -37,12 +39,19 @@ pub(super) enum Begun {
     Section(Section),
 }
 
-/// The operation of a call, as listings name it.
-pub(super) struct ServiceCall(Option<Box<dyn Work>>);
+/// The operation of a call, as listings name it. The drop answers the call, if it has no answer yet. The body of the
+/// phase borrows the operation, so nothing of the user's function is left then.
+pub(super) struct ServiceCall(Arc<dyn Work>);
 
 impl ServiceCall {
-    pub(super) fn new(work: impl Work) -> Self {
-        Self(Some(Box::new(work)))
+    pub(super) fn new(work: Arc<dyn Work>) -> Self {
+        Self(work)
+    }
+}
+
+impl Drop for ServiceCall {
+    fn drop(&mut self) {
+        self.0.dropped();
     }
 }
 
@@ -56,10 +65,7 @@ pub(super) enum Calling {
 
 impl CallingTransitions for ServiceCall {
     async fn serve(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        let Some(work) = self.0.take() else {
-            return Ok(());
-        };
-        match work.begin(cx) {
+        match Arc::clone(&self.0).begin(cx) {
             Begun::Done => {}
             Begun::Future(rest) => rest.await,
             Begun::Section(section) => match cx.enter_block() {
@@ -97,18 +103,15 @@ impl TaskingTransitions for ServiceTask {
     }
 }
 
-/// A call of a function. The drop answers the call, if it has no answer yet.
-pub(super) struct CallOf<A: Send + 'static, R: Send + 'static>(pub(super) Arc<CallState<A, R>>);
-
-impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
-    fn begin(self: Box<Self>, cx: &mut Cx<'_>) -> Begun {
-        let Some(Entered { argument, provided }) = self.0.begin(cx.id()) else {
+impl<A: Send + 'static, R: Send + 'static> Work for CallState<A, R> {
+    fn begin(self: Arc<Self>, cx: &mut Cx<'_>) -> Begun {
+        let Some(Entered { argument, provided }) = self.enter(cx.id()) else {
             return Begun::Done;
         };
         match &provided.function {
             Function::Plain(function) => {
                 let result = caught(|| function(cx, argument));
-                self.end(provided, result);
+                self.end_without(provided, result);
                 Begun::Done
             }
             Function::Blocking(_) => Begun::Section(Box::new(move |cx| {
@@ -117,41 +120,38 @@ impl<A: Send + 'static, R: Send + 'static> Work for CallOf<A, R> {
                     (Err(error), _) => Err(CallCause::NoThread(error)),
                     (Ok(_), _) => unreachable!("checked just before"),
                 };
-                self.end(provided, result);
+                self.end_without(provided, result);
             })),
             Function::Async(function) => {
-                let cx = CallCx::new(self.0.runtime.clone(), cx.locality());
+                let cx = CallCx::new(self.runtime.clone(), cx.locality());
                 match caught(|| function(cx, argument)) {
                     Ok(future) => Begun::Future(Box::pin(self.run(provided, future))),
                     Err(cause) => {
-                        self.end(provided, Err(cause));
+                        self.end_without(provided, Err(cause));
                         Begun::Done
                     }
                 }
             }
         }
     }
+
+    fn dropped(&self) {
+        self.fom_dropped();
+    }
 }
 
-impl<A: Send + 'static, R: Send + 'static> CallOf<A, R> {
-    /// Runs an async function. A drop drops the parameters from the last to the first, so nothing of the user's is left
-    /// when the call has ended.
-    async fn run(self: Box<Self>, provided: Arc<Provided<A, R>>, mut future: BoxFuture<R>) {
+impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
+    /// Runs an async function.
+    async fn run(self: Arc<Self>, provided: Arc<Provided<A, R>>, mut future: BoxFuture<R>) {
         let result = AssertUnwindSafe(&mut future).catch_unwind().await;
         fenced(|| drop(future));
-        self.end(provided, result.map_err(panicked));
+        self.end_without(provided, result.map_err(panicked));
     }
 
     /// Ends the call with this result, after everything of the user's is dropped.
-    fn end(&self, provided: Arc<Provided<A, R>>, result: Result<R, CallCause>) {
+    fn end_without(&self, provided: Arc<Provided<A, R>>, result: Result<R, CallCause>) {
         fenced(|| drop(provided));
-        self.0.end(result);
-    }
-}
-
-impl<A: Send + 'static, R: Send + 'static> Drop for CallOf<A, R> {
-    fn drop(&mut self) {
-        self.0.dropped();
+        self.end(result);
     }
 }
 

@@ -170,7 +170,7 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
     }
 
     /// Begins the function: takes the argument. Returns `None` if the call was answered already or its service is gone.
-    pub(super) fn begin(&self, fom: FomId) -> Option<Entered<A, R>> {
+    pub(super) fn enter(&self, fom: FomId) -> Option<Entered<A, R>> {
         // This is the only place that sets it.
         let _ = self.fom_id.set(fom);
         let provided = self.entry.provided.lock().clone()?;
@@ -213,7 +213,7 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
     }
 
     /// Ends a call when its fom is dropped. Does nothing if the call has ended.
-    pub(super) fn dropped(&self) {
+    pub(super) fn fom_dropped(&self) {
         let cause = || match self.runtime.state() {
             RuntimeState::Closed => CallCause::Shutdown,
             _ => CallCause::Cancelled(CancelledBy::Fom),

@@ -21,8 +21,8 @@ use gathering::Gathering;
 /// The outcomes stay with the handles, which are ready then. Dropping a team cancels no helper.
 ///
 /// After a restart, a leader that is kept in a journal runs its phase again and starts its helpers anew. Give each
-/// helper an [operation id](fom_runtime::durable::DurableSubmissionExt::once) that stays the same, such as
-/// `format!("{}", cx.step_key().part(n))`. Then the leader joins the helpers that exist already.
+/// helper an operation id that stays the same, such as `format!("{}", cx.step_key().part(n))`. Then the leader joins
+/// the helpers that exist already.
 ///
 /// ```
 /// # use fom_patterns::prelude::*;

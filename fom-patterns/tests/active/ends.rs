@@ -197,6 +197,44 @@ fn a_drain_ends_objects_last() {
     });
 }
 
+/// A kept proxy of an object that has ended does not count as an object that rests: a drain still waits for the foms
+/// in flight, and ends the other objects after them.
+#[test]
+fn a_proxy_of_an_ended_object_ends_no_other() {
+    limited(|| async {
+        let (runtime, log) = (many(2, &TestClock::new()).build().unwrap(), Log::default());
+        let ended = shop(&log).activate(&runtime).unwrap();
+        let shop = shop(&log).activate(&runtime).unwrap();
+        assert!(runtime.cancel(runtime.operations().foms[0].id));
+        while !ended.has_ended() {
+            tokio::task::yield_now().await;
+        }
+        let (go, goes) = tokio::sync::oneshot::channel();
+        let errand = runtime.submit(Errand {
+            shop: shop.clone(),
+            go: goes,
+        });
+        let errand = errand.start().unwrap();
+        runtime.quiet().await;
+        let draining = tokio::spawn({
+            let runtime = runtime.clone();
+            async move { runtime.shutdown(Shutdown::Drain, secs(20)).await }
+        });
+        while !matches!(shop.stock(0).await, Err(ActiveCallError::Ended)) {
+            // Until the drain begins: then nothing is taken from outside.
+            tokio::task::yield_now().await;
+        }
+        runtime.quiet().await;
+        assert!(!shop.has_ended(), "the errand has not called it yet");
+        go.send(()).unwrap();
+        let answered = errand.await.unwrap();
+        assert!(matches!(answered.phase, Running::Home { stock: 5 }));
+        assert!(draining.await.unwrap().remained.is_empty());
+        assert!(shop.has_ended());
+        drop(ended);
+    });
+}
+
 /// A value that panics when dropped (an argument, or an answer that no caller takes) harms nothing else.
 #[test]
 fn a_panicking_drop_harms_no_other_call() {

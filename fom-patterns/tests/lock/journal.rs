@@ -5,10 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_patterns::{
-    lock::{LockMode, LockSet, LongLock, LongLocks},
-    prelude::*,
-};
+use fom_durable::prelude::*;
+use fom_patterns::lock::{LockMode, LockSet, LongLock, LongLocks};
 use fom_runtime::{Cause, config::Shutdown, time::TestClock};
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,8 @@
 //! Late functions of phases with locks, after a restart. When they run, the fom holds the locks again that it held
 //! before.
 
-use fom_patterns::{
-    lock::{LockMode, LockSet, LongLock, LongLocks},
-    prelude::*,
-};
+use fom_durable::prelude::*;
+use fom_patterns::lock::{LockMode, LockSet, LongLock, LongLocks};
 use fom_runtime::{config::Shutdown, time::TestClock};
 use serde::{Deserialize, Serialize};
 

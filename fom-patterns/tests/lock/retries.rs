@@ -1,10 +1,8 @@
 //! Locks over the pause between two attempts, and over a restart in it.
 
-use fom_patterns::{
-    lock::{LockSet, LongLocks},
-    prelude::*,
-};
-use fom_runtime::{journal::MemoryJournal, time::TestClock};
+use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_patterns::lock::{LockSet, LongLocks};
+use fom_runtime::time::TestClock;
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{Log, limited, one, secs};

@@ -1,11 +1,11 @@
 //! A machine, or its operation, has another name in the next release. Parked foms go on under the new name, with all
 //! that refers to the old names (PR-05).
 
-use fom_patterns::{lock::LongLocks, prelude::*};
+use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_patterns::lock::LongLocks;
 use fom_runtime::{
     Builder, Cause,
     error::{BoxError, BuildError, RefusedReason},
-    journal::MemoryJournal,
     snapshot::RestoreError,
     time::TestClock,
 };

@@ -1,10 +1,8 @@
 //! A release renames an operation, and cannot read the parked fom: the fom is set aside under its old names, and found
 //! by them.
 
-use fom_runtime::{
-    Builder, error::BoxError, journal::MemoryJournal, prelude::*, snapshot::RestoreError,
-    time::TestClock,
-};
+use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_runtime::{Builder, error::BoxError, snapshot::RestoreError, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -10,10 +10,11 @@ use std::{
     time::Duration,
 };
 
+use fom_durable::{DurableBuilderExt as _, journal};
 use fom_patterns::service::{
     CallCx, CallFailure, Calling, Provider, Registration, Running, Service, Services, ServicesExt,
 };
-use fom_runtime::{config::Shutdown, durable::DurableBuilderExt as _, journal, time::TestClock};
+use fom_runtime::{config::Shutdown, time::TestClock};
 
 use crate::kit::{limited, many, millis, secs};
 

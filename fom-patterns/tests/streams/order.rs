@@ -8,11 +8,9 @@ use std::{
     time::Duration,
 };
 
-use fom_patterns::{
-    prelude::*,
-    streams::{KeyedStream, StreamOptions},
-};
-use fom_runtime::{config::Shutdown, journal::MemoryJournal};
+use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_patterns::streams::{KeyedStream, StreamOptions};
+use fom_runtime::config::Shutdown;
 
 use crate::kit::{hush_localities, limited, secs};
 

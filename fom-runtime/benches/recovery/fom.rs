@@ -8,11 +8,8 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{
-    Cx, Runtime,
-    durable::{DurableBuilderExt as _, DurableExt as _},
-    fom,
-};
+use fom_durable::{DurableBuilderExt as _, DurableExt as _};
+use fom_runtime::{Cx, Runtime, fom};
 use kit::settle;
 use serde::{Deserialize, Serialize};
 

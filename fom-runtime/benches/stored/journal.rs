@@ -2,9 +2,7 @@
 
 use std::path::Path;
 
-use fom_runtime::journal::{
-    Batch, Damage, EntryId, FileJournal, Journal as _, JournalError, Recover, Recovery,
-};
+use fom_durable::journal::{Batch, Damage, EntryId, FileJournal, Journal as _, JournalError, Recover, Recovery};
 
 use crate::stored::{Change, RECORD, Store};
 

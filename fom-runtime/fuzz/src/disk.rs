@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use fom_runtime::journal::disk::{Disk, DiskFile, LockGuard};
+use fom_durable::journal::disk::{Disk, DiskFile, LockGuard};
 
 type Bytes = Arc<Mutex<Vec<u8>>>;
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use fom_runtime::journal::{
+use fom_durable::journal::{
     Batch, Damage, EntryId, FileJournal, Journal, JournalError, Recover, Recovery,
     read_hostile_segment,
 };

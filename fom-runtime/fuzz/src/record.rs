@@ -1,8 +1,7 @@
 //! The entries of a journal: foms, schemas, outcomes, events.
 
-use fom_runtime::{
-    Runtime, durable::DurableBuilderExt as _, journal::EntryId, snapshot::RestoreError,
-};
+use fom_durable::{DurableBuilderExt as _, journal::EntryId};
+use fom_runtime::{Runtime, snapshot::RestoreError};
 
 use super::{archive::unpack, memory::bounded};
 

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use fom_runtime::{
+use fom_durable::{
     journal::{Batch, Journal, MemoryJournal},
     prelude::*,
-    snapshot::RestoreError,
-    time::TestClock,
 };
+use fom_runtime::{snapshot::RestoreError, time::TestClock};
 
 use super::{archive::unpack, record::entry_of};
 

@@ -2,11 +2,11 @@
 
 use std::{path::Path, time::Duration};
 
-use fom_runtime::{
+use fom_durable::{
     journal::{Batch, EntryId, FileJournal, Journal, MemoryJournal},
     prelude::*,
-    time::TestClock,
 };
+use fom_runtime::time::TestClock;
 
 use super::{
     archive::pack,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use fom_runtime::{prelude::*, snapshot::Saved};
+use fom_durable::prelude::*;
+use fom_runtime::snapshot::Saved;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -260,10 +260,12 @@ impl Header {
     /// Adds a part that another package owns.
     pub(crate) fn attach(&self, part: Weak<dyn Attached>) {
         let mut slots = self.cold_rare_made().attachments.0.lock();
-        slots.retain(|slot| match slot {
-            Slot::Owned(_) => true,
-            Slot::Shared(part) => part.strong_count() > 0,
-        });
+        if slots.len() == slots.capacity() {
+            slots.retain(|slot| match slot {
+                Slot::Owned(_) => true,
+                Slot::Shared(part) => part.strong_count() > 0,
+            });
+        }
         slots.push(Slot::Shared(part));
     }
 

@@ -1,6 +1,6 @@
 //! The seam for durability: what a runtime and its foms ask of the component that commits transitions.
 //!
-//! The only implementation is in `durable`. Without it, nothing is kept and nothing comes back.
+//! The only implementation is in the package `fom-durable`, which comes here through `__durability`. Without it, nothing is kept and nothing comes back.
 //!
 //! | seam | one for each |
 //! | --- | --- |
@@ -14,10 +14,8 @@
 
 use std::{any::Any, time::Instant};
 
-use fom_journal::JournalError;
-
 use crate::{
-    fom::{Function, Header, Order, Priority, Then},
+    fom::{DurabilityError, Function, Header, Order, Priority, Then},
     id::{FomId, Key, KeyOf},
     snapshot::{SetAside, Snapshot, SnapshotError},
     step_key::EventId,
@@ -27,7 +25,7 @@ use crate::{
 ///
 /// A fom that came back may *rest*: the component has its bytes, and the runtime has no fom. The component makes the
 /// fom when there is room, when its deadline passes, or when a caller asks for it.
-pub(crate) trait Recorder: Any + Send + Sync {
+pub trait Recorder: Any + Send + Sync {
     /// Returns the number that identifies the journal, if there is one.
     fn journal(&self) -> Option<u128>;
 
@@ -69,20 +67,24 @@ pub(crate) trait Recorder: Any + Send + Sync {
 }
 
 /// A new fom, as far as durability needs it.
-pub(crate) struct NewRecord {
+#[derive(Debug)]
+pub struct NewRecord {
     /// Whether the transitions are kept.
-    pub(crate) is_kept: bool,
+    pub is_kept: bool,
     /// The index of the home.
-    pub(crate) home: usize,
+    pub home: usize,
     /// Whether the submission chose the home, other than by the key.
-    pub(crate) placed: bool,
-    pub(crate) priority: Priority,
-    pub(crate) order: Order,
-    pub(crate) operation_id: Option<Key>,
+    pub placed: bool,
+    /// The priority.
+    pub priority: Priority,
+    /// What the submission does if its key is not free.
+    pub order: Order,
+    /// The operation id of the submission.
+    pub operation_id: Option<Key>,
 }
 
 /// What durability keeps beside one fom.
-pub(crate) trait DurableFom: Any + Send + Sync {
+pub trait DurableFom: Any + Send + Sync {
     /// Returns the state of the transitions, if they are kept.
     fn kept(&self) -> Option<&dyn KeptFom>;
 
@@ -95,27 +97,30 @@ pub(crate) trait DurableFom: Any + Send + Sync {
 }
 
 /// How a fom ended.
-pub(crate) enum End<'a> {
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub enum End<'a> {
     /// In an end phase. The function saves the operation.
     Phase(&'a dyn Fn() -> Result<Snapshot, String>),
     /// The fom was never started, or the runtime ends.
     Shutdown,
     /// The last step could not be committed.
-    NotCommitted(&'a JournalError),
+    NotCommitted(&'a DurabilityError),
     /// In the standard failed outcome.
     Failed(&'a FailedAs<'a>),
 }
 
 /// A failure, as it is remembered.
-pub(crate) struct FailedAs<'a> {
-    pub(crate) phase: &'a str,
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct FailedAs<'a> {
+    /// The phase in which the fom failed.
+    pub phase: &'a str,
     /// Returns the cause as text. Runs the user's code, and catches its panics.
-    pub(crate) describe: &'a dyn Fn() -> String,
+    pub describe: &'a dyn Fn() -> String,
 }
 
 /// The state of a fom with transitions that are kept. Only the thread that runs the fom calls these functions, except
 /// where they say otherwise.
-pub(crate) trait KeptFom: Send + Sync {
+pub trait KeptFom: Send + Sync {
     /// Returns whether the journal has a record of the fom. Any thread may call this.
     fn is_recorded(&self) -> bool;
 
@@ -163,13 +168,13 @@ pub(crate) trait KeptFom: Send + Sync {
     fn take_answer(&self) -> Answer;
 
     /// Keeps a step that could not be committed, until the journal works again. Drops the outbox.
-    fn keep_step(&self, fom: &Header, error: &JournalError, content: &dyn Content);
+    fn keep_step(&self, fom: &Header, error: &DurabilityError, content: &dyn Content);
 
     /// Writes down that the fom fails. With `waits`, the fom ends only when this is committed.
     fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool);
 
     /// Keeps the end of a failed fom that could not be committed, as [`keep_step`](Self::keep_step) does.
-    fn keep_failure(&self, fom: &Header, error: &JournalError);
+    fn keep_failure(&self, fom: &Header, error: &DurabilityError);
 
     /// Stops taking events through outboxes, and settles the events that are left.
     fn leave_events(&self, fom: &Header, end: LastStep);
@@ -179,29 +184,35 @@ pub(crate) trait KeptFom: Send + Sync {
 }
 
 /// The state of a fom after a step.
-pub(crate) struct KeptStep<'a> {
-    pub(crate) then: Then,
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct KeptStep<'a> {
+    /// What comes after the step.
+    pub then: Then,
     /// Whether the fom continues only when the step is committed.
-    pub(crate) waits: bool,
+    pub waits: bool,
     /// Whether the fom holds the gate of its phase; `None` if no phase has a gate.
-    pub(crate) holds_gate: Option<bool>,
+    pub holds_gate: Option<bool>,
     /// The attempts and deadlines, if the machine has any.
-    pub(crate) timing: Option<SavedTiming>,
-    pub(crate) content: &'a dyn Content,
+    pub timing: Option<SavedTiming>,
+    /// Writes the operation and its phase.
+    pub content: &'a dyn Content,
 }
 
 /// The attempts and deadlines of a visit, on the runtime's clock.
-pub(crate) struct SavedTiming {
-    pub(crate) attempt: u32,
+#[derive(Debug)]
+pub struct SavedTiming {
+    /// Failed attempts at the phase.
+    pub attempt: u32,
     /// The errors of the failed attempts.
-    pub(crate) causes: Vec<String>,
-    pub(crate) due: Option<u64>,
+    pub causes: Vec<String>,
+    /// The deadline of the phase.
+    pub due: Option<u64>,
     /// A deadline that an earlier phase keeps over this one, and the name of that phase.
-    pub(crate) kept: Option<(u64, &'static str)>,
+    pub kept: Option<(u64, &'static str)>,
 }
 
 /// The operation and phase of a fom, as bytes. The functions call user code, and may panic.
-pub(crate) trait Content {
+pub trait Content {
     /// Returns whether the fom is in an end phase.
     fn is_end(&self) -> bool;
 
@@ -213,7 +224,8 @@ pub(crate) trait Content {
 }
 
 /// Whether a step is written down.
-pub(crate) enum Written {
+#[derive(Debug)]
+pub enum Written {
     /// The fom goes on at once.
     Now,
     /// The fom goes on when the step is committed.
@@ -224,16 +236,21 @@ pub(crate) enum Written {
 
 /// Whether the last step is committed.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub enum Answer {
     /// No step is on its way.
     Calm,
+    /// The commit is not answered yet.
     Pending,
+    /// The step is committed, and this comes next.
     Committed(Then),
-    Failed(JournalError),
+    /// The step could not be committed.
+    Failed(DurabilityError),
 }
 
 /// Whether the last step of a fom that ends is in the journal.
-pub(crate) enum LastStep {
+#[derive(Debug)]
+pub enum LastStep {
+    /// The step is in the journal.
     Committed,
     /// The runtime ends, and the fom comes back.
     Shutdown,
@@ -242,7 +259,7 @@ pub(crate) enum LastStep {
 }
 
 /// What a fom has given to its outbox in one visit.
-pub(crate) trait Effects: Any + Send {
+pub trait Effects: Any + Send {
     /// Sends everything, because the transition is made, and committed if the fom is kept.
     fn send(self: Box<Self>, fom: &Header);
 

@@ -1,8 +1,6 @@
 //! How a fom fails, and what its callers are told.
 
-use std::{fmt, io, time::Duration};
-
-use fom_journal::JournalError;
+use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
 use crate::{gate::GateError, snapshot::SnapshotError};
 
@@ -31,12 +29,48 @@ pub enum RefusedReason {
     /// The placement names a locality that does not exist.
     #[error("there is no such locality")]
     NoSuchLocality,
-    /// The journal has an operation with this [id](crate::durable::DurableSubmissionExt::once), which cannot go on for
-    /// now.
+    /// The journal has an operation with this operation id (`once` of `fom-durable`), which cannot go on for now.
     #[error(
         "the operation with this id is set aside; see `Runtime::set_aside`, and retry it or discard it"
     )]
     SetAside,
+}
+
+/// A transition could not be kept, or what is kept could not be read. Clones share the source.
+///
+/// The source is the error of the store. With `fom-durable`, it is a `JournalError`:
+/// [`downcast_ref`](Self::downcast_ref) returns it.
+#[derive(Clone)]
+pub struct DurabilityError(Arc<dyn Error + Send + Sync>);
+
+impl DurabilityError {
+    /// Wraps the error of a store.
+    pub fn new(source: impl Error + Send + Sync + 'static) -> Self {
+        Self(Arc::new(source))
+    }
+
+    /// Returns the error of the store, if it has this type.
+    pub fn downcast_ref<E: Error + 'static>(&self) -> Option<&E> {
+        self.0.downcast_ref()
+    }
+}
+
+impl fmt::Debug for DurabilityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for DurabilityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Error for DurabilityError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
 }
 
 /// The reason why a fom failed.
@@ -76,24 +110,22 @@ pub enum Cause<E> {
         to: &'static str,
     },
     /// A transition could not be committed. The fom ends here, but not in the journal: its committed transitions stay.
-    /// The fom is [set aside](crate::durable::DurableExt::set_aside). It continues by itself when the journal works
-    /// again, or when the program starts again.
+    /// The fom is set aside. It continues by itself when the journal works again, or when the program starts again.
     ///
     /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
-    /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the journal works again. To
-    /// submit the operation again, use an [id](crate::durable::DurableSubmissionExt::once).
-    Journal(JournalError),
+    /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the journal works again. To submit
+    /// the operation again, use an operation id.
+    Journal(DurabilityError),
     /// A transition could not be committed, because the operation or the phase cannot be saved.
     NotSaved(SnapshotError),
-    /// An earlier operation with the same [id](crate::durable::DurableSubmissionExt::once) failed. Only the text of its
-    /// cause is remembered.
+    /// An earlier operation with the same operation id failed. Only the text of its cause is remembered.
     Remembered {
         /// The text of the cause.
         cause: String,
     },
-    /// An earlier operation with the same [id](crate::durable::DurableSubmissionExt::once) reached one of its *ends*,
-    /// but this program cannot read which one. For example, a newer release wrote it. The operation did not fail: do
-    /// not repeat it under another id. A release that can read the end gives the outcome.
+    /// An earlier operation with the same operation id reached one of its *ends*, but this program cannot read which
+    /// one. For example, a newer release wrote it. The operation did not fail: do not repeat it under another id. A
+    /// release that can read the end gives the outcome.
     Unread {
         /// The reason why the end cannot be read.
         why: String,

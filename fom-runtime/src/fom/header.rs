@@ -133,8 +133,10 @@ const SETTLED: u8 = 1 << 6;
 /// The transitions of the fom need extra work: its phases are remembered or counted.
 const NOTED: u8 = 1 << 7;
 
+/// The part of a fom that does not depend on its type. The other parts lie behind it.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 #[repr(C)]
-pub(crate) struct Header {
+pub struct Header {
     /// Links the fom into the inbox, a run queue or the pool's free list. First, so that it has the header's address.
     pub(super) link: Link,
     /// Null if this is not a fom: see [`Parcel`](crate::fom::hand::Parcel).
@@ -252,7 +254,8 @@ impl Header {
         self.home.load(Ordering::Relaxed).into()
     }
 
-    pub(crate) fn id(&self) -> FomId {
+    /// Returns the id.
+    pub fn id(&self) -> FomId {
         FomId(self.id.load(Ordering::Relaxed))
     }
 
@@ -266,20 +269,23 @@ impl Header {
         self.submitted.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn graph(&self) -> &'static Graph {
+    /// Returns the machine.
+    pub fn graph(&self) -> &'static Graph {
         self.pool().graph
     }
 
-    pub(crate) fn type_name(&self) -> &'static str {
+    /// Returns the name of the operation type.
+    pub fn type_name(&self) -> &'static str {
         self.graph().operation()
     }
 
-    pub(crate) fn type_id(&self) -> TypeId {
+    /// Returns the type of the operation.
+    pub fn type_id(&self) -> TypeId {
         self.pool().type_id
     }
 
     /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `cold`.
-    pub(crate) fn key(&self) -> Option<&Key> {
+    pub fn key(&self) -> Option<&Key> {
         self.cold().and_then(|cold| cold.key.as_ref())
     }
 
@@ -296,7 +302,7 @@ impl Header {
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
-    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
+    pub fn kept(&self) -> Option<&dyn KeptFom> {
         self.cold()?.kept()
     }
 
@@ -357,7 +363,8 @@ impl Header {
         &self.graph().phases()[self.phase_index()]
     }
 
-    pub(crate) fn phase_name(&self) -> &'static str {
+    /// Returns the name of the phase.
+    pub fn phase_name(&self) -> &'static str {
         self.phase_info().name()
     }
 

@@ -2,7 +2,7 @@
 
 /// What happens to a submission if its key is not free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
     /// It is refused.
     #[default]
     Refuse,
@@ -10,6 +10,7 @@ pub(crate) enum Order {
     Queue {
         /// Whether the fom may have the key together with other sharing foms.
         is_chained: bool,
+        /// What happens if as many wait as may.
         full: Full,
     },
     /// It has the key together with the fom that submits it.
@@ -18,7 +19,7 @@ pub(crate) enum Order {
 
 /// What happens to a submission if as many wait for its key as may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Full {
+pub enum Full {
     /// It is refused.
     Refuse,
     /// The fom that has waited longest makes room for it.

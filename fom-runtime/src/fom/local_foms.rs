@@ -16,7 +16,8 @@ use fom_protocol::{
 
 /// The foms of one locality: their counts, their memory and their mail. Any thread may touch it.
 #[derive(Default)]
-pub(crate) struct LocalFoms {
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct LocalFoms {
     pub(crate) counts: InFlight,
     /// The memory of the foms, and their totals by operation type.
     pub(crate) pools: Pools,

@@ -64,7 +64,7 @@ pub(crate) struct Vtable {
 /// While the fom waits there is no such reference, and the thread that wakes the fom makes it anew. A fom has at most
 /// one at any time.
 #[derive(Debug)]
-pub(crate) struct Resident(NonNull<Header>);
+pub struct Resident(NonNull<Header>);
 
 // SAFETY: a header is `Sync`, and all values that are reached through it are `Send`.
 unsafe impl Send for Resident {}
@@ -120,14 +120,15 @@ impl Resident {
     }
 
     /// Ends the fom without a run, because the locality has ended. Its waiters are told.
-    pub(crate) fn reject(self) {
+    pub fn reject(self) {
         // SAFETY: the fom is alive. The thread that takes it out of the inbox of an ended locality has it alone.
         unsafe { (self.pool().vtable.reject)(self.0) };
     }
 }
 
 /// A counted pointer to a fom. It keeps the memory alive, but not the fom.
-pub(crate) struct AnyRef(NonNull<Header>);
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct AnyRef(NonNull<Header>);
 
 // SAFETY: as for `Resident`; the count is atomic.
 unsafe impl Send for AnyRef {}
@@ -163,7 +164,7 @@ impl Drop for AnyRef {
 
 impl Header {
     /// Wakes the fom, which then checks again what it waits for.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         if self.token.wake() {
             self.ready();
         }
@@ -256,7 +257,7 @@ pub(crate) unsafe fn give_up(fom: NonNull<Header>) -> bool {
 
 impl AnyRef {
     /// Adds a reference.
-    pub(crate) fn of(fom: &Header) -> Self {
+    pub fn of(fom: &Header) -> Self {
         let before = fom.refs.fetch_add(1, Ordering::Relaxed);
         // If four billion addresses leaked, the count would be wrong, and memory would be used after it is freed.
         if before > u32::MAX / 2 {

@@ -32,15 +32,23 @@ impl Entry<Infallible> {
 }
 
 /// A function of a phase, without an event. [`Entry::Enter`] is the phase's own function.
-pub(crate) type Function = Entry<Infallible>;
+pub type Function = Entry<Infallible>;
 
 /// What a fom does when its step is made, and committed if it must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Then {
+pub enum Then {
     /// The fom enters its first phase, or the phase that it was saved in.
-    Begin { resumed: bool },
+    Begin {
+        /// Whether the resume function runs first.
+        resumed: bool,
+    },
     /// The fom enters the phase that it is in by now. `by`: the function that chose the phase.
-    Enter { from: u8, by: Function },
+    Enter {
+        /// The index of the phase that the fom leaves.
+        from: u8,
+        /// The function that chose the phase.
+        by: Function,
+    },
     /// The fom waits for the next event in this visit.
     Stay,
     /// The fom waits until this time, and enters the phase again.

@@ -24,8 +24,9 @@ pub(crate) trait Owner: Send + Sync {
 }
 
 /// The localities of a runtime, and what their handlers share. It derefs to the localities. Its host begins with it.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 #[repr(C)]
-pub(crate) struct Localities {
+pub struct Localities {
     /// First: see [`Localities::of`].
     pub(crate) env: Env,
     owner: Weak<dyn Owner>,

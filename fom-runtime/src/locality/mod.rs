@@ -63,7 +63,8 @@ pub use sleep::Sleep;
 pub(crate) type Job = Box<dyn FnOnce(&mut Core) + Send>;
 
 /// The part of a locality that every thread may touch.
-pub(crate) struct Locality {
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Locality {
     pub(crate) index: usize,
     pub(crate) plan: LocalityPlan,
     /// Whether the locality's threads are bound to the processors of the plan.
@@ -208,8 +209,9 @@ fn reject(parcel: Parcel) {
 }
 
 /// An owned reference to a locality. It keeps the runtime alive.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 #[derive(Clone)]
-pub(crate) struct Home {
+pub struct Home {
     env: EnvRef,
     /// A pointer into the runtime, which does not move. It saves the lookup at each access.
     locality: NonNull<Locality>,
@@ -313,7 +315,7 @@ impl Home {
 /// Queues a ready fom at its home: on the home's own thread straight into the run queue. The caller keeps the runtime
 /// alive, because the fom may be gone as soon as it is queued.
 #[inline]
-pub(crate) fn enqueue(localities: &Localities, fom: Resident) {
+pub fn enqueue(localities: &Localities, fom: Resident) {
     let index = fom.home_index();
     // SAFETY: only pointers are queued; no user code runs.
     match unsafe { peek() } {

@@ -63,7 +63,7 @@ pub struct Builder {
 }
 
 /// The settings of durability, and its start. `durable` has the only implementation.
-pub(crate) trait Recording: Any + Send {
+pub trait Recording: Any + Send {
     /// Checks the settings, and opens the journal. Returns whether there is a journal.
     fn open(&mut self) -> Result<bool, BuildError>;
 

@@ -2,9 +2,12 @@
 
 use std::{fmt, io};
 
-use fom_journal::JournalError;
-
-use crate::{defaults::BoxError, fom::RefusedReason, operation::Operation, runtime::FomRef};
+use crate::{
+    defaults::BoxError,
+    fom::{DurabilityError, RefusedReason},
+    operation::Operation,
+    runtime::FomRef,
+};
 
 /// The runtime could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -37,7 +40,7 @@ pub enum BuildError {
     },
     /// The journal could not be opened or read.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Journal(DurabilityError),
     /// One operation type [had](crate::machine::Graph::renamed) names that another type has or had. So it is not clear
     /// which type the records of a journal under these names belong to.
     #[error(

@@ -39,7 +39,7 @@ pub struct Handle<O: Operation> {
 }
 
 /// The outcome of a fom that was submitted before, with the same operation id.
-pub(crate) type JoinedOutcome<O> = Pin<Box<dyn Future<Output = Outcome<O>> + Send + Sync>>;
+pub type JoinedOutcome<O> = Pin<Box<dyn Future<Output = Outcome<O>> + Send + Sync>>;
 
 impl<O: Operation> fmt::Debug for Handle<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

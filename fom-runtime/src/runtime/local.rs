@@ -21,7 +21,7 @@ impl fmt::Debug for Local<'_> {
 }
 
 impl<'a> Local<'a> {
-    pub(super) fn new(core: &'a mut Core) -> Self {
+    pub(crate) fn new(core: &'a mut Core) -> Self {
         Self { core }
     }
 
@@ -30,7 +30,7 @@ impl<'a> Local<'a> {
         self.core
     }
 
-    pub(super) fn core_ref(&self) -> &Core {
+    pub(crate) fn core_ref(&self) -> &Core {
         self.core
     }
 }

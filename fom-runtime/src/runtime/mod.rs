@@ -4,12 +4,12 @@ mod builder;
 mod error;
 pub mod extension;
 mod handle;
-mod key_index;
 mod keys;
 mod local;
 pub(crate) mod observe;
 mod registered;
 mod resources;
+mod room;
 mod shared;
 mod shutdown;
 mod spawn;
@@ -18,21 +18,19 @@ mod types;
 
 use std::{any::TypeId, fmt, sync::Arc};
 
-pub(crate) use builder::Recording;
-pub use builder::{Budget, Builder};
+pub use builder::{Budget, Builder, Recording};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
-pub(crate) use handle::JoinedOutcome;
-pub use handle::{EventSender, FomRef, Handle, Reached, Waiting};
-pub(crate) use key_index::Announced;
-pub use keys::{Joined, SuspendedKey, WhenRoom};
+pub use handle::{EventSender, FomRef, Handle, JoinedOutcome, Reached, Waiting};
+pub use keys::{Announced, Joined, SuspendedKey};
 pub use local::{CallError, Local};
 pub use registered::{Registered, Restorer, Revival, Revived, registered};
+pub use room::WhenRoom;
 pub use shutdown::{Shutdown, ShutdownReport};
-pub(crate) use submit::{Once, Recorded};
-pub use submit::{Placement, Submission};
+pub(crate) use submit::{Once, Special};
+pub use submit::{Placement, Recorded, StartOnce, Submission};
 
-pub(crate) use shared::Shared;
+pub use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
@@ -176,7 +174,7 @@ impl Runtime {
         deadlocks(&self.shared)
     }
 
-    /// Describes one fom in flight. A [resting](crate::durable::DurableBuilderExt::resident) fom is brought back first.
+    /// Describes one fom in flight. A resting fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
         self.shared.env.revive(id);
         self.operations().foms.into_iter().find(|fom| fom.id == id)
@@ -217,9 +215,8 @@ impl Runtime {
         true
     }
 
-    /// Returns the number of foms that were submitted and have not ended. This includes
-    /// [resting](crate::durable::DurableBuilderExt::resident) foms and [pending work](extension::PendingWork) in front
-    /// of the localities.
+    /// Returns the number of foms that were submitted and have not ended. This includes resting foms and [pending
+    /// work](extension::PendingWork) in front of the localities.
     pub fn in_flight(&self) -> usize {
         self.shared
             .localities

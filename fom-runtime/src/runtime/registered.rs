@@ -10,7 +10,7 @@ use crate::{
     fom::{Priority, Resident, durability::DurableFom},
     graph::Graph,
     id::{FomId, Key},
-    operation::{Durability, EventReader, Persistent},
+    operation::{Durability, EventReader, Persistent, load},
     runtime::{Shared, spawn::restore},
     snapshot::{Encoded, RestoreError},
 };
@@ -18,35 +18,35 @@ use crate::{
 /// What was kept of a fom that comes back.
 #[doc(hidden)]
 pub struct Revival<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) id: FomId,
-    pub(crate) body: Encoded<'a>,
-    pub(crate) key: Option<Key>,
+    pub shared: &'a Shared,
+    pub id: FomId,
+    pub body: Encoded<'a>,
+    pub key: Option<Key>,
     /// The number of the fom in the order of what outboxes sent, if the fom has a key and has not begun.
-    pub(crate) number: Option<u64>,
+    pub number: Option<u64>,
     /// Whether the fom shares its key with others.
-    pub(crate) shares_key: bool,
+    pub shares_key: bool,
     /// Whether the fom queues for its key while another fom has the key.
-    pub(crate) queues: bool,
+    pub queues: bool,
     /// The errors of the failed attempts at the phase, of which the first may be forgotten.
-    pub(crate) causes: Vec<String>,
+    pub causes: Vec<String>,
     /// Failed attempts at the phase.
-    pub(crate) attempt: u32,
+    pub attempt: u32,
     /// The rest of the deadline, in nanoseconds.
-    pub(crate) left: Option<u64>,
+    pub left: Option<u64>,
     /// The rest of a deadline that an earlier phase keeps, and that phase.
-    pub(crate) kept_left: Option<(u64, String)>,
+    pub kept_left: Option<(u64, String)>,
     /// The home that the fom had.
-    pub(crate) home: usize,
+    pub home: usize,
     /// Whether the fom was placed there by hand.
-    pub(crate) placed: bool,
-    pub(crate) priority: Priority,
-    pub(crate) state: Box<dyn DurableFom>,
+    pub placed: bool,
+    pub priority: Priority,
+    pub state: Box<dyn DurableFom>,
 }
 
 /// A fom that came back, in no queue yet.
 #[doc(hidden)]
-pub struct Revived(pub(crate) Resident);
+pub struct Revived(pub Resident);
 
 impl fmt::Debug for Revival<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,12 +93,12 @@ impl<O: Persistent> Restorer for Restoring<O> {
     }
 
     fn revive(&self, revival: Revival<'_>) -> Result<Revived, RestoreError> {
-        let (operation, phase) = revival.body.load::<O>()?;
+        let (operation, phase) = load::<O>(revival.body)?;
         restore::<O>(revival, operation, phase).map(Revived)
     }
 
     fn check(&self, body: Encoded<'_>) -> Result<(), RestoreError> {
-        body.load::<O>().map(drop)
+        load::<O>(body).map(drop)
     }
 }
 

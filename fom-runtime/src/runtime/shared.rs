@@ -22,7 +22,7 @@ use crate::{
     runtime::{
         FomRef, Runtime,
         extension::{Attachments, Daemons, fenced},
-        key_index::KeyIndex,
+        keys::KeyIndex,
         resources::Resources,
     },
 };
@@ -35,8 +35,9 @@ use fom_protocol::{
 };
 
 /// All that a runtime is. It derefs to its localities and what they share.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 #[repr(C)]
-pub(crate) struct Shared {
+pub struct Shared {
     /// First, because an [`EnvRef`] leads to its beginning.
     pub(crate) localities: Localities,
     me: Weak<Self>,

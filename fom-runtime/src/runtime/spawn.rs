@@ -1,16 +1,16 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::{any::TypeId, mem, sync::OnceLock, time::Duration};
+use std::{mem, sync::OnceLock, time::Duration};
 
 use crate::{
     fom::{
-        AnyRef, Cold, ColdRare, NewFom, Order, Priority, Resident, Ticket,
+        Cold, ColdRare, NewFom, Order, Priority, Resident, Ticket,
         durability::{DurableFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
-    runtime::{Shared, registered::Revival},
+    runtime::{Shared, keys::Claim, registered::Revival},
     snapshot::{Meta, RestoreError},
     typed::{Launched, Seed, build_here},
 };
@@ -110,7 +110,7 @@ pub(super) fn restore<O: Operation>(
                 is_chained,
                 queues,
             };
-            let Some(made) = claim_key(maker, operation, phase, &key, claim) else {
+            let Some(made) = claim.make(maker, operation, phase, &key) else {
                 shared.env.give_room();
                 shared.localities[home].take_back();
                 return Err(RestoreError::KeyInUse(key));
@@ -118,44 +118,6 @@ pub(super) fn restore<O: Operation>(
             made
         }
     })
-}
-
-/// What decides whether a fom that comes back gets its key.
-struct Claim {
-    id: FomId,
-    number: Option<u64>,
-    is_chained: bool,
-    queues: bool,
-}
-
-/// Makes a fom that has its key again, or waits for it. Returns `None` if another fom has the key.
-fn claim_key<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: &Key,
-    claim: Claim,
-) -> Option<Resident> {
-    let shared = maker.shared;
-    let mut made = None;
-    let make = || {
-        let launched = maker.make(operation, phase, Some(key.clone())).0;
-        AnyRef::of(made.insert(launched.resident))
-    };
-    let key_index = &shared.key_index;
-    let claimed = match claim.number {
-        Some(number) if claim.queues => {
-            key_index.wait_again::<O>(key, number, claim.is_chained, make);
-            true
-        }
-        Some(number) => {
-            // A fom that rests and has begun has its key. It must get the key first.
-            shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-            key_index.claim_first::<O>(key, number, claim.is_chained, make)
-        }
-        None => key_index.claim_again::<O>(key, claim.id, claim.is_chained, make),
-    };
-    made.filter(|_| claimed)
 }
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.

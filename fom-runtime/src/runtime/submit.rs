@@ -1,7 +1,6 @@
 //! Submission of an operation to the runtime.
 
 use std::{
-    any::TypeId,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -10,16 +9,14 @@ use std::{
 
 use crate::{
     fom::{
-        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
-        Ticket, durability::DurableFom, hand,
+        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
+        durability::DurableFom, hand,
     },
     id::{FomId, Key},
     locality::Locality,
     operation::{Form, Operation},
     runtime::{
-        FomRef, Handle, Refused, RefusedInner, Shared,
-        keys::{self, HeldRoom},
-        spawn::SpawnRequest,
+        FomRef, Handle, Refused, RefusedInner, Shared, keys, room::HeldRoom, spawn::SpawnRequest,
     },
     snapshot::Meta,
     typed::{Ended, Failure, Launched, Outcome, Seed, TypedRef, settle, start_here},
@@ -76,13 +73,16 @@ pub(crate) struct Special<O: Operation> {
 }
 
 /// A submission that an outbox has sent.
-pub(crate) struct Recorded {
-    pub(crate) id: FomId,
-    pub(crate) home: usize,
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Recorded {
+    /// The id of the fom.
+    pub id: FomId,
+    /// The index of the home.
+    pub home: usize,
     /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
-    pub(crate) number: Option<u64>,
+    pub number: Option<u64>,
     /// The state of a fom that has a record.
-    pub(crate) state: Option<Box<dyn DurableFom>>,
+    pub state: Option<Box<dyn DurableFom>>,
 }
 
 /// A submission that runs once.
@@ -92,7 +92,8 @@ pub(crate) struct Once<O: Operation> {
     pub(crate) start: StartOnce<O>,
 }
 
-pub(crate) type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
+/// Starts the operation, unless an operation with its id was started before.
+pub type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {
@@ -350,7 +351,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
         let (ready, made) =
-            enter(maker, self.operation, self.phase, self.key, number).map_err(refused)?;
+            keys::enter(maker, self.operation, self.phase, self.key, number).map_err(refused)?;
         if let Some(fom) = ready {
             crate::locality::enqueue(shared, fom);
         }
@@ -527,73 +528,7 @@ struct Target<'a> {
 }
 
 /// The reference for the handle of a new fom, if one is wanted, and the id of the fom.
-type New<O> = (Option<TypedRef<O>>, FomId);
-
-/// A new fom. It comes first if it may begin: while another fom has its key, no reference of the runtime exists.
-type Entered<O> = (Option<Resident>, New<O>);
-
-/// A refused operation, and the live fom that has its key.
-type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
-
-/// Makes a fom.
-#[inline(always)]
-fn enter<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: Option<Key>,
-    number: Option<u64>,
-) -> Result<Entered<O>, KeyRefused<O>> {
-    // Such a fom asks for its key when its delay is over.
-    let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
-    let Some(key) = key else {
-        let (shared, chained) = (maker.shared, maker.chained.clone());
-        let (made, id) = maker.make(operation, phase, None);
-        if let Some(of) = &chained {
-            // The submitting fom has the key meanwhile.
-            shared.key_index.chain(of, AnyRef::of(&made.resident));
-        }
-        return Ok((Some(made.resident), (made.handle, id)));
-    };
-    if asks_later {
-        let (made, id) = maker.make(operation, phase, Some(key));
-        return Ok((Some(made.resident), (made.handle, id)));
-    }
-    enter_with_key(maker, operation, phase, key, number)
-}
-
-/// Makes a fom that has a key, or waits for it.
-fn enter_with_key<O: Operation>(
-    maker: SpawnRequest<'_>,
-    operation: O,
-    phase: O::Phase,
-    key: Key,
-    number: Option<u64>,
-) -> Result<Entered<O>, KeyRefused<O>> {
-    let (shared, order) = (maker.shared, maker.order);
-    // A resting fom has its key, too.
-    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-    let (mut operation, mut made) = (Some(operation), None);
-    let entered = shared.key_index.enter::<O>(&key, order, number, || {
-        let operation = operation.take().expect("called once");
-        let (launched, id) = maker.make(operation, phase, Some(key.clone()));
-        made = Some((launched.handle, id));
-        launched.resident
-    });
-    match (entered, made, operation) {
-        (Ok(ready), Some(made), _) => Ok((ready, made)),
-        (Err(why), _, Some(operation)) => {
-            shared.env.give_room();
-            let (reason, live) = match why {
-                keys::Turned::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
-                keys::Turned::Suspended => (RefusedReason::KeySuspended, None),
-                keys::Turned::Full => (RefusedReason::KeyFull, None),
-            };
-            Err((reason, operation, live))
-        }
-        _ => unreachable!("it is let in or turned away"),
-    }
-}
+pub(super) type New<O> = (Option<TypedRef<O>>, FomId);
 
 /// A submission that was turned away, before its caller learns of it.
 pub(super) struct Turned<'a, O: Operation> {

@@ -16,7 +16,12 @@ pub(super) fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), S
     rmp_serde::encode::write_named(out, value).map_err(|error| error.to_string())
 }
 
-pub(crate) fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
+/// Writes a value.
+///
+/// # Errors
+///
+/// Fails with the text of the value's own error.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     append(value, &mut bytes)?;
     Ok(bytes)
@@ -55,9 +60,7 @@ pub(crate) fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Mi
 }
 
 /// Decodes the value at the start of the bytes. Returns the value and the bytes behind it.
-pub(crate) fn leading<'de, T: Deserialize<'de>>(
-    bytes: &'de [u8],
-) -> Result<(T, &'de [u8]), String> {
+pub fn leading<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<(T, &'de [u8]), String> {
     let (first, rest) = bytes.split_at(value_end(bytes)?);
     let mut reader = rmp_serde::Deserializer::from_read_ref(first);
     reader.set_max_depth(MOST_DEPTH);

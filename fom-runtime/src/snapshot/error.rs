@@ -1,6 +1,6 @@
 //! Why a fom cannot be saved or restored.
 
-use fom_journal::Damage;
+use std::path::PathBuf;
 
 use crate::id::{FomId, Key};
 
@@ -73,8 +73,17 @@ pub enum RestoreError {
         machine: String,
     },
     /// The record of the fom in the journal is damaged.
-    #[error("its record is damaged: {0}")]
-    InJournal(Damage),
+    #[error("its record is damaged: {length} bytes at offset {offset} of {}: {what}", file.display())]
+    InJournal {
+        /// The file.
+        file: PathBuf,
+        /// The offset of the damage in the file, in bytes.
+        offset: u64,
+        /// The length of the damage, in bytes.
+        length: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
     /// An event for the fom does not fit its type.
     #[error("an event for `{operation}` cannot be read: {reason}")]
     Event {
@@ -112,9 +121,8 @@ pub enum RestoreError {
     /// An event from an outbox to a receiver that is set aside. The event is delivered when the receiver comes back.
     #[error("it is an event for fom {0}, which is set aside")]
     ReceiverSetAside(FomId),
-    /// An event from an outbox to a key. No fom had the key, or the fom ended without taking the event. A
-    /// [retry](crate::durable::DurableExt::retry_set_aside), or the next start, delivers the event if a fom has the key
-    /// then.
+    /// An event from an outbox to a key. No fom had the key, or the fom ended without taking the event. A retry, or the
+    /// next start, delivers the event if a fom has the key then.
     #[error(
         "it is an event for `{operation}` with the key `{key}`, which has ended or was never there; start one and try again, or discard it"
     )]

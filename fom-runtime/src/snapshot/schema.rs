@@ -15,10 +15,13 @@ use crate::{
 /// A body refers to the names by number. So a body is read only through the schema that it was written with; after
 /// that, names decide.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Schema {
-    pub(crate) machine: String,
-    pub(crate) operation: String,
-    pub(crate) version: u32,
+pub struct Schema {
+    /// The name of the machine.
+    pub machine: String,
+    /// The name of the operation.
+    pub operation: String,
+    /// The version of the machine.
+    pub version: u32,
     phases: Vec<SchemaPhase>,
     /// A hash of all names, which tells schemas apart.
     #[serde(skip)]
@@ -33,7 +36,7 @@ struct SchemaPhase {
 
 impl Schema {
     /// Returns the schema of this release.
-    pub(crate) fn of(graph: &Graph) -> Self {
+    pub fn of(graph: &Graph) -> Self {
         let phases = graph.phases().iter().map(|phase| SchemaPhase {
             name: phase.name().to_owned(),
             fields: phase.fields().iter().map(|&name| name.to_owned()).collect(),
@@ -47,22 +50,25 @@ impl Schema {
         }
     }
 
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    /// Returns the schema as bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
         // Only names and numbers, so this cannot fail.
         encode(self).unwrap_or_default()
     }
 
+    /// Reads a schema.
+    ///
     /// # Errors
     ///
     /// Fails with [`RestoreError::Damaged`] if the bytes are not a schema.
-    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
         let mut schema: Self = decode(bytes).map_err(|_| RestoreError::Damaged)?;
         schema.fingerprint = schema.hash();
         Ok(schema)
     }
 
     /// Returns the fingerprint, with which every body of this schema begins.
-    pub(crate) fn fingerprint(&self) -> u64 {
+    pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
@@ -90,13 +96,13 @@ impl Schema {
 }
 
 /// Returns the name of the phase of a body of this schema.
-pub(crate) fn phase_of<'a>(schema: &'a Schema, body: &[u8]) -> Option<&'a str> {
+pub fn phase_of<'a>(schema: &'a Schema, body: &[u8]) -> Option<&'a str> {
     let number = body.get(size_of::<u64>())?;
     schema.phase(*number).map(|(name, _)| name)
 }
 
 /// Returns the fingerprint of a graph's schema.
-pub(crate) const fn fingerprint(graph: &Graph) -> u64 {
+pub const fn fingerprint(graph: &Graph) -> u64 {
     let mut hash = Hash::new()
         .text(graph.name())
         .text(graph.operation())

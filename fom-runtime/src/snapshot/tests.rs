@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    operation::{Codec, Operation},
+    operation::{self, Codec, Operation},
     prelude::*,
-    snapshot::{Meta, RestoreError, Schema, SnapshotError},
+    snapshot::{Encoded, Meta, RestoreError, Schema, SnapshotError},
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,6 +50,10 @@ impl ShopTransitions for Order {
     }
 }
 
+fn load(schema: &Schema, bytes: &[u8]) -> Result<(Order, Shop), RestoreError> {
+    operation::load(Encoded { schema, bytes })
+}
+
 fn codec() -> Codec<Order> {
     Order::CODEC.unwrap()
 }
@@ -75,12 +79,18 @@ fn what_stands_in_a_body() {
     (codec().save_body)(&order(), &packing("x"), &mut out).unwrap();
     let body = out.strip_prefix(b"before").unwrap();
     let (fingerprint, rest) = body.split_at(8);
-    assert_eq!(fingerprint, super::fingerprint(Order::GRAPH).to_le_bytes());
+    assert_eq!(
+        fingerprint,
+        super::schema::fingerprint(Order::GRAPH).to_le_bytes()
+    );
     assert_eq!(
         rest,
         b"\x01\x03\xcd\x01\x2c\x02\xa1x\x82\xa6number\x07\xa4note\xc0"
     );
-    assert_eq!(super::fingerprint(Order::GRAPH), 0x5be1_d11f_9fb6_961b);
+    assert_eq!(
+        super::schema::fingerprint(Order::GRAPH),
+        0x5be1_d11f_9fb6_961b
+    );
 }
 
 /// Fields of any length are written and read back, even if their length takes more than one byte.
@@ -93,9 +103,9 @@ fn long_fields_go_there_and_back() {
         let mut body = Vec::new();
         let phase = packing(&"x".repeat(length));
         (codec().save_body)(&order(), &phase, &mut body).unwrap();
-        let read = super::body::load::<Order>(&schema, &body).unwrap();
+        let read = load(&schema, &body).unwrap();
         assert_eq!(read, (order(), phase), "{length}");
-        assert!(super::body::load::<Order>(&schema, &body[..body.len() - 1]).is_err());
+        assert!(load(&schema, &body[..body.len() - 1]).is_err());
     }
 }
 
@@ -121,18 +131,18 @@ fn a_body_is_not_read_through_another_schema() {
     let mut body = Vec::new();
     (codec().save_body)(&order(), &Shop::Received, &mut body).unwrap();
     let schema = Schema::of(Order::GRAPH);
-    assert_eq!(schema.fingerprint(), super::fingerprint(Order::GRAPH));
+    assert_eq!(
+        schema.fingerprint(),
+        super::schema::fingerprint(Order::GRAPH)
+    );
     let again = Schema::from_bytes(&schema.to_bytes()).unwrap();
     assert_eq!(again, schema);
-    assert_eq!(
-        super::body::load::<Order>(&again, &body).unwrap().1,
-        Shop::Received
-    );
+    assert_eq!(load(&again, &body).unwrap().1, Shop::Received);
 
     let mut other = schema.clone();
     other.version = 2;
     let other = Schema::from_bytes(&other.to_bytes()).unwrap();
-    let error = super::body::load::<Order>(&other, &body).unwrap_err();
+    let error = load(&other, &body).unwrap_err();
     assert_eq!(error, RestoreError::Damaged);
 }
 

@@ -11,7 +11,7 @@ use crate::{
 use fom_protocol::{Detached, Taken};
 
 /// The end of a fom, or its failure.
-pub(crate) type Outcome<O> = Result<Ended<O>, Failure<O>>;
+pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
 
 /// Ends a fom before its first run, with the outcome of another fom.
 pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {

@@ -1,4 +1,4 @@
-//! Gates that panic outside of their polls.
+//! Gates that fail, and gates that panic outside of their polls.
 
 use std::task::{Context, Poll};
 
@@ -61,4 +61,58 @@ fn a_gate_that_panics_in_its_drop_harms_no_fom() {
         incidents[0].starts_with("Passage ") && incidents[0].ends_with("in its gate: brittle"),
         "{incidents:?}"
     );
+}
+
+/// A gate that never opens.
+struct Shut;
+
+impl Gate for Shut {
+    fn poll_open(&mut self, _: &mut Context<'_>) -> Poll<Result<(), GateError>> {
+        Poll::Ready(Err(GateError::new("shut", "it is shut")))
+    }
+}
+
+struct Visit;
+
+#[derive(Debug)]
+#[fom(operation(Visit), transient)]
+enum Visiting {
+    #[phase(start, gate, to(Inside), failed(Outside))]
+    Enter,
+    #[phase(end)]
+    Inside,
+    #[phase(end, failure)]
+    Outside { cause: Cause<BoxError> },
+}
+
+impl VisitingTransitions for Visit {
+    fn enter_gate(&self, _: &Cx<'_>) -> impl Gate {
+        Shut
+    }
+
+    async fn enter(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        unreachable!("the gate never opens")
+    }
+
+    async fn enter_failed(
+        &mut self,
+        _: &mut Cx<'_>,
+        cause: Cause<BoxError>,
+    ) -> Result<VisitingAfterEnterFailed, BoxError> {
+        Ok(VisitingAfterEnterFailed::Outside { cause })
+    }
+}
+
+/// The error of a gate is a failure of its phase, and takes the exit for failures with its cause.
+#[test]
+fn the_error_of_a_gate_takes_the_exit_for_failures() {
+    let runtime = Runtime::builder().localities(1).build().unwrap();
+    let outcome = runtime.submit(Visit).start().unwrap().wait().unwrap();
+    let Visiting::Outside {
+        cause: Cause::Gate(error),
+    } = outcome.phase
+    else {
+        panic!("another end: {:?}", outcome.phase)
+    };
+    assert_eq!(error.to_string(), "it is shut");
 }

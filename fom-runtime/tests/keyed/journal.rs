@@ -6,14 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{
-    Builder, Cause,
-    error::RefusedReason,
+use fom_durable::{
     journal::{Journal, MemoryJournal},
-    observe::FomInfo,
     prelude::*,
-    time::TestClock,
 };
+use fom_runtime::{Builder, Cause, error::RefusedReason, observe::FomInfo, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::held::Held;

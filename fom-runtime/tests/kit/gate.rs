@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::journal::{
+use fom_durable::journal::{
     Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
 

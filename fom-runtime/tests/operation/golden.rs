@@ -2,7 +2,8 @@
 
 use std::{fs, path::Path};
 
-use fom_runtime::{prelude::*, snapshot::Saved, testing::check_release};
+use fom_durable::testing::check_release;
+use fom_runtime::{prelude::*, snapshot::Saved};
 use serde::{Deserialize, Serialize};
 
 /// The first release of a shop.

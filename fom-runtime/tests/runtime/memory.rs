@@ -11,7 +11,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{Builder, Runtime, prelude::*, time::TestClock};
+use fom_durable::prelude::*;
+use fom_runtime::{Builder, Runtime, time::TestClock};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::bursts::{self, PATIENCE, idle};

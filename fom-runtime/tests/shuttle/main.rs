@@ -12,18 +12,13 @@
 //! Some faults were put in on purpose to test a model; the model names them as `seeded`.
 #![cfg(fom_shuttle)]
 
-mod commits;
-mod disk;
 mod ending;
 mod foms;
 mod hand_over;
 mod keys;
 mod kit;
-mod late;
 mod moving;
 mod nothing_left;
-mod once;
-mod resting;
 mod waking;
 
 use std::{sync::Arc, time::Duration};
@@ -43,6 +38,5 @@ use shuttle::{
     thread,
 };
 
-use disk::Disk;
 use foms::{Parent, Task, Word, Work, task};
 use kit::{Bench, Gate, MOST, NEVER, Watch, check, section, visit};

@@ -2,13 +2,12 @@
 
 use std::{collections::HashSet, io, time::Duration};
 
-use fom_patterns::{lock::LongLocks, prelude::*};
+use fom_durable::{SetAside, journal::FileJournal, prelude::*};
+use fom_patterns::lock::LongLocks;
 use fom_runtime::{
     Builder, Key,
     balance::Balance,
-    durable::SetAside,
-    error::BuildError,
-    journal::FileJournal,
+    error::{BuildError, DurabilityError},
     observe::{Operations, TransitionCause, TransitionOf},
     snapshot::RestoreError,
 };
@@ -98,7 +97,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .segment_bytes(SEGMENT)
         .disk(points.disk(orders.nth, faults))
         .open(&orders.journal)
-        .map_err(BuildError::from)?;
+        .map_err(|error| BuildError::Journal(DurabilityError::new(error)))?;
     let holds = Holds::default();
     let runtime = builder(orders, history, &points)
         .resource(holds.clone())

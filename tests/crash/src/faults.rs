@@ -2,13 +2,11 @@
 
 use std::{io::ErrorKind, thread, time::Duration};
 
-use fom_runtime::{
-    error::BuildError,
-    journal::{
-        JournalError,
-        disk::{Fault, FaultyDisk, Operation},
-    },
+use fom_durable::journal::{
+    JournalError,
+    disk::{Fault, FaultyDisk, Operation},
 };
+use fom_runtime::error::BuildError;
 
 use crate::{means::Means, random::Random};
 
@@ -89,7 +87,10 @@ impl Faults {
     pub(crate) fn explain(&self, error: &BuildError) -> bool {
         let failed = matches!(
             error,
-            BuildError::Journal(JournalError::Full { .. } | JournalError::Io { .. })
+            BuildError::Journal(error) if matches!(
+                error.downcast_ref(),
+                Some(JournalError::Full { .. } | JournalError::Io { .. })
+            )
         );
         failed && !self.0.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, fmt, fs, io, path::Path, str::FromStr};
 
-use fom_runtime::journal::{
+use fom_durable::journal::{
     Batch, Change, Damage, EntryId, Journal, JournalError, JournalStats, Recover, Recovery,
 };
 

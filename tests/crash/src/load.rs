@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{Key, error::RefusedReason, prelude::*};
+use fom_durable::prelude::*;
+use fom_runtime::{Key, error::RefusedReason};
 use tokio::task::spawn_local;
 
 use crate::{

@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fom_runtime::journal::{
+use fom_durable::journal::{
     Damage, EntryId, FileJournal, Journal, JournalError, Recover, Recovery,
 };
 

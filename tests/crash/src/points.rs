@@ -10,13 +10,11 @@ use std::{
     },
 };
 
-use fom_runtime::{
-    error::BuildError,
-    journal::{
-        JournalError,
-        disk::{Fault, FaultyDisk, Operation, RealDisk},
-    },
+use fom_durable::journal::{
+    JournalError,
+    disk::{Fault, FaultyDisk, Operation, RealDisk},
 };
+use fom_runtime::error::BuildError;
 
 use crate::{faults::Faults, history::History, power::Power};
 
@@ -109,8 +107,8 @@ impl Point {
             return false;
         };
         match self {
-            Self::FullDisk => matches!(error, JournalError::Full { .. }),
-            Self::FailedSync => matches!(error, JournalError::Io { .. }),
+            Self::FullDisk => matches!(error.downcast_ref(), Some(JournalError::Full { .. })),
+            Self::FailedSync => matches!(error.downcast_ref(), Some(JournalError::Io { .. })),
             _ => false,
         }
     }

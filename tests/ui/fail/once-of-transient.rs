@@ -1,5 +1,5 @@
 //! An operation id for an operation that cannot be saved.
-use fom_runtime::prelude::*;
+use fom_durable::prelude::*;
 
 struct Call;
 

@@ -318,7 +318,7 @@ pub(crate) fn here_in(env: &Env) -> Option<usize> {
 
 /// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
 #[inline]
-pub(crate) fn regain_leaked(fom: &Header) {
+pub fn regain_leaked(fom: &Header) {
     if !context::has_core() {
         regain(fom);
     }

@@ -1,5 +1,5 @@
 //! The state of the current visit of a fom: the event that it handles, its requests and outbox, and its failed
-//! attempts. Few foms have any of it, so all of it is in [`Cold`] and [`DurableState`](crate::durable).
+//! attempts. Few foms have any of it, so all of it is in [`Cold`] and the state that durability keeps.
 
 use std::{
     collections::VecDeque,

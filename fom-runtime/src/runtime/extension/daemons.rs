@@ -11,10 +11,14 @@ use crate::runtime::Runtime;
 
 /// A fom that only waits for calls. A drain ends it when no fom is left that could call it.
 pub trait Daemon: Send + Sync {
-    /// Returns `None` while the fom has work. While it waits for calls, returns a number that grows with each call.
+    /// Returns `None` while the fom has work. While it waits for calls, and after its end, returns a number that grows
+    /// with each call.
     fn rests(&self) -> Option<u64>;
 
-    /// Tells the fom that no more calls will come.
+    /// Returns whether the fom has ended. This value may live longer, and must not stand for another fom in flight.
+    fn has_ended(&self) -> bool;
+
+    /// Tells the fom that no more calls will come. Does nothing to a fom that has ended.
     fn end(&self);
 }
 
@@ -44,7 +48,10 @@ impl Daemons {
         let all: Vec<Arc<dyn Daemon>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
         let rests = || -> Option<Vec<u64>> { all.iter().map(|daemon| daemon.rests()).collect() };
         let Some(before) = rests() else { return };
-        if in_flight() > all.len() || rests() != Some(before) {
+        let in_flight = in_flight();
+        // Read after the count: a daemon that is not counted has ended by now.
+        let live = all.iter().filter(|daemon| !daemon.has_ended()).count();
+        if in_flight > live || rests() != Some(before) {
             return;
         }
         for daemon in all {

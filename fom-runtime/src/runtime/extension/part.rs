@@ -57,6 +57,10 @@ use crate::{
 pub trait Part: Sized + Send + 'static {
     /// Does some of the work. A part that has more work [wakes](Turn::wake) itself again. All parts have a turn when
     /// the runtime is closed.
+    ///
+    /// A turn must not block. The locality holds all its foms and timers back until the turn returns, and no other
+    /// thread takes them over. An operation that blocks may do so in its own
+    /// [blocking section](crate::Cx::enter_block).
     fn turn(turn: &mut Turn<'_, Self>) {
         let _ = turn;
     }

@@ -1,12 +1,37 @@
 //! What a submission may ask for if its key is not free.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::{
     fom::{Full, Order},
     operation::Operation,
-    runtime::{Refused, Submission, keys::Joined},
+    runtime::{FomRef, Handle, Refused, Submission},
 };
+
+/// The result of a submission that [joins](crate::Submission::join).
+pub enum Joined<O: Operation> {
+    /// No fom had the key; the submitted one has started.
+    Started(Handle<O>),
+    /// Another fom has the key.
+    Live {
+        /// The fom that has the key, or is the next to have it.
+        fom: FomRef<O>,
+        /// The submitted operation, which was not started.
+        operation: O,
+    },
+}
+
+impl<O: Operation> fmt::Debug for Joined<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started(handle) => f.debug_tuple("Started").field(handle).finish(),
+            Self::Live { fom, .. } => f
+                .debug_struct("Live")
+                .field("fom", fom)
+                .finish_non_exhaustive(),
+        }
+    }
+}
 
 impl<O: Operation> Submission<'_, O> {
     /// Makes the operation wait for its [key](Self::key), first in, first out, behind all foms that came before it.

@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use crate::fom::{Full, Order};
 
 /// One key of one operation type.
-pub(in crate::runtime) struct Entry<T> {
+pub(super) struct Entry<T> {
     /// One fom that has the key. Most keys need nothing more.
     holder: Option<T>,
     /// What only a contended or suspended key has.
@@ -63,16 +63,16 @@ struct Waiting<T> {
 
 /// A fom that is in the journal and not here.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::runtime) struct Absent {
+pub(super) struct Absent {
     /// Its number. `None`: the fom had the key.
-    pub(in crate::runtime) number: Option<u64>,
+    pub(super) number: Option<u64>,
     /// Whether the fom keeps its place, so that foms behind it wait for it.
-    pub(in crate::runtime) keeps: bool,
+    pub(super) keeps: bool,
 }
 
 /// Why a submission does not get in.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum Turned<T> {
+pub(super) enum Denied<T> {
     /// This fom has the key, or is the next to have it.
     InUse(T),
     /// The key is suspended, and no fom has it.
@@ -83,7 +83,7 @@ pub(in crate::runtime) enum Turned<T> {
 
 /// Where a submission gets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::runtime) enum Place {
+pub(super) enum Place {
     /// The fom has the key at once.
     Has,
     /// The fom has the key at once, before a fom with a lower number.
@@ -127,27 +127,27 @@ impl<T> Line<T> {
 
 impl<T: Clone> Entry<T> {
     /// Returns the foms that have the key.
-    pub(in crate::runtime) fn holders(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn holders(&self) -> impl Iterator<Item = &T> {
         let others = self.line.iter().flat_map(|line| &line.others);
         self.holder.iter().chain(others)
     }
 
     /// Returns the waiting foms, in their order.
-    pub(in crate::runtime) fn waiting(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &T> {
         let line = self.line.iter().flat_map(|line| line.waiting.values());
         line.map(|waiting| &waiting.fom)
     }
 
-    pub(in crate::runtime) fn suspended(&self) -> u32 {
+    pub(super) fn suspended(&self) -> u32 {
         self.line.as_ref().map_or(0, |line| line.suspended)
     }
 
-    pub(in crate::runtime) fn suspended_as(&self) -> &'static str {
+    pub(super) fn suspended_as(&self) -> &'static str {
         self.line.as_ref().map_or("", |line| line.suspended_as)
     }
 
     /// Returns whether the entry can be removed.
-    pub(in crate::runtime) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         let idle = |line: &Line<T>| {
             line.taken() == 0
                 && line.suspended == 0
@@ -159,7 +159,7 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Draws a number above all others, and announces it. `above` makes it from the last number that was drawn here.
-    pub(in crate::runtime) fn announce(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
+    pub(super) fn announce(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
         let line = self.line.get_or_insert_default();
         line.drawn = above(line.drawn);
         line.announced.insert(line.drawn);
@@ -167,7 +167,7 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Withdraws an announced number: its fom is here by now, or never arrives.
-    pub(in crate::runtime) fn withdraw(&mut self, number: u64) {
+    pub(super) fn withdraw(&mut self, number: u64) {
         if let Some(line) = &mut self.line {
             line.announced.remove(&number);
         }
@@ -193,21 +193,21 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Notes a fom that is in the journal and not here.
-    pub(in crate::runtime) fn miss(&mut self, name: u64, absent: Absent) {
+    pub(super) fn miss(&mut self, name: u64, absent: Absent) {
         let line = self.line.get_or_insert_default();
         line.drawn = line.drawn.max(absent.number.unwrap_or(0));
         line.absent.insert(name, absent);
     }
 
     /// Forgets an absent fom, which is back or never comes.
-    pub(in crate::runtime) fn give_place_up(&mut self, name: u64) {
+    pub(super) fn give_place_up(&mut self, name: u64) {
         if let Some(line) = &mut self.line {
             line.absent.remove(&name);
         }
     }
 
     /// Returns the absent foms that had the key and keep their place.
-    pub(in crate::runtime) fn absent(&self) -> impl Iterator<Item = u64> {
+    pub(super) fn absent(&self) -> impl Iterator<Item = u64> {
         let absent = self.line.iter().flat_map(|line| &line.absent);
         absent
             .filter(|(_, absent)| absent.keeps && absent.number.is_none())
@@ -242,16 +242,12 @@ impl<T: Clone> Entry<T> {
 
     /// Decides whether a submission gets in, if at most `most` may wait. Returns the fom that makes room for it, if
     /// any.
-    pub(in crate::runtime) fn look(
-        &mut self,
-        order: Order,
-        most: usize,
-    ) -> Result<Option<T>, Turned<T>> {
+    pub(super) fn look(&mut self, order: Order, most: usize) -> Result<Option<T>, Denied<T>> {
         let Order::Queue { is_chained, full } = order else {
             let first = self.holders().chain(self.waiting()).next();
             return match first {
-                Some(first) => Err(Turned::InUse(first.clone())),
-                None if self.suspended() > 0 => Err(Turned::Suspended),
+                Some(first) => Err(Denied::InUse(first.clone())),
+                None if self.suspended() > 0 => Err(Denied::Suspended),
                 None => Ok(None),
             };
         };
@@ -261,15 +257,15 @@ impl<T: Clone> Entry<T> {
         match (full, &mut self.line) {
             (Full::Shed, Some(line)) => match line.waiting.pop_first() {
                 Some((_, oldest)) => Ok(Some(oldest.fom)),
-                None => Err(Turned::Full),
+                None => Err(Denied::Full),
             },
-            _ => Err(Turned::Full),
+            _ => Err(Denied::Full),
         }
     }
 
     /// Lets in a submission that [`look`](Self::look) has accepted, under the same lock. `number` is the number that
     /// was announced for it.
-    pub(in crate::runtime) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
+    pub(super) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
         let is_chained = matches!(
             order,
             Order::Queue {
@@ -298,14 +294,14 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Adds a waiting fom, with a number that it has, or had before a restart.
-    pub(in crate::runtime) fn wait(&mut self, number: u64, is_chained: bool, fom: T) {
+    pub(super) fn wait(&mut self, number: u64, is_chained: bool, fom: T) {
         let line = self.line.get_or_insert_default();
         line.drawn = line.drawn.max(number);
         line.waiting.insert(number, Waiting { fom, is_chained });
     }
 
     /// Gives the key to the fom.
-    pub(in crate::runtime) fn put(&mut self, fom: T, is_chained: bool) {
+    pub(super) fn put(&mut self, fom: T, is_chained: bool) {
         if self.holder.is_some() {
             self.line.get_or_insert_default().others.push(fom);
             return;
@@ -317,11 +313,7 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Gives the key to a fom that had it before a restart. Returns `false` if another fom has it.
-    pub(in crate::runtime) fn put_again(
-        &mut self,
-        fom: impl FnOnce() -> T,
-        is_chained: bool,
-    ) -> bool {
+    pub(super) fn put_again(&mut self, fom: impl FnOnce() -> T, is_chained: bool) -> bool {
         let beside = |line: &Line<T>| is_chained && line.is_chained;
         let may = self.holder.is_none() || self.line.as_deref().is_some_and(beside);
         if may {
@@ -332,7 +324,7 @@ impl<T: Clone> Entry<T> {
 
     /// As [`put_again`](Self::put_again), for a fom that has not begun. This fom does not wait, and waiting foms may
     /// precede it.
-    pub(in crate::runtime) fn put_first(
+    pub(super) fn put_first(
         &mut self,
         fom: impl FnOnce() -> T,
         is_chained: bool,
@@ -342,13 +334,13 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Returns the fom that has the key and that `is` accepts.
-    pub(in crate::runtime) fn holder_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
+    pub(super) fn holder_mut(&mut self, is: impl Fn(&T) -> bool) -> Option<&mut T> {
         let others = self.line.iter_mut().flat_map(|line| &mut line.others);
         self.holder.iter_mut().chain(others).find(|fom| is(fom))
     }
 
     /// Takes the key from a fom that has it.
-    pub(in crate::runtime) fn give_back(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
+    pub(super) fn give_back(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
         let others = self.line.as_mut().map(|line| &mut line.others);
         if self.holder.as_ref().is_some_and(&is) {
             let next = others.and_then(Vec::pop);
@@ -360,20 +352,20 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Removes the fom that waits with this number.
-    pub(in crate::runtime) fn give_up(&mut self, number: u64) -> Option<T> {
+    pub(super) fn give_up(&mut self, number: u64) -> Option<T> {
         let line = self.line.as_mut()?;
         line.waiting.remove(&number).map(|waiting| waiting.fom)
     }
 
     /// Removes the waiting fom that `is` accepts.
-    pub(in crate::runtime) fn give_up_waiting(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
+    pub(super) fn give_up_waiting(&mut self, is: impl Fn(&T) -> bool) -> Option<T> {
         let mut waiting = self.line.as_ref()?.waiting.iter();
         let number = *waiting.find(|(_, waiting)| is(&waiting.fom))?.0;
         self.give_up(number)
     }
 
     /// Gives the key to the next waiting fom, if that fom may have it by now. The flag says whether the fom overtakes.
-    pub(in crate::runtime) fn next(&mut self) -> Option<(T, bool)> {
+    pub(super) fn next(&mut self) -> Option<(T, bool)> {
         let (number, first) = self.line.as_ref()?.waiting.first_key_value()?;
         let (number, is_chained) = (*number, first.is_chained);
         if !self.admits(is_chained) || self.is_behind_absent(number) {
@@ -385,20 +377,20 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Suspends the key: no fom gets it until it is resumed as often.
-    pub(in crate::runtime) fn suspend(&mut self, operation: &'static str) {
+    pub(super) fn suspend(&mut self, operation: &'static str) {
         let line = self.line.get_or_insert_default();
         line.suspended += 1;
         line.suspended_as = operation;
     }
 
-    pub(in crate::runtime) fn resume(&mut self) {
+    pub(super) fn resume(&mut self) {
         if let Some(line) = &mut self.line {
             line.suspended = line.suspended.saturating_sub(1);
         }
     }
 
     /// Keeps a place for one more submission. Without room, returns a receiver that hears when a place is kept.
-    pub(in crate::runtime) fn reserve(
+    pub(super) fn reserve(
         &mut self,
         is_chained: bool,
         most: usize,
@@ -415,14 +407,14 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Gives up this many kept places.
-    pub(in crate::runtime) fn release(&mut self, places: usize) {
+    pub(super) fn release(&mut self, places: usize) {
         if let Some(line) = &mut self.line {
             line.reserved = line.reserved.saturating_sub(places);
         }
     }
 
     /// Keeps a place for the submission that has waited longest for one, if there is room. Returns its sender.
-    pub(in crate::runtime) fn hand_out(&mut self, most: usize) -> Option<oneshot::Sender<()>> {
+    pub(super) fn hand_out(&mut self, most: usize) -> Option<oneshot::Sender<()>> {
         let line = self.line.as_mut()?;
         while line.outside.front().is_some_and(oneshot::Sender::is_closed) {
             line.outside.pop_front();
@@ -436,7 +428,7 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Returns the submissions that wait for a place, which need not wait any more.
-    pub(in crate::runtime) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<()>> {
+    pub(super) fn dismiss(&mut self) -> VecDeque<oneshot::Sender<()>> {
         let line = self.line.as_mut();
         line.map(|line| std::mem::take(&mut line.outside))
             .unwrap_or_default()

@@ -1,14 +1,24 @@
-//! Order per key: which foms have a key, and which wait for it.
+//! Keys: which foms have a key of an operation type, and which wait for it.
+//!
+//! - `index` has the keys of a runtime, under their locks. It wakes foms that are given a key.
+//! - `entry` is one key: the foms that have it, their queue, and the order over a crash.
+//! - `claim` gives a new fom its key, or refuses it.
+//! - `choose` has the choices of a submission, `places` its wait for a place in a full queue.
+//! - `suspend` keeps a key from the next fom.
+//!
+//! What a fom knows of its key is in `fom/key_wait.rs`.
 
 mod choose;
+mod claim;
 mod entry;
-mod policy;
-mod room;
+mod index;
+mod places;
 mod suspend;
 
-pub(super) use entry::{Absent, Entry, Place, Turned};
-pub use policy::Joined;
-pub(super) use room::HeldRoom;
-pub use room::WhenRoom;
+pub use choose::Joined;
+pub(super) use claim::{Claim, enter};
+use entry::{Absent, Denied, Entry, Place};
+pub use index::Announced;
+pub(super) use index::KeyIndex;
 pub use suspend::SuspendedKey;
 pub(super) use suspend::bar_if_stuck;

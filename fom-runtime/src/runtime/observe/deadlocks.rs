@@ -152,17 +152,16 @@ fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
 /// The search stops no fom, so an answer may be old when it is returned. The search looks at `limit` foms at most, and
 /// returns `false` if it finds nothing among them.
 pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
-    let mut seen = HashSet::from([fom.identity()]);
-    let mut left = vec![AnyRef::of(fom.header())];
+    let on = |fom: &AnyRef| waits(fom).into_iter().map(|(on, _)| on);
+    let mut seen = HashSet::new();
+    let mut left: Vec<AnyRef> = on(&AnyRef::of(fom.header())).collect();
     while let Some(next) = left.pop() {
-        for (on, _) in waits(&next) {
-            let identity = FomIdentity::of(&on);
-            if identity == other.identity() {
-                return true;
-            }
-            if seen.len() < limit && seen.insert(identity) {
-                left.push(on);
-            }
+        let identity = FomIdentity::of(&next);
+        if identity == other.identity() {
+            return true;
+        }
+        if seen.len() < limit && seen.insert(identity) {
+            left.extend(on(&next));
         }
     }
     false

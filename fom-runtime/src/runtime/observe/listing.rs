@@ -130,8 +130,8 @@ pub struct KeyInfo {
     pub operation: &'static str,
     /// The key.
     pub key: Key,
-    /// The foms that have the key: several if they share it, or are chained to each other. A
-    /// [set-aside](crate::durable::DurableExt::set_aside) fom still has the key for the foms that queue behind it.
+    /// The foms that have the key: several if they share it, or are chained to each other. A set-aside fom still has
+    /// the key for the foms that queue behind it.
     pub holders: Vec<FomId>,
     /// The foms that wait for the key, in their order.
     pub waiting: Vec<FomId>,
@@ -154,8 +154,7 @@ pub struct Operations {
     /// The number of pieces of [pending work](crate::extension::PendingWork) in front of the localities, such as
     /// operations in a queue. They are not foms yet.
     pub queued: usize,
-    /// The number of foms that came back and [rest](crate::durable::DurableBuilderExt::resident). They are in none of
-    /// these lists.
+    /// The number of foms that came back and rest. They are in none of these lists.
     pub passive: usize,
     /// What is in the journal and cannot run, by id.
     pub set_aside: Vec<SetAside>,

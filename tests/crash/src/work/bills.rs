@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use fom_durable::prelude::*;
 use fom_runtime::{
     error::SendError,
-    prelude::*,
     submission::{EventSender, Placement},
 };
 use serde::{Deserialize, Serialize};

@@ -6,7 +6,8 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Key, prelude::*, submission::Placement};
+use fom_durable::prelude::*;
+use fom_runtime::{Key, submission::Placement};
 use serde::{Deserialize, Serialize};
 
 use super::{Mark, Queued, Story, child_of};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fom_runtime::prelude::*;
+use fom_durable::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::{Holds, Mark, Story, mixed};

@@ -27,10 +27,8 @@ mod timed;
 
 use std::time::Duration;
 
-use fom_runtime::{
-    machine::{Durability, Graph},
-    prelude::*,
-};
+use fom_durable::prelude::*;
+use fom_runtime::machine::{Durability, Graph};
 use serde::{Deserialize, Serialize};
 
 use crate::{

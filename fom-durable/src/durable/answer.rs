@@ -1,0 +1,110 @@
+//! The end of a fom that was submitted with an operation id. The answer is remembered, and other callers with that id
+//! are told.
+
+use std::sync::Arc;
+
+use crate::durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told};
+use fom_runtime::__durability::{self as seam, DurableFom, End, Header, KeptFom};
+
+impl DurableFom for DurableState {
+    fn kept(&self) -> Option<&dyn KeptFom> {
+        Some(self)
+    }
+
+    fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
+        Some(self.once()?.end(fom, Some(self), end))
+    }
+
+    fn given_up(&self, fom: &Header) {
+        if let Some(once) = self.once() {
+            once.forget(fom);
+        }
+    }
+}
+
+/// A fom that is not kept.
+impl DurableFom for OperationId {
+    fn kept(&self) -> Option<&dyn KeptFom> {
+        None
+    }
+
+    fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
+        Some(self.end(fom, None, end))
+    }
+
+    fn given_up(&self, fom: &Header) {
+        self.forget(fom);
+    }
+}
+
+impl OperationId {
+    /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the
+    /// other callers.
+    fn end(&self, fom: &Header, kept: Option<&DurableState>, end: End<'_>) -> Box<dyn FnOnce()> {
+        let durable = Durable::of(seam::shared_of(fom));
+        let now = durable.journal_now();
+        let fresh = |answer| (answer, durable.memory.expiry(now));
+        let (answer, other) = match end {
+            End::Phase(save) => {
+                let answer = self.take().unwrap_or_else(|| {
+                    fresh(save().map_or_else(
+                        |why| Stored::Failed {
+                            cause: format!("it ended, and that cannot be remembered: {why}"),
+                            phase: fom.phase_name().to_owned(),
+                        },
+                        Stored::Ended,
+                    ))
+                });
+                (Ok(answer), None)
+            }
+            End::Shutdown => (Err(NoAnswer::Gone), None),
+            End::NotCommitted(error) => {
+                let stays = kept.is_some_and(DurableState::is_recorded);
+                let why = if stays {
+                    NoAnswer::Stays
+                } else {
+                    NoAnswer::Gone
+                };
+                (Err(why), Some(Err(error.clone())))
+            }
+            End::Failed(failed) => match (self.take(), kept) {
+                (Some(answer), _) => (Ok(answer), None),
+                (None, None) => (Ok(fresh(Stored::failed(failed))), None),
+                // Even the commit of the failure failed. The operation is gone, and its record stays.
+                (None, Some(_)) => {
+                    let failed = Stored::failed(failed);
+                    (Err(NoAnswer::Stays), Some(Ok(Arc::new(failed))))
+                }
+            },
+        };
+        let answer = answer.map(|(answer, expires)| (Arc::new(answer), expires));
+        let told: Option<Told> = answer
+            .as_ref()
+            .ok()
+            .map(|(answer, _)| Ok(Arc::clone(answer)));
+        let place = (fom.type_id(), self.id.clone());
+        let waiting = durable.memory.ended(&place, fom.id(), answer, now);
+        let told = told.or(other);
+        Box::new(move || {
+            let Some(told) = told else { return };
+            for tell in waiting {
+                // The receiver may have given up.
+                let _ = tell.send(told.clone());
+            }
+        })
+    }
+
+    /// Forgets the operation id of a fom that was given up and has not ended.
+    #[cold]
+    fn forget(&self, fom: &Header) {
+        let place = (fom.type_id(), self.id.clone());
+        let durable = Durable::of(seam::shared_of(fom));
+        let now = durable.journal_now();
+        // Dropped without the lock, because a receiver may run any code.
+        drop(
+            durable
+                .memory
+                .ended(&place, fom.id(), Err(NoAnswer::Gone), now),
+        );
+    }
+}

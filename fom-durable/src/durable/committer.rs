@@ -1,0 +1,544 @@
+//! The thread that commits for all localities. Changes that arrive during a sync are committed with the next sync.
+
+use std::{
+    collections::HashMap,
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
+
+use crate::{
+    durable::{
+        Head, IdempotencyStore, Kind, Posted, Uncommitted, buffer::Handover, group_commit::Gather,
+        identity::Stamp, schemas::Schemas,
+    },
+    entry::fom_of,
+};
+use fom_protocol::{
+    panic_message,
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        now,
+    },
+};
+use fom_runtime::{
+    __durability::{self as seam, Shared},
+    FomId,
+    snapshot::SnapshotError,
+    time::Clock,
+};
+
+/// The entry of [`Head`].
+pub(crate) const HEAD_ENTRY: EntryId = EntryId(1);
+
+/// Maximum age of a lazy commit before it is written.
+pub(crate) const LAZY: Duration = Duration::from_millis(50);
+
+/// Idle time after which the thread makes room in the journal even without a commit.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Idle time after which the committer gives its spare memory back.
+const CALM: Duration = Duration::from_millis(150);
+
+/// Delay before the thread retries what could not be committed.
+pub(super) const AGAIN: Duration = Duration::from_millis(500);
+
+/// Number of batches kept for reuse.
+const SPARES: usize = 16;
+
+/// Size in bytes above which a batch gives its memory back.
+const LARGE: usize = 4 << 20;
+
+/// The link between the localities and the thread that commits.
+pub(crate) struct Committer {
+    /// The number of the journal.
+    pub(crate) journal: u128,
+    pub(super) clock: Clock,
+    /// Offset from the runtime's time to the journal's time.
+    ahead: u64,
+    /// How long a locality may gather before it hands over, in nanoseconds.
+    pub(crate) pause: AtomicU64,
+    /// Maximum length of an entry in bytes.
+    longest: AtomicU64,
+    /// Whether the last batch could not be committed. A caller that got this error sees the flag until a later batch
+    /// succeeds.
+    fails: AtomicBool,
+    queue: Mutex<Queue>,
+    /// Notified when the queue gets something, or is closed.
+    todo: Condvar,
+    /// Notified when the thread has ended and the journal is closed.
+    ended: Condvar,
+    stats: Mutex<JournalStats>,
+    pub(super) schemas: Schemas,
+    /// Events for foms that will come back.
+    pub(super) orphans: Mutex<HashMap<FomId, Vec<Posted>>>,
+    /// Entries that are no longer needed.
+    pub(super) dropped: Mutex<Vec<EntryId>>,
+    /// Transitions that could not be committed.
+    pub(super) uncommitted: Mutex<Vec<Uncommitted>>,
+    /// The remembered outcomes. The committer deletes the entries of forgotten ones.
+    memory: Arc<IdempotencyStore>,
+}
+
+#[derive(Default)]
+struct Queue {
+    parts: Vec<Handover>,
+    /// Whether a caller waits for one of the parts.
+    waited_for: bool,
+    /// The time when the first lazy part came.
+    lazy_since: Option<Instant>,
+    gather: Gather,
+    /// The time since when there are lazy groups that could not be committed.
+    owed_since: Option<Instant>,
+    #[expect(clippy::vec_box, reason = "they are handed on as boxes")]
+    spares: Vec<Box<Batch>>,
+    closed: bool,
+    ended: bool,
+}
+
+impl Committer {
+    pub(crate) fn new(
+        head: &Head,
+        clock: &Clock,
+        schemas: Schemas,
+        memory: &Arc<IdempotencyStore>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            journal: head.number(),
+            ahead: head.time_now(clock).saturating_sub(seam::nanos(clock)),
+            clock: clock.clone(),
+            pause: AtomicU64::new(0),
+            longest: AtomicU64::new(u64::MAX),
+            fails: AtomicBool::new(false),
+            queue: Mutex::default(),
+            todo: Condvar::default(),
+            ended: Condvar::default(),
+            stats: Mutex::default(),
+            schemas,
+            orphans: Mutex::default(),
+            dropped: Mutex::default(),
+            uncommitted: Mutex::default(),
+            memory: Arc::clone(memory),
+        })
+    }
+
+    /// Converts a time of the runtime's clock to journal time.
+    pub(crate) fn to_journal(&self, at: u64) -> u64 {
+        at.saturating_add(self.ahead)
+    }
+
+    /// Returns how long it is from now until this journal time.
+    pub(crate) fn left_until(&self, at: u64) -> u64 {
+        at.saturating_sub(self.to_journal(seam::nanos(&self.clock)))
+    }
+
+    /// Asks the journal for its maximum entry length. Must be called before anything is written: the thread may start
+    /// later than the first fom.
+    pub(crate) fn ask_longest(&self, journal: &dyn Journal) {
+        if let Ok(longest) = fenced(|| Ok(journal.longest())) {
+            self.longest.store(longest as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Checks that the journal takes an entry of this length.
+    pub(crate) fn check_length(&self, length: usize) -> Result<(), SnapshotError> {
+        let most = self.longest.load(Ordering::Relaxed);
+        if length as u64 <= most {
+            return Ok(());
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        Err(SnapshotError::TooLong { length, most })
+    }
+
+    /// Returns the journal's statistics as of the last commit.
+    pub(crate) fn stats(&self) -> JournalStats {
+        *self.stats.lock()
+    }
+
+    /// Returns a batch to fill.
+    pub(crate) fn spare(&self) -> Box<Batch> {
+        self.queue.lock().spares.pop().unwrap_or_default()
+    }
+
+    /// Takes over what a locality gathered.
+    pub(crate) fn take(&self, part: Handover) {
+        for graph in &part.schemas {
+            self.schemas.want(graph);
+        }
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            drop(queue);
+            part.answer(&Err(JournalError::Closed));
+            return;
+        }
+        // The first lazy part sets the time of the next commit. Later lazy parts do not change it.
+        let wakes = part.is_waited_for() || queue.lazy_since.is_none() || part.came_round;
+        queue.waited_for |= part.is_waited_for();
+        if part.lazy.is_some() {
+            // Set even if the part is also waited for: the thread may come late, and lazy foms go on meanwhile.
+            queue.lazy_since.get_or_insert(part.since);
+        }
+        if part.came_round {
+            queue.gather.came_round(part.since);
+        }
+        queue.parts.push(part);
+        drop(queue);
+        if wakes {
+            self.todo.notify_one();
+        }
+    }
+
+    /// Notes that a locality has run the foms that were answered last, and has nothing to commit.
+    pub(crate) fn came_round(&self) {
+        self.queue.lock().gather.came_round(now());
+        self.todo.notify_one();
+    }
+
+    /// Whether a lazy commit has waited longer than it may.
+    pub(crate) fn is_behind(&self) -> bool {
+        let queue = self.queue.lock();
+        let since = queue.owed_since.into_iter().chain(queue.lazy_since).min();
+        since.is_some_and(|since| now().saturating_duration_since(since) > LAZY)
+    }
+
+    /// Whether the last commit failed: then it is unknown how much of its batch the journal has.
+    pub(crate) fn fails(&self) -> bool {
+        self.fails.load(Ordering::Acquire)
+    }
+
+    /// Wakes the thread, because something must be retried after a while.
+    pub(super) fn look(&self) {
+        // The lock makes sure that the thread either sees the change or already waits.
+        drop(self.queue.lock());
+        self.todo.notify_one();
+    }
+
+    /// Closes the queue. The thread commits what is left, and then closes the journal.
+    pub(crate) fn close(&self) {
+        self.queue.lock().closed = true;
+        self.todo.notify_one();
+    }
+
+    /// Waits until the journal is closed, at most until `by`.
+    pub(crate) fn wait_closed(&self, by: Instant) {
+        let mut queue = self.queue.lock();
+        while !queue.ended {
+            let left = by.saturating_duration_since(now());
+            if left.is_zero() {
+                return;
+            }
+            (queue, _) = self.ended.wait_for(queue, left);
+        }
+    }
+
+    /// Waits for parts to commit. Returns `None` when the queue is closed, and no parts when there is nothing to do for
+    /// a while.
+    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Handover>> {
+        let begun = now();
+        let mut idle_at = idle_in.map(|time| begun + time);
+        let mut queue = self.queue.lock();
+        loop {
+            let lazy_at = queue.lazy_since.map(|since| since + LAZY);
+            let now = now();
+            let gathered_at = queue.gather.until().filter(|until| now < *until);
+            if queue.waited_for && gathered_at.is_none()
+                || queue.closed
+                || lazy_at.is_some_and(|at| at <= now)
+            {
+                if queue.parts.is_empty() && queue.closed {
+                    return None;
+                }
+                queue.waited_for = false;
+                return Some(std::mem::take(&mut queue.parts));
+            }
+            let gathered_at = gathered_at.filter(|_| queue.waited_for);
+            if idle_at.is_none() && self.is_stalled() {
+                // Foms report their stalled transitions only after they got the error.
+                idle_at = Some(now + AGAIN);
+            }
+            let idle_at = idle_at.filter(|_| !queue.waited_for);
+            let until = lazy_at.into_iter().chain(idle_at).chain(gathered_at).min();
+            match until {
+                None => queue = self.todo.wait(queue),
+                Some(until) => {
+                    let left = until.saturating_duration_since(now);
+                    if left.is_zero() && !queue.waited_for {
+                        return Some(Vec::new());
+                    }
+                    (queue, _) = self.todo.wait_for(queue, left);
+                }
+            }
+        }
+    }
+
+    /// Runs the thread until the queue is closed.
+    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, shared: &Weak<Shared>) {
+        let _ended = Ended(self);
+        let mut journal = journal;
+        let mut whole = Box::<Batch>::default();
+        let mut owed = Batch::new();
+        let mut untidy = true;
+        let mut was_untidy_error = false;
+        let mut is_calm = true;
+        loop {
+            let idle_in = match (untidy, self.is_stalled() || !owed.is_empty()) {
+                (true, _) => Some(IDLE),
+                (false, true) => Some(AGAIN),
+                (false, false) => (!is_calm).then_some(CALM),
+            };
+            let next = self.next(idle_in);
+            let closed = next.is_none();
+            let mut parts = next.unwrap_or_default();
+            let mut works = true;
+            let calms = parts.is_empty() && !untidy && !is_calm;
+            is_calm = parts.is_empty() && (calms || is_calm);
+            if calms {
+                let freed = self.give_back(&mut whole);
+                if let Some(shared) = shared.upgrade() {
+                    seam::freed(&shared, freed);
+                }
+            }
+            if !parts.is_empty() || !owed.is_empty() {
+                whole.clear();
+                if !head.kept {
+                    // A crash can break off a batch and keep its first groups. So the head comes first: an entry in the
+                    // journal implies a head.
+                    self.add_head(&mut whole, &mut head);
+                }
+                let schemas = self.schemas.put(&mut whole);
+                let mut lazy = Vec::new();
+                append(&mut whole, &mut owed, &mut lazy);
+                for part in &mut parts {
+                    if let Some(groups) = &mut part.lazy {
+                        append(&mut whole, groups, &mut lazy);
+                    }
+                    // Usually there is one part, and then nothing is copied.
+                    if whole.is_empty() {
+                        std::mem::swap(&mut whole, &mut part.batch);
+                        whole.end_group();
+                    } else {
+                        whole.append(&mut part.batch);
+                    }
+                }
+                let dropped = std::mem::take(&mut *self.dropped.lock());
+                for entry in &dropped {
+                    whole.delete(*entry);
+                    whole.end_group();
+                }
+                self.add_head(&mut whole, &mut head);
+                let begun = now();
+                let done = fenced(|| journal.commit(&whole));
+                works = done.is_ok();
+                self.fails.store(!works, Ordering::Release);
+                if works {
+                    head.kept = true;
+                    self.schemas.committed(&schemas);
+                } else {
+                    self.drop_later(dropped);
+                    owed = some_of(&whole, &lazy);
+                }
+                let took = now().saturating_duration_since(begun);
+                self.owe(!owed.is_empty(), &done, shared);
+                self.look_at_stats(&*journal);
+                self.finish(parts, &done, took);
+                if whole.bytes() > LARGE {
+                    *whole = Batch::new();
+                }
+            }
+            if closed {
+                break;
+            }
+            if works
+                && self.is_stalled()
+                && let Some(shared) = shared.upgrade()
+            {
+                self.try_stalled(&mut *journal, &shared, |journal, batch| {
+                    if !head.kept {
+                        let mut first = Batch::new();
+                        self.add_head(&mut first, &mut head);
+                        fenced(|| journal.commit(&first))?;
+                        head.kept = true;
+                    }
+                    self.add_head(batch, &mut head);
+                    fenced(|| journal.commit(batch))
+                });
+            }
+            match fenced(|| journal.tidy()) {
+                Ok(more) => {
+                    untidy = more;
+                    was_untidy_error = false;
+                }
+                Err(error) => {
+                    untidy = false;
+                    // Reported once, however long the error lasts.
+                    if !std::mem::replace(&mut was_untidy_error, true)
+                        && let Some(shared) = shared.upgrade()
+                    {
+                        seam::report(&shared, format!("the journal could not make room: {error}"));
+                    }
+                }
+            }
+        }
+        // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
+        if let Some(shared) = shared.upgrade() {
+            let left = std::mem::take(&mut *self.uncommitted.lock());
+            for uncommitted in left {
+                uncommitted.give_key(&shared);
+                // The drop of its gate is code of another package, or the user's.
+                let _ = fenced(|| {
+                    drop(uncommitted);
+                    Ok(())
+                });
+            }
+        }
+        // If the drop panics, there is nothing more to close.
+        let _ = fenced(|| {
+            drop(journal);
+            Ok(())
+        });
+    }
+
+    /// Frees the memory of batches. Returns the number of bytes.
+    fn give_back(&self, whole: &mut Batch) -> usize {
+        let spares = std::mem::take(&mut self.queue.lock().spares);
+        let before = std::mem::take(whole);
+        let batches = spares.iter().map(|batch| &**batch).chain([&before]);
+        batches.map(Batch::allocated_bytes).sum()
+    }
+
+    /// Marks the thread as ended, or as never started. Then no caller waits for it.
+    pub(crate) fn end(&self) {
+        let parts = {
+            let mut queue = self.queue.lock();
+            queue.closed = true;
+            queue.ended = true;
+            std::mem::take(&mut queue.parts)
+        };
+        self.ended.notify_all();
+        for part in parts {
+            part.answer(&Err(JournalError::Closed));
+        }
+    }
+
+    /// Notes whether there are lazy groups that could not be committed. Reports only the first failure.
+    fn owe(&self, owes: bool, done: &Result<(), JournalError>, shared: &Weak<Shared>) {
+        let mut queue = self.queue.lock();
+        let before = queue.owed_since.is_some();
+        queue.owed_since = match owes {
+            true => queue.owed_since.or(queue.lazy_since).or(Some(now())),
+            false => None,
+        };
+        drop(queue);
+        if owes
+            && !before
+            && let (Err(error), Some(shared)) = (done, shared.upgrade())
+        {
+            seam::report(
+                &shared,
+                format!("lazy transitions could not be committed, and are tried again: {error}"),
+            );
+        }
+    }
+
+    fn look_at_stats(&self, journal: &dyn Journal) {
+        if let Ok(stats) = fenced(|| Ok(journal.stats())) {
+            *self.stats.lock() = stats;
+        }
+    }
+
+    /// Adds the last group of each batch: the used ids and the time.
+    fn add_head(&self, whole: &mut Batch, head: &mut Head) {
+        let beyond = whole.next_id().max(EntryId::HEAD);
+        head.next_id = head.next_id.max(fom_of(beyond).get());
+        head.time = self.to_journal(seam::nanos(&self.clock));
+        head.seen = Stamp::now(&self.clock);
+        // If this batch does not get into the journal, the next start forgets these entries again.
+        for entry in self.memory.take_forgotten(head.time) {
+            whole.delete(entry);
+        }
+        whole.put_with(HEAD_ENTRY, |out| encode_head(head, out));
+        whole.end_group();
+    }
+
+    fn finish(&self, parts: Vec<Handover>, done: &Result<(), JournalError>, took: Duration) {
+        let answered = parts.iter().filter(|part| part.is_waited_for()).count();
+        {
+            let mut queue = self.queue.lock();
+            let lazy = queue.parts.iter().filter(|part| part.lazy.is_some());
+            queue.lazy_since = lazy.map(|part| part.since).min();
+            queue.gather.answered(took, answered, now());
+            let pause = fom_protocol::nanos(queue.gather.pause());
+            self.pause.store(pause, Ordering::Relaxed);
+        }
+        let mut filled = Vec::new();
+        for mut part in parts {
+            filled.push(std::mem::take(&mut part.batch));
+            filled.extend(part.lazy.take());
+            part.answer(done);
+        }
+        let mut queue = self.queue.lock();
+        for batch in filled {
+            if queue.spares.len() < SPARES && (1..=LARGE).contains(&batch.allocated_bytes()) {
+                queue.spares.push(batch);
+            }
+        }
+    }
+}
+
+/// Ends the committer when the thread ends, also by a panic, so that each waiting caller gets an answer.
+struct Ended<'a>(&'a Committer);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+/// Appends groups, and adds their places to `which`.
+fn append(whole: &mut Batch, groups: &mut Batch, which: &mut Vec<Range<usize>>) {
+    if !groups.is_empty() {
+        let from = whole.len();
+        whole.append(groups);
+        which.push(from..whole.len());
+    }
+}
+
+/// Returns the groups at these places.
+fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
+    let mut some = Batch::new();
+    if which.is_empty() {
+        return some;
+    }
+    let groups = whole.groups().enumerate();
+    let wanted = groups.filter(|(place, _)| which.iter().any(|range| range.contains(place)));
+    for (_, group) in wanted {
+        for change in group.changes() {
+            match change {
+                Change::Put { id, bytes } => some.put(id, bytes),
+                Change::Delete { id } => some.delete(id),
+            }
+        }
+        some.end_group();
+    }
+    some
+}
+
+fn encode_head(head: &Head, out: &mut Vec<u8>) {
+    out.push(Kind::Head as u8);
+    // Numbers and a short text cannot fail to encode, and writes to memory cannot fail.
+    let _ = rmp_serde::encode::write_named(out, head);
+}
+
+/// Turns a panic of the journal, which may be the user's code, into an error.
+pub(super) fn fenced<T>(f: impl FnOnce() -> Result<T, JournalError>) -> Result<T, JournalError> {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|panic| {
+        let what = format!("it panicked: {}", panic_message(panic));
+        Err(JournalError::Other(Arc::from(Box::<
+            dyn std::error::Error + Send + Sync,
+        >::from(what))))
+    })
+}

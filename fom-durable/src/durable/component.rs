@@ -1,0 +1,188 @@
+//! The durability of one runtime.
+
+use std::{
+    any::Any,
+    sync::{Arc, OnceLock, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::durable::{
+    CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, OperationId,
+    Passive, Quarantine, Types, quarantine::listed, record::stored, recovery::Entered,
+};
+use fom_runtime::{
+    __durability::{self as seam, DurableFom, KeyOf, NewRecord, Recorder, Shared},
+    FomId,
+    extension::PartId,
+    snapshot::{RestoreError, SetAside},
+    time::Clock,
+};
+
+/// The number of remembered outcomes, and the time, unless the builder sets them.
+pub(super) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(3600));
+
+/// All that durability keeps beside one runtime.
+pub(crate) struct Durable {
+    shared: Weak<Shared>,
+    clock: Clock,
+    /// The buffer of each locality; set with the start of a journal.
+    pub(super) buffers: Box<[OnceLock<PartId<CommitBuffer>>]>,
+    /// Commits the transitions; set before the first fom.
+    committer: OnceLock<Arc<Committer>>,
+    /// The operation types that can come back.
+    pub(super) types: Types,
+    /// What is in the journal and cannot run.
+    pub(super) set_aside: Quarantine,
+    /// Foms that came back and rest.
+    pub(super) passive: Arc<Passive>,
+    /// Foms that held the gates of their phases, and have not asked for them again.
+    pub(super) gate_recovery: GateRecovery,
+    /// Operation ids, and the outcomes that are remembered by them.
+    pub(super) memory: Arc<IdempotencyStore>,
+}
+
+impl Durable {
+    pub(super) fn new(
+        shared: &Shared,
+        types: Types,
+        remember: (usize, Duration),
+        resident: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            shared: seam::weak(shared),
+            clock: seam::clock(shared).clone(),
+            buffers: (0..seam::runtime_of(shared).localities())
+                .map(|_| OnceLock::new())
+                .collect(),
+            committer: OnceLock::new(),
+            types,
+            set_aside: Quarantine::default(),
+            passive: Arc::new(Passive::new(resident)),
+            gate_recovery: GateRecovery::default(),
+            memory: Arc::new(IdempotencyStore::new(
+                remember.0,
+                fom_protocol::nanos(remember.1),
+            )),
+        })
+    }
+
+    /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
+    pub(super) fn of(shared: &Shared) -> &Self {
+        let make = || Self::new(shared, Types::default(), REMEMBERED, usize::MAX) as _;
+        let recorder: &dyn Any = seam::recorder_or(shared, make);
+        recorder
+            .downcast_ref()
+            .expect("no other type is a recorder")
+    }
+
+    /// Returns the committer of the transitions, if there is a journal.
+    #[inline]
+    pub(super) fn committer(&self) -> Option<&Arc<Committer>> {
+        self.committer.get()
+    }
+
+    /// Sets the committer, before the first fom.
+    pub(super) fn set_committer(&self, committer: Arc<Committer>) {
+        // Called once; a second committer would be for another journal.
+        let _ = self.committer.set(committer);
+    }
+
+    /// Returns the time in the journal, or the runtime's without a journal.
+    pub(super) fn journal_now(&self) -> u64 {
+        let now = seam::nanos(&self.clock);
+        self.committer().map_or(now, |to| to.to_journal(now))
+    }
+
+    /// Returns an entry that cannot run, as it is listed.
+    pub(super) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
+        let schemas = self.committer().map(|committer| &committer.schemas);
+        listed(id, reason, bytes, schemas)
+    }
+
+    /// Reads a fom's entry, except for the user's part.
+    pub(super) fn enter<'a>(&self, bytes: &'a [u8]) -> Result<Entered<'a>, RestoreError> {
+        let schemas = self.committer().map(|committer| &committer.schemas);
+        self.types
+            .find(schemas.ok_or(RestoreError::NoSchema)?, bytes)
+    }
+}
+
+impl Recorder for Durable {
+    fn journal(&self) -> Option<u128> {
+        self.committer().map(|committer| committer.journal)
+    }
+
+    fn lets_foms_rest(&self) -> bool {
+        self.passive.is_limited()
+    }
+
+    fn resting(&self) -> usize {
+        self.passive.left()
+    }
+
+    fn revive(&self, id: FomId) {
+        if let Some(shared) = self.shared.upgrade() {
+            self.passive.revive(&shared, id);
+        }
+    }
+
+    fn revive_key(&self, of: &KeyOf) {
+        if let Some(shared) = self.shared.upgrade() {
+            self.passive.revive_key(&shared, of);
+        }
+    }
+
+    fn settle(&self) {
+        if let Some(shared) = self.shared.upgrade() {
+            self.passive.settle(&shared);
+        }
+    }
+
+    fn poke(&self) {
+        self.passive.poke();
+    }
+
+    fn one_ended(&self, id: FomId) {
+        self.gate_recovery.has_asked(id);
+        if self.passive.is_limited() {
+            self.passive.one_ended();
+        }
+    }
+
+    fn has_asked(&self, id: FomId) {
+        self.gate_recovery.has_asked(id);
+    }
+
+    fn begin(&self, new: NewRecord) -> Box<dyn DurableFom> {
+        if !new.is_kept
+            && let Some(id) = new.operation_id
+        {
+            return OperationId::new(id);
+        }
+        let meta = Meta {
+            home: new.home as u16,
+            settled: new.placed,
+            priority: new.priority as u8,
+            once: new.operation_id,
+            rare: stored(new.order, false),
+            ..Meta::default()
+        };
+        DurableState::new(meta, false)
+    }
+
+    fn set_aside(&self) -> Vec<SetAside> {
+        self.set_aside.list()
+    }
+
+    fn close(&self) {
+        if let Some(committer) = self.committer() {
+            committer.close();
+        }
+    }
+
+    fn wait_closed(&self, by: Instant) {
+        if let Some(committer) = self.committer() {
+            committer.wait_closed(by);
+        }
+    }
+}

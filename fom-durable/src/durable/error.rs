@@ -1,0 +1,41 @@
+//! What durability refuses.
+
+use fom_journal::JournalError;
+
+use fom_runtime::{FomId, snapshot::RestoreError};
+
+/// A fom that is [set aside](crate::DurableExt::set_aside) could not be tried again, or still cannot run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RetryError {
+    /// No fom with this id is set aside.
+    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
+    NotSetAside(FomId),
+    /// The fom still cannot run.
+    #[error("it still cannot run: {0}")]
+    Still(#[source] RestoreError),
+    /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again.
+    #[error("it waits for the journal, and goes on by itself when that works again")]
+    Pending,
+    /// The runtime takes no more foms. The next start tries the fom again.
+    #[error("the runtime is shutting down; it is tried again at the next start")]
+    ShuttingDown,
+}
+
+/// A fom that is [set aside](crate::DurableExt::set_aside) could not be removed from the journal.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiscardError {
+    /// No fom with this id is set aside.
+    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
+    NotSetAside(FomId),
+    /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again;
+    /// cancel it then.
+    #[error(
+        "it waits for the journal, and goes on by itself when that works again; cancel it then"
+    )]
+    Pending,
+    /// The removal could not be committed.
+    #[error("it could not be taken out of the journal: {0}")]
+    Journal(#[source] JournalError),
+}

@@ -1,0 +1,496 @@
+//! Events that were sent through an outbox. They are in the journal from the transition of the sender until a
+//! transition of the receiver that took them.
+
+use std::{
+    any::{Any, TypeId},
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use fom_journal::EntryId;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    durable::{
+        Committer, Durable, DurableState, Kind, RetryError, Types,
+        quarantine::{Stays, is_event},
+        record::set_number,
+    },
+    entry::{entry_of, fom_of},
+};
+use fom_protocol::{panic_message, shrink::Shrink as _};
+use fom_runtime::{
+    __durability::{self as seam, EventId, EventReader, Header, Restorer, Shared},
+    FomId, Key, Operation,
+    machine::Graph,
+    snapshot::{RestoreError, SetAside},
+};
+
+/// The event as it is stored in the journal, behind the number with which it was sent.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Message {
+    machine: String,
+    operation: String,
+    #[serde(with = "super::record::stored_key")]
+    key: Option<Key>,
+    event: serde_bytes_of::Bytes,
+}
+
+const NUMBER: usize = size_of::<u64>();
+
+/// Stores an event as bytes, not as a list of numbers.
+mod serde_bytes_of {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Visitor};
+
+    #[derive(Debug)]
+    pub(crate) struct Bytes(pub(super) Vec<u8>);
+
+    impl Serialize for Bytes {
+        fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+            out.serialize_bytes(&self.0)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Bytes {
+        fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+            struct Any;
+            impl Visitor<'_> for Any {
+                type Value = Vec<u8>;
+
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("bytes")
+                }
+
+                fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                    Ok(bytes.to_vec())
+                }
+            }
+            input.deserialize_bytes(Any).map(Self)
+        }
+    }
+}
+
+/// An event that came through an outbox.
+pub(crate) struct Posted {
+    pub(crate) entry: EntryId,
+    pub(crate) event: Box<dyn Any + Send>,
+    pub(crate) written: Written,
+}
+
+/// What the journal has of an event.
+pub(crate) enum Written {
+    /// These bytes, or the bytes that the function writes with the number.
+    Bytes(Box<[u8]>),
+    By(u64, Rewrite),
+    /// No entry is written, because the sender is not kept. The event has this number.
+    Not(u64),
+}
+
+type Rewrite = fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>;
+
+/// The type of a fom that gets an event.
+#[derive(Clone, Copy)]
+pub(crate) struct Receiver {
+    type_id: TypeId,
+    graph: &'static Graph,
+}
+
+impl Receiver {
+    pub(crate) fn of<O: Operation>() -> Self {
+        Self {
+            type_id: TypeId::of::<O>(),
+            graph: O::GRAPH,
+        }
+    }
+}
+
+/// An event that no fom takes for now, and the reason.
+pub(crate) struct Undelivered {
+    posted: Posted,
+    reason: RestoreError,
+}
+
+impl Posted {
+    pub(crate) fn id(&self) -> EventId {
+        match self.written {
+            Written::Not(number) => EventId::Sent(number),
+            _ => EventId::Posted(fom_of(self.entry)),
+        }
+    }
+
+    /// Returns the entry once more.
+    fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
+        match &self.written {
+            Written::Bytes(bytes) => Some(bytes.to_vec()),
+            Written::By(number, write) => {
+                // Does not fail: the event was written before.
+                let again = catch_unwind(AssertUnwindSafe(|| write(key, &*self.event)));
+                let mut bytes = again.unwrap_or(None)?;
+                set_number(&mut bytes, *number);
+                Some(bytes)
+            }
+            Written::Not(_) => None,
+        }
+    }
+}
+
+/// Writes the entry of an event of this type.
+pub(crate) fn rewrite<O: Operation>(key: &Key, event: &(dyn Any + Send)) -> Option<Vec<u8>>
+where
+    O::Event: Serialize,
+{
+    let mut bytes = Vec::new();
+    Message::encode::<O>(key, event.downcast_ref::<O::Event>()?, &mut bytes).ok()?;
+    Some(bytes)
+}
+
+impl Message {
+    /// Appends the entry of an event for the fom that has this key. The caller [sets](set_number) its number.
+    pub(crate) fn encode<O: Operation>(
+        key: &Key,
+        event: &impl Serialize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), String> {
+        let message = Self {
+            machine: O::GRAPH.name().to_owned(),
+            operation: O::GRAPH.operation().to_owned(),
+            key: Some(key.clone()),
+            event: serde_bytes_of::Bytes(seam::encode(event)?),
+        };
+        out.push(Kind::Message as u8);
+        out.extend([0; NUMBER]);
+        out.extend(seam::encode(&message)?);
+        Ok(())
+    }
+
+    /// Decodes the entry without its first byte.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        seam::decode(bytes.get(NUMBER..)?)
+    }
+
+    /// Returns the receiver: machine, operation and key.
+    pub(crate) fn receiver(bytes: &[u8]) -> Option<(String, String, Option<Key>)> {
+        let message = Self::decode(bytes)?;
+        Some((message.machine, message.operation, message.key))
+    }
+
+    /// Checks that the event in this entry can be read.
+    pub(crate) fn check(types: &Types, bytes: &[u8]) -> Result<(), RestoreError> {
+        let message = Self::decode(bytes).ok_or(RestoreError::Damaged)?;
+        let (_, reader) = types.taking(&message.machine, &message.operation)?;
+        let read = reader(&message.event.0).map(drop);
+        read.map_err(|reason| RestoreError::Event {
+            operation: message.operation,
+            reason,
+        })
+    }
+
+    /// Delivers the event in this entry after a restart, to the fom that has its key.
+    pub(crate) fn deliver_again(
+        shared: &Shared,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<(), RestoreError> {
+        let (message, of, reader) = Self::open(shared, bytes)?;
+        let key = message.key.clone().ok_or(RestoreError::Damaged)?;
+        // The event is kept until its receiver is back, in front of events that arrive later.
+        let durable = Durable::of(shared);
+        if let Some(receiver) = durable.set_aside.of(of.graph(), &key)
+            && durable.set_aside.stays(receiver) == Stays::Aside
+        {
+            return Err(RestoreError::ReceiverSetAside(receiver));
+        }
+        let posted = message.read(reader, entry, bytes)?;
+        let of = Receiver {
+            type_id: of.type_id(),
+            graph: of.graph(),
+        };
+        let done = durable.deliver(shared, of, &key, posted);
+        done.map_err(|undelivered| undelivered.reason)
+    }
+
+    /// Reads the event in this entry.
+    fn read_again(shared: &Shared, entry: EntryId, bytes: &[u8]) -> Result<Posted, RestoreError> {
+        let read = || {
+            let (message, _, reader) = Self::open(shared, bytes)?;
+            message.read(reader, entry, bytes)
+        };
+        // The user's code reads the event.
+        catch_unwind(AssertUnwindSafe(read))
+            .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
+    }
+
+    fn open(
+        shared: &Shared,
+        bytes: &[u8],
+    ) -> Result<(Self, &'static dyn Restorer, EventReader), RestoreError> {
+        let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;
+        let message = Self::decode(body).ok_or(RestoreError::Damaged)?;
+        let (of, reader) = Durable::of(shared)
+            .types
+            .taking(&message.machine, &message.operation)?;
+        Ok((message, of, reader))
+    }
+
+    fn read(
+        self,
+        reader: EventReader,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<Posted, RestoreError> {
+        let event = reader(&self.event.0).map_err(|reason| RestoreError::Event {
+            operation: self.operation,
+            reason,
+        })?;
+        let written = Written::Bytes(bytes.into());
+        Ok(Posted {
+            entry,
+            event,
+            written,
+        })
+    }
+}
+
+impl Durable {
+    /// Delivers an event that came through an outbox to the fom with this key.
+    pub(crate) fn deliver(
+        &self,
+        shared: &Shared,
+        of: Receiver,
+        key: &Key,
+        mut posted: Posted,
+    ) -> Result<(), Undelivered> {
+        let place = (of.type_id, key.clone());
+        let mut looked = false;
+        loop {
+            if let Some(fom) = seam::find_any(shared, &place) {
+                match self.post(fom.id(), DurableState::of(&fom), posted) {
+                    Ok(()) => {
+                        fom.wake();
+                        return Ok(());
+                    }
+                    Err(left) => posted = left,
+                }
+            }
+            // The fom with this key may have ended only together with the runtime. Then it comes back after a restart,
+            // and the journal keeps the event until then.
+            if seam::is_closed(shared) {
+                return Ok(());
+            }
+            let reason = match self.set_aside.of(of.graph, key) {
+                Some(receiver) => match self.keep_for(receiver, posted) {
+                    Ok(()) => {
+                        // The fom may have come back before the event was kept.
+                        if let Some(fom) = seam::find_awake(shared, &place) {
+                            self.give_kept(fom.id(), DurableState::of(&fom));
+                            fom.wake();
+                        }
+                        return Ok(());
+                    }
+                    Err((left, stays)) => {
+                        posted = left;
+                        if stays == Stays::No {
+                            continue;
+                        }
+                        RestoreError::ReceiverSetAside(receiver)
+                    }
+                },
+                // A fom that comes back is in the key index before it leaves the list.
+                None if !std::mem::replace(&mut looked, true) => continue,
+                None => RestoreError::NoReceiver {
+                    operation: of.graph.operation().to_owned(),
+                    key: key.clone(),
+                },
+            };
+            return Err(Undelivered { posted, reason });
+        }
+    }
+
+    /// Keeps an event for a fom that is about to come back. Returns the event if the fom does not come back, or is
+    /// already back.
+    fn keep_for(&self, receiver: FomId, posted: Posted) -> Result<(), (Posted, Stays)> {
+        let Some(committer) = self.committer() else {
+            return Err((posted, Stays::Aside));
+        };
+        // The lock stays held: while the fom comes back, no other thread may take the events that wait for it.
+        let mut orphans = committer.orphans.lock();
+        match self.set_aside.stays(receiver) {
+            Stays::ComesBack => {
+                orphans.entry(receiver).or_default().push(posted);
+                Ok(())
+            }
+            stays => Err((posted, stays)),
+        }
+    }
+
+    /// Begins to try a set-aside entry again. For a fom, events wait from now on until it [is back](Self::is_back) or
+    /// [stays](Self::stays_aside).
+    pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
+        let committer = self.committer().ok_or(RetryError::NotSetAside(id))?;
+        let mut orphans = committer.orphans.lock();
+        let aside = self.set_aside.try_again(id)?;
+        if !is_event(&aside) {
+            orphans.entry(id).or_default();
+        }
+        Ok(aside)
+    }
+
+    /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
+    /// were sent since.
+    pub(crate) fn is_back(&self, shared: &Shared, id: FomId, kept: Option<&DurableState>) {
+        let mut before = Vec::new();
+        for event in self.set_aside.events_for(id) {
+            let Some(aside) = self.set_aside.take(event) else {
+                continue;
+            };
+            match Message::read_again(shared, entry_of(event), &aside.bytes) {
+                Ok(posted) => before.push(posted),
+                Err(reason) => self.set_aside.put(self.aside(event, reason, &aside.bytes)),
+            }
+        }
+        self.give(id, kept, before, true);
+    }
+
+    /// Notes that the fom still cannot run, and why.
+    pub(crate) fn stays_aside(&self, shared: &Shared, still: SetAside) {
+        let (id, key) = (still.id, still.key.clone());
+        let Some(committer) = self.committer() else {
+            return;
+        };
+        let waiting = {
+            let mut orphans = committer.orphans.lock();
+            self.set_aside.put(still);
+            self.set_aside.tried(id);
+            orphans.remove(&id)
+        };
+        // A fom without a key gets no event from an outbox.
+        let waiting = waiting.into_iter().flatten();
+        for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
+            let reason = RestoreError::ReceiverSetAside(id);
+            self.set_event_aside(shared, &key, Undelivered { posted, reason });
+        }
+    }
+
+    /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
+    /// discarded.
+    #[cold]
+    pub(crate) fn set_event_aside(&self, shared: &Shared, key: &Key, undelivered: Undelivered) {
+        let Undelivered { posted, reason } = undelivered;
+        match posted.bytes(key) {
+            Some(bytes) if self.set_aside.has_room_for(&reason) => {
+                let id = fom_of(posted.entry);
+                // The event is not lost in either case.
+                let _ = self.put_event_aside(shared, self.aside(id, reason, &bytes));
+            }
+            bytes => {
+                let why = match bytes {
+                    Some(_) => ", since as many are set aside as may be",
+                    None => ", since its sender is not kept in a journal",
+                };
+                seam::report(shared, format!("an event was dropped{why}: {reason}"));
+                self.drop_messages([posted.entry]);
+            }
+        }
+    }
+
+    /// Lists an event, or delivers it if its receiver has come back since.
+    pub(crate) fn put_event_aside(
+        &self,
+        shared: &Shared,
+        mut aside: SetAside,
+    ) -> Result<(), RestoreError> {
+        loop {
+            let reason = aside.reason.clone();
+            let Err(missed) = self.set_aside.put_event(aside) else {
+                return Err(reason);
+            };
+            match Types::take_in(shared, entry_of(missed.id), &missed.bytes) {
+                Ok(_) => return Ok(()),
+                Err(again) => aside = *again,
+            }
+        }
+    }
+
+    /// Handles the events that an ended fom has not taken. `back`: the end is not in the journal, so the events may be
+    /// for the fom that comes back.
+    #[cold]
+    pub(crate) fn messages_left(&self, fom: &Header, left: Vec<Posted>, back: bool) {
+        let id = fom.id();
+        if back {
+            if let Some(committer) = self.committer() {
+                // In front of the events that came since the fom was closed.
+                let mut orphans = committer.orphans.lock();
+                orphans.entry(id).or_default().splice(0..0, left);
+            }
+        } else {
+            // The event found the fom by its key.
+            let Some(key) = fom.key() else { return };
+            for posted in left {
+                let reason = RestoreError::NoReceiver {
+                    operation: fom.type_name().to_owned(),
+                    key: key.clone(),
+                };
+                self.set_event_aside(seam::shared_of(fom), key, Undelivered { posted, reason });
+            }
+        }
+    }
+
+    /// Queues an event for a live fom, behind the events that waited until it was back. Returns the event if the fom
+    /// has ended.
+    fn post(&self, id: FomId, kept: Option<&DurableState>, message: Posted) -> Result<(), Posted> {
+        let (Some(kept), Some(committer)) = (kept, self.committer()) else {
+            return Err(message);
+        };
+        let mut orphans = committer.orphans.lock();
+        match orphans.get_mut(&id) {
+            Some(waiting) => {
+                waiting.push(message);
+                Ok(())
+            }
+            None => kept.post(message),
+        }
+    }
+
+    /// Gives a fom that came back the events that waited for it.
+    pub(crate) fn give_kept(&self, id: FomId, kept: Option<&DurableState>) {
+        self.give(id, kept, Vec::new(), false);
+    }
+
+    /// Gives a fom the events that were sent before, and then the events that waited for it. `tried`: the fom is back
+    /// because it was tried again.
+    fn give(&self, id: FomId, kept: Option<&DurableState>, before: Vec<Posted>, tried: bool) {
+        let Some(committer) = self.committer() else {
+            return;
+        };
+        let left: Vec<_> = {
+            // Held meanwhile, so that events that are sent now come behind them.
+            let mut orphans = committer.orphans.lock();
+            if tried {
+                self.set_aside.tried(id);
+            } else if kept.is_none() || self.set_aside.is_tried(id) {
+                return;
+            }
+            let waiting = orphans.remove(&id).unwrap_or_default();
+            orphans.shrink();
+            let all = before.into_iter().chain(waiting);
+            let posted = all.map(|message| match kept {
+                Some(kept) => kept.post(message),
+                None => Err(message),
+            });
+            posted.filter_map(Result::err).collect()
+        };
+        self.drop_messages(left.iter().map(|message| message.entry));
+    }
+
+    fn drop_messages(&self, entries: impl IntoIterator<Item = EntryId>) {
+        if let Some(committer) = self.committer() {
+            committer.drop_later(entries);
+        }
+    }
+}
+
+impl Committer {
+    /// Queues entries that are no longer needed. They are deleted with the next batch.
+    pub(crate) fn drop_later(&self, entries: impl IntoIterator<Item = EntryId>) {
+        self.dropped.lock().extend(entries);
+    }
+}

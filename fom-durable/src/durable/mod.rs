@@ -1,0 +1,81 @@
+//! How each transition gets into the journal, and how its entries become foms again.
+
+// It attaches to the runtime in three places: the traits of `fom/durability.rs`, the settings of a builder
+// (`Recording`), and a part of each locality (`extension::Part`).
+//
+// | file | what |
+// | --- | --- |
+// | `component.rs` | all that durability keeps beside one runtime |
+// | `builder.rs` | the settings, and the start |
+// | `runtime.rs` | what a program asks a runtime about its journal |
+// | `record.rs` | a fom's entry in the journal |
+// | `state.rs` | the durable state beside one fom |
+// | `step.rs` | how the steps of a fom get into the journal |
+// | `answer.rs` | the end of a fom with an operation id |
+// | `submit.rs` | submission of an operation that runs once |
+// | `cx.rs` | the outbox, as a phase function sees it |
+// | `prepare.rs` | what is given to an outbox, as entries |
+// | `outbox.rs` | what a phase sends when its transition is committed |
+// | `message.rs` | events from an outbox, until a fom takes them |
+// | `schemas.rs` | the schemas that the journal has |
+// | `buffer.rs` | the changes that the foms of one locality want to commit |
+// | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
+// | `group_commit.rs` | how long to wait before the next sync |
+// | `identity.rs` | the entry with the journal's identity and time |
+// | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
+// | `uncommitted.rs` | transitions that could not be committed, until they can |
+// | `recovery.rs` | recovery after a restart |
+// | `passive.rs` | foms that came back and rest |
+// | `gate_recovery.rs` | foms that held a gate before the restart, until each has asked for it again |
+// | `quarantine.rs` | entries that are in the journal and cannot run |
+// | `dry_run.rs` | a dry run of the recovery |
+// | `error.rs` | the errors of `retry_set_aside` and `discard_set_aside` |
+
+mod answer;
+mod buffer;
+mod builder;
+mod committer;
+mod component;
+mod cx;
+mod dry_run;
+mod error;
+mod gate_recovery;
+mod group_commit;
+mod idempotency;
+mod identity;
+mod message;
+mod outbox;
+mod passive;
+mod prepare;
+mod quarantine;
+mod record;
+mod recovery;
+mod runtime;
+mod schemas;
+mod state;
+mod step;
+mod submit;
+mod uncommitted;
+
+use buffer::{CommitBuffer, Handover};
+pub use builder::DurableBuilderExt;
+use committer::Committer;
+use component::Durable;
+pub use cx::{DurableCxExt, Outbox, Posting};
+pub use dry_run::JournalCheck;
+use dry_run::{check, check_entries};
+pub use error::{DiscardError, RetryError};
+use gate_recovery::{GateRecovery, held_gate};
+use idempotency::{IdempotencyStore, NoAnswer, Open, OperationId, Place, Seen, Stored, Told};
+use identity::Head;
+use message::{Message, Posted, Receiver, Written, rewrite};
+use outbox::{Entry, Item, OutboxItems, Sequence};
+use passive::Passive;
+use quarantine::Quarantine;
+use record::{Kind, Meta, RecordRare, encode_head};
+pub use recovery::RecoveryProgress;
+use recovery::{Types, recover};
+pub use runtime::DurableExt;
+use state::{DurableState, Inner};
+pub use submit::DurableSubmissionExt;
+use uncommitted::Uncommitted;

@@ -1,0 +1,397 @@
+//! A fom's entry in the journal.
+//!
+//! An entry begins with a byte for its kind and with [`Meta`]. The body follows: operation and phase, which are read
+//! with a schema. The schema is an entry of its own.
+//!
+//! [`Meta`] is written at every step, so its form is a few bytes and not MessagePack. First come flags (1), the
+//! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
+//! the flags name: the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
+
+use serde::{Deserialize, Serialize};
+
+use crate::durable::state::{Inner, More};
+use fom_runtime::{
+    __durability::{self as seam, Order},
+    Key,
+    snapshot::RestoreError,
+};
+
+/// The kind of an entry: its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// [`Head`](super::Head).
+    Head = 1,
+    /// How the bodies of a type are read.
+    Schema = 2,
+    /// A fom that has not ended.
+    Fom = 6,
+    /// How a fom ended that was submitted with an operation id.
+    Outcome = 5,
+    /// An event for a fom.
+    Message = 4,
+}
+
+/// The saved state of a fom beside its operation and phase.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meta {
+    /// The fom's number in the order of what outboxes sent, if the fom has a key and has not begun.
+    pub(crate) number: Option<u64>,
+    /// The number of the step in which the fom entered its phase.
+    pub(crate) step: u64,
+    /// Failed attempts at this phase.
+    pub(crate) attempt: u32,
+    /// The errors of the failed attempts.
+    pub(crate) causes: Vec<String>,
+    /// When the deadline passes, in the time of the journal.
+    pub(crate) due: Option<u64>,
+    /// A deadline that an earlier phase keeps over this one: its time, and the phase.
+    pub(crate) kept: Option<Box<(u64, String)>>,
+    /// The home of the fom.
+    pub(crate) home: u16,
+    /// Whether the fom was placed there by hand.
+    pub(crate) settled: bool,
+    /// The priority of the fom.
+    pub(crate) priority: u8,
+    /// The key of the fom.
+    pub(crate) key: Option<Key>,
+    /// The operation id of the fom.
+    pub(crate) once: Option<Key>,
+    /// Fields that few foms have.
+    pub(crate) rare: Option<Box<RecordRare>>,
+}
+
+/// The saved state of few foms. Add new fields at the end: older records are without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordRare {
+    /// Whether the fom shares its key with others.
+    pub(crate) is_chained: bool,
+    /// Whether the fom has not begun, and queues for its key while another fom has the key.
+    pub(crate) queues: bool,
+    /// When the next attempt is due, in the time of the journal.
+    #[serde(default)]
+    pub(crate) retry: Option<u64>,
+    /// Whether the fom holds the gate of its phase.
+    #[serde(default)]
+    pub(crate) held_gate: bool,
+}
+
+/// Whether this is the entry of a fom.
+pub(super) fn is_fom(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&(Kind::Fom as u8))
+}
+
+// Flags for the fields of a record. The two lowest bits are the priority.
+const PRIORITY: u8 = 0b11;
+const SETTLED: u8 = 1 << 2;
+const DUE: u8 = 1 << 3;
+const KEY: u8 = 1 << 4;
+const ONCE: u8 = 1 << 5;
+const REST: u8 = 1 << 6;
+const NUMBER: u8 = 1 << 7;
+
+/// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
+pub(super) fn stored(order: Order, sent: bool) -> Option<Box<RecordRare>> {
+    match order {
+        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(RecordRare {
+            is_chained,
+            queues: sent,
+            ..RecordRare::default()
+        })),
+        _ => None,
+    }
+}
+
+/// Returns the offset of the number in an entry that has one.
+fn number_at(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [kind, flags, ..] if *kind == Kind::Fom as u8 && flags & NUMBER != 0 => Some(2),
+        [kind, ..] if *kind == Kind::Message as u8 => Some(1),
+        _ => None,
+    }
+}
+
+/// Returns the number of an entry that an outbox sent: an event, or a fom that has a key and has not begun. Lower
+/// numbers go first.
+pub(crate) fn number_of(bytes: &[u8]) -> Option<u64> {
+    let number = bytes.get(number_at(bytes)?..)?.first_chunk()?;
+    Some(u64::from_le_bytes(*number))
+}
+
+/// Writes the number into an entry that has one.
+pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
+    let at = number_at(bytes);
+    let place = at.and_then(|at| bytes.get_mut(at..)?.first_chunk_mut());
+    if let Some(place) = place {
+        *place = number.to_le_bytes();
+    }
+}
+
+/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`RecordRare`] fields.
+type Rest<C, K, R> = (u32, C, K, R);
+
+/// Appends the entry of a fom up to the body.
+pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, out: &mut Vec<u8>) {
+    let more = kept.more();
+    let more = more.filter(|more| {
+        !more.causes.is_empty() || more.kept.is_some() || more.rare != RecordRare::default()
+    });
+    let has_rest = more.is_some() || kept.attempt > 0;
+    let flag = |on: bool, flag: u8| if on { flag } else { 0 };
+    let flags = kept.priority & PRIORITY
+        | flag(kept.settled, SETTLED)
+        | flag(kept.due.is_some(), DUE)
+        | flag(key.is_some(), KEY)
+        | flag(once.is_some(), ONCE)
+        | flag(has_rest, REST)
+        | flag(kept.number().is_some(), NUMBER);
+    out.extend_from_slice(&[Kind::Fom as u8, flags]);
+    if let Some(number) = kept.number() {
+        out.extend_from_slice(&number.to_le_bytes());
+    }
+    seam::put_varint(kept.step, out);
+    seam::put_varint(kept.home.into(), out);
+    if let Some(due) = kept.due {
+        out.extend_from_slice(&due.to_le_bytes());
+    }
+    for key in [key, once].into_iter().flatten() {
+        seam::put_key(key, out);
+    }
+    if has_rest {
+        let nothing = More::default();
+        let more = more.unwrap_or(&nothing);
+        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
+        // Numbers and texts cannot fail to encode.
+        let _ = rmp_serde::encode::write(out, &rest);
+    }
+}
+
+/// Reads the entry of a fom, up to the body.
+pub(crate) fn decode_fom(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
+    match bytes.split_first() {
+        Some((kind, bytes)) if *kind == Kind::Fom as u8 => decode_head(bytes),
+        _ => None,
+    }
+    .ok_or(RestoreError::Damaged)
+}
+
+fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
+    let (&flags, mut bytes) = bytes.split_first()?;
+    let mut number = None;
+    if flags & NUMBER != 0 {
+        let (found, after) = bytes.split_first_chunk()?;
+        (number, bytes) = (Some(u64::from_le_bytes(*found)), after);
+    }
+    let (step, bytes) = seam::take_varint(bytes)?;
+    let (home, mut bytes) = seam::take_varint(bytes)?;
+    let mut meta = Meta {
+        number,
+        step,
+        home: u16::try_from(home).ok()?,
+        settled: flags & SETTLED != 0,
+        priority: flags & PRIORITY,
+        ..Meta::default()
+    };
+    if flags & DUE != 0 {
+        let (due, after) = bytes.split_first_chunk()?;
+        meta.due = Some(u64::from_le_bytes(*due));
+        bytes = after;
+    }
+    for (flag, place) in [(KEY, &mut meta.key), (ONCE, &mut meta.once)] {
+        if flags & flag != 0 {
+            let (key, after) = seam::take_key(bytes, 0)?;
+            *place = Some(key);
+            bytes = after;
+        }
+    }
+    if flags & REST != 0 {
+        let (rest, after) =
+            seam::leading::<Rest<_, Option<(u64, String)>, RecordRare>>(bytes).ok()?;
+        let (kept, rare);
+        (meta.attempt, meta.causes, kept, rare) = rest;
+        meta.kept = kept.map(Box::new);
+        meta.rare = (rare != RecordRare::default()).then(|| Box::new(rare));
+        bytes = after;
+    }
+    Some((meta, bytes))
+}
+
+/// The stored form of a [`Key`]. It does not depend on the order of the variants of `Key`.
+pub(super) mod stored_key {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    use fom_runtime::Key;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Stored {
+        Int(u64),
+        Text(String),
+        Bytes(Vec<u8>),
+        Pair(Box<(Stored, Stored)>),
+    }
+
+    impl From<&Key> for Stored {
+        fn from(key: &Key) -> Self {
+            match key {
+                Key::Int(key) => Self::Int(*key),
+                Key::Text(key) => Self::Text(key.to_string()),
+                Key::Bytes(key) => Self::Bytes(key.to_vec()),
+                Key::Pair(pair) => Self::Pair(Box::new(((&pair.0).into(), (&pair.1).into()))),
+            }
+        }
+    }
+
+    impl From<Stored> for Key {
+        fn from(key: Stored) -> Self {
+            match key {
+                Stored::Int(key) => Self::Int(key),
+                Stored::Text(key) => key.into(),
+                Stored::Bytes(key) => Self::Bytes(key.into()),
+                Stored::Pair(pair) => (Key::from(pair.0), Key::from(pair.1)).into(),
+            }
+        }
+    }
+
+    pub(in crate::durable) fn serialize<S: Serializer>(
+        key: &Option<Key>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        key.as_ref().map(Stored::from).serialize(out)
+    }
+
+    pub(in crate::durable) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Option<Key>, D::Error> {
+        let key = Option::<Stored>::deserialize(input).map_err(D::Error::custom)?;
+        Ok(key.map(Key::from))
+    }
+}
+
+#[cfg(all(test, not(fom_shuttle)))]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::durable::DurableState;
+    use fom_runtime::__durability::{PAIR, TEXT};
+
+    /// Returns the entry of a fom with all of this, and the body `body`.
+    fn written(meta: &Meta) -> Vec<u8> {
+        let kept = DurableState::new(meta.clone(), true);
+        let mut out = Vec::new();
+        encode_head(
+            &kept.inner(),
+            meta.key.as_ref(),
+            meta.once.as_ref(),
+            &mut out,
+        );
+        out.extend_from_slice(b"body");
+        out
+    }
+
+    fn full() -> Meta {
+        Meta {
+            number: Some(5),
+            step: 300,
+            attempt: 2,
+            causes: vec!["no".to_owned(), "no!".to_owned()],
+            due: Some(1 << 40),
+            kept: Some(Box::new((77, "Ring".to_owned()))),
+            home: 3,
+            settled: true,
+            priority: 2,
+            key: Some(Key::from(("alice", 7u64))),
+            once: Some(Key::from("call-1")),
+            rare: Some(Box::new(RecordRare {
+                is_chained: true,
+                queues: true,
+                ..RecordRare::default()
+            })),
+        }
+    }
+
+    /// Most records have only a step, a home and a priority.
+    #[test]
+    fn a_plain_record_has_a_head_of_four_bytes() {
+        let meta = Meta {
+            step: 9,
+            priority: 1,
+            ..Meta::default()
+        };
+        let bytes = written(&meta);
+        assert_eq!(bytes, b"\x06\x01\x09\x00body");
+        assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_is_refused() {
+        let bytes = written(&full());
+        assert_eq!(decode_fom(&bytes).unwrap(), (full(), &b"body"[..]));
+        for end in 0..bytes.len() - b"body".len() {
+            let cut = decode_fom(&bytes[..end]);
+            assert!(matches!(cut, Err(RestoreError::Damaged)), "{end}");
+        }
+        let mut deep = vec![Kind::Fom as u8, KEY, 0, 0];
+        deep.extend([PAIR; 100_000]);
+        assert!(matches!(decode_fom(&deep), Err(RestoreError::Damaged)));
+        // A text of 2^63 bytes.
+        let long = [Kind::Fom as u8, KEY, 0, 0, TEXT]
+            .into_iter()
+            .chain([0xff; 8])
+            .chain([0x7f]);
+        let long: Vec<u8> = long.collect();
+        assert!(matches!(decode_fom(&long), Err(RestoreError::Damaged)));
+    }
+
+    fn keys() -> impl Strategy<Value = Key> {
+        let leaf = prop_oneof![
+            any::<u64>().prop_map(Key::from),
+            ".{0,20}".prop_map(Key::from),
+            proptest::collection::vec(any::<u8>(), 0..20)
+                .prop_map(|bytes| Key::Bytes(bytes.into())),
+        ];
+        leaf.prop_recursive(3, 8, 2, |inner| (inner.clone(), inner).prop_map(Key::from))
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_read(
+            (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
+            (settled, priority, is_chained, queues) in any::<(bool, u8, bool, bool)>(),
+            (number, renumbered) in any::<(Option<u64>, u64)>(),
+            (retry, held_gate) in any::<(Option<u64>, bool)>(),
+            (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
+            key in proptest::option::of(keys()),
+            once in proptest::option::of(keys()),
+        ) {
+            let mut meta = Meta {
+                number,
+                step,
+                attempt,
+                causes,
+                due,
+                kept: kept.map(Box::new),
+                home,
+                settled,
+                priority: priority % 3,
+                key,
+                once,
+                rare: retry.map(|_| Box::new(RecordRare { is_chained, queues, retry, held_gate })),
+            };
+            let mut bytes = written(&meta);
+            prop_assert_eq!(number_of(&bytes), number);
+            prop_assert_eq!(decode_fom(&bytes).unwrap(), (meta.clone(), &b"body"[..]));
+            set_number(&mut bytes, renumbered);
+            meta.number = meta.number.map(|_| renumbered);
+            prop_assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
+        }
+
+        #[test]
+        fn anything_else_is_refused_or_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = decode_fom(&bytes);
+            bytes.insert(0, Kind::Fom as u8);
+            let _ = decode_fom(&bytes);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The state beside a fom that is kept in a journal.
+
+use std::{any::Any, collections::VecDeque};
+
+use fom_journal::{EntryId, JournalError};
+
+use crate::durable::{Meta, OperationId, Posted, RecordRare, Uncommitted};
+use fom_protocol::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
+};
+use fom_runtime::{
+    __durability::{self as seam, Answer, EventId, Function, Header, Then},
+    error::DurabilityError,
+};
+
+/// No step is on its way.
+const CALM: u8 = 0;
+/// The fom waits until its last step is committed.
+const PENDING: u8 = 1;
+/// The fom may go on.
+const ANSWERED: u8 = 2;
+
+/// Number from which the late function numbers its requests.
+const LATE: u32 = 1 << 31;
+/// Number from which the functions for a failure number their requests.
+const FAILED: u32 = LATE | 1 << 30;
+/// Number from which the exhausted function numbers its requests.
+const EXHAUSTED: u32 = 1 << 30;
+
+/// Made with the fom. Written by the thread that runs the fom and tells the committer, and by the thread that brings
+/// the answer.
+pub(crate) struct DurableState {
+    state: AtomicU8,
+    /// Whether the journal has a record of the fom.
+    recorded: AtomicBool,
+    /// Requests made since the phase function was entered. Written by the thread that runs the fom.
+    requests: AtomicU32,
+    inner: Mutex<Inner>,
+    once: Option<Box<OperationId>>,
+}
+
+/// Small, because there may be very many foms. The key is stored elsewhere beside the fom.
+pub(crate) struct Inner {
+    /// The number of the step that is on its way, or was committed last.
+    pub(crate) step: u64,
+    pub(crate) due: Option<u64>,
+    /// The last event that the function has taken since the last step.
+    event: Option<EventId>,
+    /// What the fom does after the commit.
+    then: Option<Then>,
+    more: Option<Box<More>>,
+    pub(crate) attempt: u32,
+    pub(super) home: u16,
+    pub(super) settled: bool,
+    pub(super) priority: u8,
+    /// Whether the fom takes no more events that come through an outbox.
+    closed: bool,
+}
+
+/// State that few foms have. Made when it is needed.
+#[derive(Default)]
+pub(crate) struct More {
+    pub(crate) causes: Vec<String>,
+    pub(crate) kept: Option<(u64, String)>,
+    pub(super) rare: RecordRare,
+    /// As [`Meta::number`].
+    number: Option<u64>,
+    /// Why the step could not be committed.
+    error: Option<JournalError>,
+    /// Events that came through an outbox.
+    inbox: VecDeque<Posted>,
+    /// Entries of the events that were taken since the last step was committed.
+    pub(crate) taken: Vec<EntryId>,
+    /// The last step, which could not be committed. Tried again when the fom has gone.
+    pub(crate) uncommitted: Option<Uncommitted>,
+}
+
+impl Inner {
+    pub(crate) fn more(&self) -> Option<&More> {
+        self.more.as_deref()
+    }
+
+    pub(crate) fn more_mut(&mut self) -> Option<&mut More> {
+        self.more.as_deref_mut()
+    }
+
+    pub(crate) fn more_made(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// Returns the number that the fom had before it began, if an outbox sent it.
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.more()?.number
+    }
+
+    pub(crate) fn set_number(&mut self, number: u64) {
+        self.more_made().number = Some(number);
+    }
+
+    /// Notes that the fom begins. Returns the number that it had.
+    pub(crate) fn begins(&mut self) -> Option<u64> {
+        let more = self.more_mut()?;
+        more.rare.queues = false;
+        more.number.take()
+    }
+
+    /// Returns when the next attempt is due, if an attempt has failed.
+    pub(crate) fn retry(&self) -> Option<u64> {
+        self.more()?.rare.retry
+    }
+
+    pub(crate) fn set_retry(&mut self, at: Option<u64>) {
+        if self.retry() != at {
+            self.more_made().rare.retry = at;
+        }
+    }
+
+    /// Whether the fom holds the gate of its phase.
+    pub(crate) fn held_gate(&self) -> bool {
+        self.more().is_some_and(|more| more.rare.held_gate)
+    }
+
+    pub(crate) fn set_held_gate(&mut self, held: bool) {
+        if self.held_gate() != held {
+            self.more_made().rare.held_gate = held;
+        }
+    }
+
+    /// Returns the entries of the events that were taken since the last step was committed.
+    pub(crate) fn taken(&self) -> &[EntryId] {
+        self.more().map_or(&[], |more| &more.taken)
+    }
+
+    fn forget_taken(&mut self) {
+        self.event = None;
+        if let Some(more) = self.more_mut() {
+            more.taken.clear();
+        }
+    }
+
+    /// Sets what the fom does after the commit of the step that is being written.
+    pub(crate) fn set_then(&mut self, then: Then) {
+        self.then = Some(then);
+    }
+}
+
+impl DurableState {
+    /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores the key.
+    pub(crate) fn new(mut meta: Meta, recorded: bool) -> Box<Self> {
+        let once = meta.once.take().map(OperationId::new);
+        let has_more = !meta.causes.is_empty()
+            || meta.kept.is_some()
+            || meta.rare.is_some()
+            || meta.number.is_some();
+        let more = has_more.then(|| {
+            Box::new(More {
+                causes: meta.causes,
+                kept: meta.kept.map(|kept| *kept),
+                rare: meta.rare.map(|rare| *rare).unwrap_or_default(),
+                number: meta.number,
+                ..More::default()
+            })
+        });
+        Box::new(Self {
+            state: AtomicU8::new(CALM),
+            recorded: AtomicBool::new(recorded),
+            requests: AtomicU32::new(0),
+            inner: Mutex::new(Inner {
+                step: meta.step,
+                due: meta.due,
+                event: None,
+                then: None,
+                more,
+                attempt: meta.attempt,
+                home: meta.home,
+                settled: meta.settled,
+                priority: meta.priority,
+                closed: false,
+            }),
+            once,
+        })
+    }
+
+    /// Returns the state of this fom, if the fom is kept.
+    pub(super) fn of(fom: &Header) -> Option<&Self> {
+        let state: &dyn Any = seam::state_of(fom)?;
+        state.downcast_ref()
+    }
+
+    /// Returns the operation id, if the fom was submitted with one.
+    pub(super) fn once(&self) -> Option<&OperationId> {
+        self.once.as_deref()
+    }
+
+    pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// Whether the journal has a record of the fom.
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.recorded.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of the visit, and the last event that the function has taken.
+    pub(crate) fn visit(&self) -> (u64, Option<EventId>) {
+        let inner = self.inner.lock();
+        (inner.step, inner.event)
+    }
+
+    /// Notes that the function has taken an event, and numbers requests from 1 again. Only for the thread that runs the
+    /// fom.
+    pub(crate) fn took(&self, event: EventId) {
+        let function = self.requests.load(Ordering::Relaxed) & FAILED;
+        self.requests.store(function, Ordering::Relaxed);
+        self.inner.lock().event = Some(event);
+    }
+
+    /// Ends the last event: later effects no longer belong to it. Only for the thread that runs the fom.
+    pub(crate) fn leave_event(&self) {
+        self.inner.lock().event = None;
+    }
+
+    /// Returns the number of the next request.
+    pub(crate) fn next_part(&self) -> u32 {
+        let number = self.requests.load(Ordering::Relaxed).wrapping_add(1);
+        self.requests.store(number, Ordering::Relaxed);
+        number
+    }
+
+    /// Enters a special function of the phase. Its requests have their own numbers, however many there were before.
+    pub(super) fn enter(&self, function: Function) {
+        let from = match function {
+            Function::Enter => 0,
+            Function::Late => LATE,
+            Function::Exhausted => EXHAUSTED,
+            Function::Failed => FAILED,
+        };
+        self.requests.store(from, Ordering::Relaxed);
+    }
+
+    /// Notes a step that no fom waits for: the next function numbers its requests from the start.
+    pub(crate) fn stepped(&self) {
+        self.requests.store(0, Ordering::Relaxed);
+    }
+
+    /// Adds an event that came through an outbox. Returns the event if the fom has ended.
+    pub(crate) fn post(&self, message: Posted) -> Result<(), Posted> {
+        let mut inner = self.inner.lock();
+        if inner.closed {
+            return Err(message);
+        }
+        inner.more_made().inbox.push_back(message);
+        Ok(())
+    }
+
+    /// Takes the oldest event for which `takes` is true. Only for the thread that runs the fom.
+    pub(super) fn take_message(
+        &self,
+        takes: &dyn Fn(&dyn Any) -> bool,
+    ) -> Option<Box<dyn Any + Send>> {
+        let taken = {
+            let mut inner = self.inner.lock();
+            let more = inner.more_mut()?;
+            let at = more
+                .inbox
+                .iter()
+                .position(|message| takes(&*message.event))?;
+            let taken = more.inbox.remove(at)?;
+            more.taken.push(taken.entry);
+            taken
+        };
+        self.took(taken.id());
+        Some(taken.event)
+    }
+
+    /// Returns the number of events that came through an outbox and were not taken.
+    pub(crate) fn messages(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.more().map_or(0, |more| more.inbox.len())
+    }
+
+    /// Refuses further events, and returns the events that are left.
+    pub(crate) fn close(&self) -> Vec<Posted> {
+        let mut inner = self.inner.lock();
+        inner.closed = true;
+        let left = inner.more_mut().map(|more| std::mem::take(&mut more.inbox));
+        left.map(Vec::from).unwrap_or_default()
+    }
+
+    pub(crate) fn is_pending(&self) -> bool {
+        self.state.load(Ordering::Acquire) == PENDING
+    }
+
+    /// Notes that the step just written is on its way to the committer. Only for the thread that runs the fom.
+    pub(super) fn begin_waiting(&self) {
+        self.state.store(PENDING, Ordering::Relaxed);
+    }
+
+    /// Notes that a step is on its way that no fom waits for. Only for the thread that runs the fom.
+    pub(crate) fn went_on(&self) {
+        self.stepped();
+        self.recorded.store(true, Ordering::Relaxed);
+        self.inner.lock().forget_taken();
+    }
+
+    /// Stores the result of the commit. The caller must wake the fom after that.
+    pub(crate) fn answer(&self, answer: &Result<(), JournalError>) {
+        if let Err(error) = answer {
+            self.inner.lock().more_made().error = Some(error.clone());
+        }
+        self.state.store(ANSWERED, Ordering::Release);
+    }
+
+    /// Returns the result of the step, once. Only for the thread that runs the fom.
+    pub(crate) fn take_answer(&self) -> Answer {
+        match self.state.load(Ordering::Acquire) {
+            CALM => Answer::Calm,
+            PENDING => Answer::Pending,
+            _ => {
+                self.state.store(CALM, Ordering::Relaxed);
+                self.stepped();
+                let mut inner = self.inner.lock();
+                let then = inner.then.take().unwrap_or(Then::Fail);
+                match inner.more_mut().and_then(|more| more.error.take()) {
+                    None => {
+                        self.recorded.store(true, Ordering::Relaxed);
+                        inner.forget_taken();
+                        Answer::Committed(then)
+                    }
+                    Some(error) => Answer::Failed(DurabilityError::new(error)),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! How the steps of a fom get into the journal: a group of changes for each step, written on the thread that runs the
+//! fom.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
+use fom_journal::{Batch, JournalError};
+
+use crate::{
+    durable::{
+        Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
+        outbox::with_outbox,
+    },
+    entry::entry_of,
+};
+use fom_protocol::panic_message;
+use fom_runtime::{
+    __durability::{
+        self as seam, Answer, AnyRef, Content, EventId, FailedAs, Function, Header, KeptFom,
+        KeptStep, LastStep, Then, Written,
+    },
+    context::Local,
+    error::DurabilityError,
+    snapshot::SnapshotError,
+};
+
+impl KeptFom for DurableState {
+    fn is_recorded(&self) -> bool {
+        self.is_recorded()
+    }
+
+    fn is_pending(&self) -> bool {
+        self.is_pending()
+    }
+
+    fn is_uncommitted(&self) -> bool {
+        let inner = self.inner();
+        inner.more().is_some_and(|more| more.uncommitted.is_some())
+    }
+
+    fn held_gate(&self) -> bool {
+        self.inner().held_gate()
+    }
+
+    fn visit(&self) -> (u64, Option<EventId>) {
+        self.visit()
+    }
+
+    fn took(&self, event: EventId) {
+        self.took(event);
+    }
+
+    fn leave_event(&self) {
+        self.leave_event();
+    }
+
+    fn next_part(&self) -> u32 {
+        self.next_part()
+    }
+
+    fn enter(&self, function: Function) {
+        self.enter(function);
+    }
+
+    fn take_event(&self, takes: &dyn Fn(&dyn Any) -> bool) -> Option<Box<dyn Any + Send>> {
+        self.take_message(takes)
+    }
+
+    fn events(&self) -> usize {
+        self.messages()
+    }
+
+    fn retry_at(&self, fom: &Header) -> Option<u64> {
+        let due = self.inner().retry()?;
+        let committer = Durable::of(seam::shared_of(fom)).committer()?;
+        let now = seam::nanos(seam::clock(seam::shared_of(fom)));
+        Some(now.saturating_add(committer.left_until(due)))
+    }
+
+    fn begin(&self, fom: &Header) -> bool {
+        let number = self.inner().begins();
+        // A fom that an outbox has sent is in the journal already.
+        !self.is_recorded() || number.is_some() && must_record_begin(fom)
+    }
+
+    fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
+        let durable = Durable::of(seam::shared_of(fom));
+        let Some(committer) = durable.committer() else {
+            return Written::Now;
+        };
+        let waits = step.waits || committer.is_behind();
+        let first = matches!(step.then, Then::Begin { .. });
+        let was_there = first && self.is_recorded();
+        let content = step.content;
+        let written = group(durable, fom, waits, |batch| {
+            self.write(fom, batch, content, |inner| {
+                // The record of the fom is in the journal already, with the number of its first step.
+                inner.step -= u64::from(was_there);
+                inner.stand_after(step, |at| committer.to_journal(at));
+            })
+        });
+        match written {
+            Ok(()) if !waits => {
+                self.went_on();
+                Written::Now
+            }
+            Ok(()) => {
+                self.begin_waiting();
+                Written::Later
+            }
+            Err(error) => Written::Refused(error),
+        }
+    }
+
+    fn take_answer(&self) -> Answer {
+        self.take_answer()
+    }
+
+    /// A first step is dropped, as if the fom had never existed.
+    #[cold]
+    fn keep_step(&self, fom: &Header, error: &DurabilityError, content: &dyn Content) {
+        if !self.is_recorded() || matches!(error.downcast_ref(), Some(JournalError::Closed)) {
+            return;
+        }
+        let mut group = Batch::new();
+        let write = || self.write(fom, &mut group, content, |_| {});
+        let written = catch_unwind(AssertUnwindSafe(write));
+        // A state that could be written before can be written now. If not, the last committed state stays.
+        if let Ok(Ok(())) = written {
+            group.end_group();
+            self.keep(fom, group, error);
+        }
+        seam::drop_outbox(fom);
+    }
+
+    /// Deletes the fom's record, or records the failure for its operation id.
+    fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool) {
+        if !self.is_recorded() && self.once().is_none() {
+            return;
+        }
+        let durable = Durable::of(seam::shared_of(fom));
+        let written = group(durable, fom, waits, |batch| {
+            match self.once() {
+                Some(_) => self.remember(fom, batch, Stored::failed(failed)),
+                None => batch.delete(entry_of(fom.id())),
+            }
+            self.delete_taken(batch);
+            self.inner().set_then(Then::Fail);
+            Ok(())
+        });
+        if waits && written.is_ok() {
+            self.begin_waiting();
+        }
+    }
+
+    fn keep_failure(&self, fom: &Header, error: &DurabilityError) {
+        let mut group = Batch::new();
+        match self.once().and_then(|once| once.take()) {
+            Some((answer, _)) => self.remember(fom, &mut group, answer),
+            None => group.delete(entry_of(fom.id())),
+        }
+        self.delete_taken(&mut group);
+        group.end_group();
+        self.keep(fom, group, error);
+    }
+
+    fn leave_events(&self, fom: &Header, end: LastStep) {
+        let left = self.close();
+        let back = match end {
+            // These events stay in the journal until the fom comes back.
+            LastStep::Shutdown => return,
+            LastStep::NotCommitted => {
+                let inner = self.inner();
+                let uncommitted = inner.more().and_then(|more| more.uncommitted.as_ref());
+                uncommitted.is_some_and(Uncommitted::comes_back)
+            }
+            LastStep::Committed => false,
+        };
+        if !left.is_empty() {
+            Durable::of(seam::shared_of(fom)).messages_left(fom, left, back);
+        }
+    }
+
+    #[cold]
+    fn leave(&self, fom: &Header) {
+        let take = || self.inner().more_mut()?.uncommitted.take();
+        if let Some(uncommitted) = take() {
+            Durable::of(seam::shared_of(fom)).stall(uncommitted);
+        }
+    }
+}
+
+/// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
+fn must_record_begin(fom: &Header) -> bool {
+    let committer = Durable::of(seam::shared_of(fom)).committer();
+    // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
+    // the key before may be in it.
+    let fails = committer.is_some_and(|committer| committer.fails());
+    seam::overtakes(fom) || fails
+}
+
+/// Writes a group down on the thread that holds the core of the fom's home. `write` calls code of the user's, and may
+/// panic.
+fn group(
+    durable: &Durable,
+    fom: &Header,
+    waits: bool,
+    write: impl FnOnce(&mut Batch) -> Result<(), SnapshotError>,
+) -> Result<(), SnapshotError> {
+    seam::regain_leaked(fom);
+    // The batch is taken out, because user code must not run with the core in hand.
+    let take = |local: &mut Local<'_>| durable.buffer(local)?.take_batch(waits);
+    let batch = seam::with_local(take);
+    let mut batch = batch.flatten().unwrap_or_default();
+    let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
+        .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
+    let written = written.and_then(|()| match durable.committer() {
+        Some(committer) => committer.check_length(batch.longest_open_entry()),
+        None => Ok(()),
+    });
+    match written {
+        Ok(()) => batch.end_group(),
+        Err(_) => batch.drop_group(),
+    }
+    let waiting = (waits && written.is_ok()).then(|| AnyRef::of(fom));
+    seam::with_local(|local| {
+        let now = seam::last_look(local);
+        let Some(buffer) = durable.buffer(local) else {
+            return;
+        };
+        buffer.waiting.extend(waiting);
+        buffer.uses(fom.graph());
+        let sends = with_outbox(fom, |outbox| {
+            let mut sends = false;
+            for entry in outbox.entries() {
+                buffer.uses(entry.graph);
+                sends = true;
+            }
+            sends
+        });
+        buffer.added(waits, batch, now);
+        local.ask_pause();
+        if sends == Some(true) && !waits {
+            // The outbox is sent at once, maybe to another locality. What its entries cause there enters the journal
+            // after this step.
+            durable.hand_over_now(local);
+        }
+    });
+    written
+}
+
+impl DurableState {
+    /// Keeps a step that could not be committed. The step must wait until this fom is gone, because the fom that
+    /// continues in its place has its key.
+    fn keep(&self, fom: &Header, group: Batch, error: &DurabilityError) {
+        let place = fom.key().map(|key| (fom.type_id(), key.clone()));
+        let gate = seam::leave_held_gate(fom);
+        let announced = with_outbox(fom, OutboxItems::take_announced).unwrap_or_default();
+        let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, gate, announced);
+        Durable::of(seam::shared_of(fom)).list_uncommitted(&uncommitted);
+        self.inner().more_made().uncommitted = Some(uncommitted);
+    }
+
+    /// Deletes the events that an ending fom took since its last step.
+    fn delete_taken(&self, batch: &mut Batch) {
+        for message in self.inner().taken() {
+            batch.delete(*message);
+        }
+    }
+
+    /// Replaces the record of the fom by its answer.
+    fn remember(&self, fom: &Header, batch: &mut Batch, answer: Stored) {
+        let Some(once) = self.once() else { return };
+        let durable = Durable::of(seam::shared_of(fom));
+        let expires = durable.memory.expiry(durable.journal_now());
+        batch.put_with(entry_of(fom.id()), |out| {
+            once.encode(fom.graph(), answer, expires, out);
+        });
+    }
+
+    /// Writes the group of a step. `step` first updates the state that is written.
+    fn write(
+        &self,
+        fom: &Header,
+        batch: &mut Batch,
+        content: &dyn Content,
+        step: impl FnOnce(&mut Inner),
+    ) -> Result<(), SnapshotError> {
+        let entry = entry_of(fom.id());
+        let mut done = Vec::new();
+        let stand = || {
+            let mut inner = self.inner();
+            step(&mut inner);
+            done.extend_from_slice(inner.taken());
+            inner
+        };
+        if !content.is_end() {
+            batch.put_with(entry, |out| {
+                let once = self.once().map(|once| &once.id);
+                encode_head(&stand(), fom.key(), once, out);
+                // Without the lock, because this is code of the user's.
+                content.write(out)
+            })?;
+        } else {
+            drop(stand());
+            if self.once().is_some() {
+                let answer = content.snapshot().map(Stored::Ended);
+                self.remember(fom, batch, answer.map_err(SnapshotError::Operation)?);
+            } else {
+                batch.delete(entry);
+            }
+        }
+        for message in done {
+            batch.delete(message);
+        }
+        with_outbox(fom, |outbox| outbox.write(seam::shared_of(fom), batch));
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Takes the state after this step. `to_journal` converts a time of the runtime's clock to journal time.
+    fn stand_after(&mut self, step: &mut KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
+        let then = step.then;
+        self.set_then(then);
+        if !matches!(then, Then::Retry(_)) {
+            self.step += 1;
+        }
+        if let Some(held) = step.holds_gate {
+            self.set_held_gate(held);
+        }
+        let Some(timing) = &mut step.timing else {
+            return;
+        };
+        self.attempt = timing.attempt;
+        self.set_retry(match then {
+            Then::Retry(until) => Some(to_journal(until)),
+            _ => None,
+        });
+        self.due = timing.due.map(&to_journal);
+        let kept = timing
+            .kept
+            .map(|(at, owner)| (to_journal(at), owner.to_owned()));
+        if self.more().is_some() || !timing.causes.is_empty() || kept.is_some() {
+            let more = self.more_made();
+            (more.causes, more.kept) = (std::mem::take(&mut timing.causes), kept);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Makes the foms of [`fom_runtime`] survive the process. Each transition is an entry of a [journal], on disk before
+//! any caller hears of it. After a crash or a restart, each fom goes on in the phase that it last committed.
+//!
+//! `use fom_durable::prelude::*` instead of `fom_runtime::prelude::*` imports the same names, and four extension
+//! traits:
+//!
+//! | trait | for |
+//! | --- | --- |
+//! | [`DurableBuilderExt`] | [`Builder`](fom_runtime::Builder): the journal and its settings, a check of a journal before a release |
+//! | [`DurableExt`] | [`Runtime`](fom_runtime::Runtime): what could not come back, and how much the journal keeps |
+//! | [`DurableSubmissionExt`] | [`Submission`](fom_runtime::Submission): an operation that runs once for each id |
+//! | [`DurableCxExt`] | [`Cx`](fom_runtime::Cx): the outbox, which sends what a phase gives to it exactly when its transition is committed |
+//!
+//! ```
+//! use fom_durable::prelude::*;
+//!
+//! # let directory = std::env::temp_dir().join(format!("fom-durable-{}", std::process::id()));
+//! let runtime = Runtime::builder().journal(&directory).build()?;
+//! # drop(runtime);
+//! # std::fs::remove_dir_all(&directory)?;
+//! # Ok::<(), BoxError>(())
+//! ```
+//!
+//! The promise is *transitions exactly once, effects at least once*. [`testing`] checks it for an operation: it crashes
+//! after each commit. The book's part "Surviving" says the rest.
+
+// The modules, from the lowest. Each imports only from itself and from modules above it in this list.
+//
+// - `entry`: the numbers of entries
+// - `durable`: the component that commits and recovers. Its files know each other; its `mod.rs` lists them
+// - `testing`: trials of operations and of releases, with the public API and some functions of the seam
+// - `prelude`
+//
+// The store is the package `fom-journal`, which knows nothing of foms. The runtime knows nothing of this package: it
+// calls the traits of `fom-runtime/src/fom/durability.rs`. The package uses the runtime through its public API and
+// through `fom_runtime::__durability`, and no other hidden item.
+
+mod durable;
+mod entry;
+pub mod prelude;
+#[cfg(not(fom_shuttle))]
+pub mod testing;
+
+pub use durable::{
+    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
+    Outbox, Posting, RecoveryProgress, RetryError,
+};
+#[doc(inline)]
+pub use fom_journal as journal;
+#[doc(no_inline)]
+pub use fom_runtime::snapshot::SetAside;

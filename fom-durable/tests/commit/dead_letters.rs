@@ -1,0 +1,222 @@
+//! Events sent through an outbox that no fom takes: set aside, tried again, discarded.
+
+use fom_durable::{RetryError, journal::MemoryJournal, prelude::*};
+use fom_runtime::{error::BoxError, snapshot::RestoreError, time::TestClock};
+use serde::{Deserialize, Serialize};
+
+use crate::kit::{limited, one};
+
+/// Receives money.
+#[derive(Serialize, Deserialize)]
+struct Account {
+    cents: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    Add(u32),
+    Close,
+}
+
+#[fom(operation(Account), event(Order))]
+enum Holding {
+    #[phase(start, sync, to(Closed), on(Close, Add))]
+    Open,
+    #[phase(end)]
+    Closed,
+}
+
+impl HoldingTransitions for Account {
+    fn open(&mut self, _: &mut Cx<'_, Order>, order: Order) -> Result<HoldingAfterOpen, BoxError> {
+        match order {
+            Order::Add(cents) => {
+                self.cents += cents;
+                Ok(HoldingAfterOpen::Stay)
+            }
+            Order::Close => Ok(HoldingAfterOpen::Closed),
+        }
+    }
+}
+
+/// Sends the money, in one step.
+#[derive(Serialize, Deserialize)]
+struct Transfer {
+    to: String,
+    cents: Vec<u32>,
+}
+
+#[fom(operation(Transfer))]
+enum Transferring {
+    #[phase(start, sync, to(Sent))]
+    Send,
+    #[phase(end)]
+    Sent,
+}
+
+impl TransferringTransitions for Transfer {
+    fn send(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        for cents in &self.cents {
+            cx.outbox()
+                .send::<Account>(self.to.clone(), Order::Add(*cents))?;
+        }
+        Ok(())
+    }
+}
+
+fn build(journal: &MemoryJournal) -> Runtime {
+    let builder = one(&TestClock::new());
+    builder.journal_with(journal.clone()).build().unwrap()
+}
+
+fn transfer(cents: &[u32]) -> Transfer {
+    Transfer {
+        to: "ada".into(),
+        cents: cents.to_vec(),
+    }
+}
+
+/// Opens the account, delivers the events that there are, and returns the account's sum.
+async fn total(runtime: &Runtime, deliver: impl FnOnce(&Runtime)) -> u32 {
+    let account = runtime.submit(Account { cents: 0 }).key("ada");
+    let account = account.start().unwrap();
+    runtime.quiet().await;
+    deliver(runtime);
+    runtime.quiet().await;
+    account.send(Order::Close).unwrap();
+    account.await.unwrap().operation.cents
+}
+
+/// The event is listed with its receiver and the reason, and survives a restart. A retry delivers it once there is a
+/// receiver.
+#[test]
+fn an_event_for_nobody_is_kept() {
+    limited(|| async {
+        let journal = MemoryJournal::new();
+        let is_listed = |runtime: &Runtime| {
+            let aside = runtime.set_aside();
+            assert_eq!(aside.len(), 1, "{aside:?}");
+            assert_eq!(aside[0].operation.as_deref(), Some("Account"));
+            assert_eq!(aside[0].key, Some("ada".into()));
+            let (operation, key) = ("Account".into(), "ada".into());
+            let reason = RestoreError::NoReceiver { operation, key };
+            assert_eq!(aside[0].reason, reason);
+            assert!(aside[0].snapshot().is_none());
+            let still = runtime.retry_set_aside(aside[0].id);
+            assert_eq!(still, Err(RetryError::Still(reason)));
+            aside[0].id
+        };
+        {
+            let runtime = build(&journal);
+            runtime.submit(transfer(&[5])).await.unwrap();
+            runtime.quiet().await;
+            is_listed(&runtime);
+        }
+        let journal = journal.fork();
+        let runtime = build(&journal);
+        let id = is_listed(&runtime);
+        let deliver = |runtime: &Runtime| runtime.retry_set_aside(id).unwrap();
+        let cents = total(&runtime, deliver);
+        assert_eq!(cents.await, 5);
+        assert!(runtime.set_aside().is_empty());
+        let runtime = build(&journal.fork());
+        assert!(runtime.set_aside().is_empty(), "it was taken");
+    });
+}
+
+/// Two events come while their receiver is busy, and the receiver ends without them.
+#[test]
+fn an_event_that_its_receiver_did_not_take_is_kept() {
+    limited(|| async {
+        let journal = MemoryJournal::new();
+        let runtime = build(&journal);
+        let busy = runtime.submit(Busy).key("ada").start().unwrap();
+        busy.reached([WorkingKind::Work]).await;
+        runtime.submit(Note).await.unwrap();
+        runtime.quiet().await;
+        assert!(runtime.set_aside().is_empty());
+        busy.cancel();
+        assert!(matches!(busy.await.unwrap_err().cause, Cause::Cancelled));
+        let ids = |runtime: &Runtime| {
+            let aside = runtime.set_aside();
+            let ids: Vec<_> = aside.iter().map(|aside| aside.id).collect();
+            let has_none = |aside: &fom_durable::SetAside| {
+                matches!(aside.reason, RestoreError::NoReceiver { .. })
+            };
+            assert!(aside.iter().all(has_none), "{aside:?}");
+            ids
+        };
+        let here = ids(&runtime);
+        assert_eq!(here.len(), 2);
+        let journal = journal.fork();
+        let runtime = build(&journal);
+        assert_eq!(ids(&runtime), here, "the same after a crash");
+        for id in here {
+            runtime.discard_set_aside(id).await.unwrap();
+        }
+        let runtime = build(&journal.fork());
+        assert!(runtime.set_aside().is_empty());
+    });
+}
+
+/// Takes no event and never ends.
+#[derive(Serialize, Deserialize)]
+struct Busy;
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Talk {
+    Hello,
+}
+
+#[fom(operation(Busy), event(Talk))]
+enum Working {
+    #[phase(start, to(Listen))]
+    Work,
+    #[phase(sync, to(Idle), on(Hello))]
+    Listen,
+    #[phase(end)]
+    Idle,
+}
+
+impl WorkingTransitions for Busy {
+    async fn work(&mut self, _: &mut Cx<'_, Talk>) -> Result<(), BoxError> {
+        std::future::pending().await
+    }
+    fn listen(&mut self, _: &mut Cx<'_, Talk>, _: Talk) -> Result<WorkingAfterListen, BoxError> {
+        Ok(WorkingAfterListen::Idle)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Note;
+
+#[fom(operation(Note))]
+enum Noting {
+    #[phase(start, sync, to(Noted))]
+    Write,
+    #[phase(end)]
+    Noted,
+}
+
+impl NotingTransitions for Note {
+    fn write(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        for _ in 0..2 {
+            cx.outbox().send::<Busy>("ada", Talk::Hello)?;
+        }
+        Ok(())
+    }
+}
+
+/// The events that are set aside are bounded: above the limit, the newest are dropped, and that is reported.
+#[test]
+fn no_more_events_are_kept_than_may_be() {
+    limited(|| async {
+        let journal = MemoryJournal::new();
+        let runtime = build(&journal);
+        runtime.submit(transfer(&[1; 10_003])).await.unwrap();
+        runtime.quiet().await;
+        let operations = runtime.operations();
+        assert_eq!(operations.set_aside.len(), 10_000);
+        let told = operations.incidents.iter();
+        assert_eq!(told.filter(|it| it.contains("dropped")).count(), 3);
+    });
+}

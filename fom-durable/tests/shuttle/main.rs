@@ -1,0 +1,40 @@
+//! Commits and recovery on a whole runtime under shuttle; see the models of `fom-runtime`.
+//!
+//! ```sh
+//! RUSTFLAGS="--cfg fom_shuttle" cargo test --release -p fom-durable --test shuttle
+//! ```
+#![cfg(fom_shuttle)]
+
+mod commits;
+mod disk;
+#[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
+#[path = "../../../fom-runtime/tests/shuttle/foms.rs"]
+mod foms;
+#[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
+#[path = "../../../fom-runtime/tests/shuttle/kit.rs"]
+mod kit;
+mod late;
+mod once;
+mod resting;
+
+use std::{sync::Arc, time::Duration};
+
+use fom_durable::prelude::*;
+use fom_runtime::{
+    Builder, FomId, FomRef, Handle, balance::Balance, config::Followers, error::RefusedReason,
+    machine::FomState, observe::TransitionCause, time::TestClock, topology::Machine,
+};
+use shuttle::{
+    Config, Runner,
+    future::block_on,
+    scheduler::{PctScheduler, RandomScheduler, Scheduler},
+    sync::{
+        Condvar, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
+
+use disk::Disk;
+use foms::Word;
+use kit::{Bench, MOST, NEVER, check, section, visit};

@@ -1,0 +1,142 @@
+//! Versions that do not fit are set aside, one fom each.
+
+use std::cell::Cell;
+
+use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_runtime::{Builder, snapshot::RestoreError, time::TestClock};
+use serde::{Deserialize, Serialize};
+
+use crate::aside::{Go, PANICS, first, of_first, order, parked};
+use crate::kit::{limited, one};
+
+/// A release with a migration that panics if `PANICS` is set, and a release that has forgotten the first version.
+mod later {
+    use super::*;
+
+    /// Pieces are numbers now.
+    pub(super) fn to_second(saved: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
+        assert!(!PANICS.with(Cell::get), "cannot migrate");
+        let old: first::Order = saved.operation()?;
+        let pieces = old.pieces.parse()?;
+        saved.set_operation(&migrating::Order { pieces })?;
+        Ok(())
+    }
+
+    pub(super) fn to_third(_: &mut fom_runtime::snapshot::Saved) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+macro_rules! numbered {
+    ($name:ident, $($version:tt)*) => {
+        mod $name {
+            use super::*;
+
+            #[derive(Debug, Serialize, Deserialize)]
+            pub(super) struct Order {
+                pub(super) pieces: u32,
+            }
+
+            #[fom(operation(Order), event(Go), $($version)*)]
+            pub(super) enum Shop {
+                #[phase(start, sync, to(Park))]
+                Begin,
+                #[phase(sync, to(Done), on(On))]
+                Park { shelf: u32 },
+                #[phase(end)]
+                Done,
+            }
+
+            impl ShopTransitions for Order {
+                fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
+                    Ok(ShopAfterBegin::Park { shelf: 3 })
+                }
+                fn park(
+                    &mut self,
+                    _: &mut Cx<'_, Go>,
+                    _: &mut u32,
+                    _: Go,
+                ) -> Result<ShopAfterPark, BoxError> {
+                    Ok(ShopAfterPark::Done)
+                }
+            }
+        }
+    };
+}
+
+numbered!(migrating, version = 2, migrate(v1(super::later::to_second)));
+numbered!(forgetful, version = 3, migrate(v2(super::later::to_third)));
+
+/// Four versions do not fit: a newer version than the program's, a forgotten version, a version that fails to migrate,
+/// and a version with a migration that panics. Each sets aside its own fom, and a release that can read the fom takes
+/// it in.
+#[test]
+fn versions_that_do_not_fit_are_set_aside() {
+    limited(async || {
+        let journal = MemoryJournal::new();
+        {
+            let runtime = of_first(&journal).build().unwrap();
+            parked(&runtime, order("3"), "good");
+            parked(&runtime, order("three"), "odd");
+        }
+        let with = |builder: Builder| builder.build().unwrap();
+        let fresh = || one(&TestClock::new()).journal_with(journal.clone());
+        let reasons = |runtime: &Runtime| -> Vec<RestoreError> {
+            runtime
+                .set_aside()
+                .into_iter()
+                .map(|aside| aside.reason)
+                .collect()
+        };
+        {
+            let runtime = with(fresh().operation::<forgetful::Order>());
+            let reasons = reasons(&runtime);
+            assert_eq!(reasons.len(), 2, "{reasons:?}");
+            assert!(
+                reasons[0].to_string().contains("version 1"),
+                "{}",
+                reasons[0]
+            );
+        }
+        {
+            PANICS.with(|panics| panics.set(true));
+            let runtime = with(fresh().operation::<migrating::Order>());
+            PANICS.with(|panics| panics.set(false));
+            let reasons = reasons(&runtime);
+            assert_eq!(reasons.len(), 2, "{reasons:?}");
+            assert!(
+                reasons[0].to_string().contains("cannot migrate"),
+                "{}",
+                reasons[0]
+            );
+        }
+        {
+            let runtime = with(fresh().operation::<migrating::Order>());
+            assert_eq!(
+                runtime.find::<migrating::Order>("good").unwrap().phase(),
+                "Park"
+            );
+            let reasons = reasons(&runtime);
+            assert_eq!(reasons.len(), 1, "{reasons:?}");
+            assert!(
+                reasons[0].to_string().contains("invalid digit"),
+                "{}",
+                reasons[0]
+            );
+            parked(&runtime, migrating::Order { pieces: 9 }, "new");
+        }
+        let runtime = of_first(&journal).build().unwrap();
+        assert!(runtime.find::<first::Order>("odd").is_some());
+        let aside = runtime.set_aside();
+        let newer = aside
+            .iter()
+            .find(|aside| aside.key == Some("new".into()))
+            .unwrap();
+        assert_eq!(newer.version, Some(2));
+        assert!(
+            newer.reason.to_string().contains("version 2"),
+            "{}",
+            newer.reason
+        );
+    });
+}

@@ -1,0 +1,67 @@
+//! One fom, on the thread that runs it.
+
+use crate::{
+    Cx,
+    extension::Gate,
+    fom::{
+        Header, KeyWait, Resident,
+        durability::{DurableFom, Effects},
+    },
+    id::KeyOf,
+};
+
+/// Returns the fom that has this context.
+pub fn header_of<'a, E>(cx: &'a Cx<'_, E>) -> &'a Header {
+    cx.header()
+}
+
+/// Returns what durability keeps beside the fom.
+#[inline]
+pub fn state_of(fom: &Header) -> Option<&dyn DurableFom> {
+    fom.cold()?.durable.as_deref()
+}
+
+/// Returns whether the fom has its key before a fom that may be in the journal.
+pub fn overtakes(fom: &Header) -> bool {
+    fom.key_wait() == KeyWait::Overtakes
+}
+
+/// Returns the key that a fom waits for that came back, if it waits for one.
+pub fn waits_again(fom: &Resident) -> Option<KeyOf> {
+    fom.waits_again()
+}
+
+/// Calls `f` with the outbox of the visit, if there is one.
+pub fn with_outbox<R>(fom: &Header, f: impl FnOnce(&mut dyn Effects) -> R) -> Option<R> {
+    let mut outbox = fom.cold_rare()?.outbox.lock();
+    outbox.as_deref_mut().map(f)
+}
+
+/// As [`with_outbox`], and makes the outbox if there is none.
+pub fn with_outbox_made(
+    fom: &Header,
+    make: impl FnOnce() -> Box<dyn Effects>,
+    f: impl FnOnce(&mut dyn Effects),
+) {
+    fom.with_outbox_made(make, f);
+}
+
+/// Drops the outbox of the visit, with what is in it.
+pub fn drop_outbox(fom: &Header) {
+    fom.drop_outbox();
+}
+
+/// Takes the gate that the fom holds.
+pub fn leave_held_gate(fom: &Header) -> Option<Box<dyn Gate>> {
+    fom.leave_held_gate()
+}
+
+/// Gives a fom the gate that it held before.
+pub fn take_over(fom: &Resident, gate: Box<dyn Gate>) {
+    fom.take_over(gate);
+}
+
+/// Calls user code. A panic is reported as an incident that happened to this fom, `when` it says.
+pub fn fenced(fom: &Header, when: &str, f: impl FnOnce()) {
+    fom.fenced(when, f);
+}

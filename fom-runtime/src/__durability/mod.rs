@@ -1,0 +1,54 @@
+//! The seam for the package `fom-durable`, its one user. It may change in any release.
+//!
+//! The runtime calls `fom-durable` through the traits of `fom/durability.rs`, and through
+//! [`Recording`](crate::runtime::Recording) when it is built. This module has these traits with the types in them, and
+//! a function for each fact of the runtime that `fom-durable` needs. The types are opaque: what is not public here is
+//! none of its business.
+//!
+//! | file | functions about |
+//! | --- | --- |
+//! | `shared.rs` | a runtime: its clock, its recorder, its keys, its threads |
+//! | `local.rs` | the inside of a locality |
+//! | `foms.rs` | one fom: its outbox, its gate, its state beside it |
+//! | `submissions.rs` | submissions from an outbox, and those with an operation id |
+//! | `saved.rs` | saved foms as bytes |
+//! | `trials.rs` | what `crash_at_each_boundary` needs of a runtime |
+
+mod foms;
+mod local;
+mod saved;
+mod shared;
+mod submissions;
+mod trials;
+
+pub use crate::{
+    fom::{
+        AnyRef, Function, Header, Order, Recorder, Resident, Then,
+        durability::{
+            Answer, Content, DurableFom, Effects, End, FailedAs, KeptFom, KeptStep, LastStep,
+            NewRecord, SavedTiming, Written,
+        },
+        hand::regain_leaked,
+    },
+    id::KeyOf,
+    key_encoding::{PAIR, TEXT, put_key, put_varint, take_key, take_varint},
+    locality::{Home, enqueue},
+    operation::EventReader,
+    runtime::{
+        Announced, JoinedOutcome, Recorded, Recording, Registered, Restorer, Revival, Shared,
+        StartOnce, registered,
+    },
+    snapshot::{
+        Encoded,
+        encoding::{encode, leading},
+        schema::{Schema, fingerprint, phase_of},
+    },
+    step_key::{EventId, random},
+    typed::Outcome,
+};
+pub use foms::*;
+pub use local::*;
+pub use saved::*;
+pub use shared::*;
+pub use submissions::*;
+pub use trials::*;

@@ -1,0 +1,56 @@
+//! Saved foms as bytes.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use crate::{
+    FomId,
+    id::KeyOf,
+    machine::{Graph, PhaseInfo},
+    snapshot::{Encoded, RestoreError, SetAside, encoding, schema::Schema, set_aside::SavedBody},
+};
+
+/// Reads a value. Returns `None` if the bytes are no such value.
+pub fn decode<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Option<T> {
+    encoding::decode(bytes).ok()
+}
+
+/// Returns operation and phase as bytes, with the schema to read them by.
+pub fn encoded<'a>(schema: &'a Schema, bytes: &'a [u8]) -> Encoded<'a> {
+    Encoded { schema, bytes }
+}
+
+/// Returns an entry of which only the bytes are known.
+pub fn unread(id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
+    SetAside::unread(id, reason, bytes)
+}
+
+/// Says how operation and phase in the bytes of an entry are read, from the byte `from` on.
+pub fn set_saved(aside: &mut SetAside, schema: Arc<Schema>, from: usize, attempt: u32) {
+    aside.saved = Some(SavedBody {
+        schema,
+        from,
+        attempt,
+    });
+}
+
+/// Returns the key for which the set-aside fom keeps its place.
+pub fn place_of(aside: &SetAside) -> Option<&KeyOf> {
+    aside.place.as_ref()
+}
+
+/// Sets the key for which the set-aside fom keeps its place.
+pub fn set_place(aside: &mut SetAside, place: Option<KeyOf>) {
+    aside.place = place;
+}
+
+/// Returns the present and former names of machine and operation, the present ones first.
+pub fn names(graph: &Graph) -> Vec<(&'static str, String)> {
+    graph.names()
+}
+
+/// Returns the phase that has this name, or had it.
+pub fn find_ever(graph: &Graph, name: &str) -> Option<&'static PhaseInfo> {
+    graph.find_ever(name)
+}

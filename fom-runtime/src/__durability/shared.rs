@@ -1,0 +1,198 @@
+//! Facts about a runtime.
+
+use std::{
+    any::TypeId,
+    io,
+    sync::{Arc, Weak},
+};
+
+use crate::{
+    FomId, FomRef, Key, Operation, Runtime,
+    fom::{AnyRef, Header, Recorder},
+    id::KeyOf,
+    runtime::{Announced, Builder, Recording, Shared},
+    time::Clock,
+};
+
+/// Returns what the localities of this runtime share.
+pub fn shared_by(runtime: &Runtime) -> &Shared {
+    &runtime.shared
+}
+
+/// Returns the runtime of a fom.
+#[inline]
+pub fn shared_of(fom: &Header) -> &Shared {
+    Shared::of(fom)
+}
+
+/// Returns an owned reference, which keeps the runtime alive.
+pub fn owned(shared: &Shared) -> Arc<Shared> {
+    shared.owned()
+}
+
+/// Returns a reference that does not keep the runtime alive.
+pub fn weak(shared: &Shared) -> Weak<Shared> {
+    shared.weak()
+}
+
+/// Returns the runtime, as a handle that does not keep it running.
+pub fn runtime_of(shared: &Shared) -> Runtime {
+    Runtime::of(shared)
+}
+
+/// Returns the settings of durability. The first call makes them. Returns `None` if they have another type.
+pub fn recording<T: Recording + Default>(builder: &mut Builder) -> Option<&mut T> {
+    builder.recording()
+}
+
+/// Returns the settings of durability, if there are any.
+pub fn recorded_as<T: Recording>(builder: &Builder) -> Option<&T> {
+    builder.recorded_as()
+}
+
+/// Returns the clock of the runtime.
+pub fn clock(shared: &Shared) -> &Clock {
+    &shared.env.clock
+}
+
+/// Returns the time on this clock, in nanoseconds.
+#[inline]
+pub fn nanos(clock: &Clock) -> u64 {
+    clock.nanos()
+}
+
+/// Returns whether sleeping in real time brings deadlines nearer.
+#[inline]
+pub fn is_real(clock: &Clock) -> bool {
+    clock.is_real()
+}
+
+/// Returns whether transitions are committed to a journal.
+pub fn is_journaled(shared: &Shared) -> bool {
+    shared.env.journaled
+}
+
+/// Returns the component that keeps what must survive the process.
+#[inline]
+pub fn recorder(shared: &Shared) -> Option<&dyn Recorder> {
+    shared.env.recorder()
+}
+
+/// As [`recorder`], and makes it if the runtime has none.
+#[inline]
+pub fn recorder_or(shared: &Shared, make: impl FnOnce() -> Arc<dyn Recorder>) -> &dyn Recorder {
+    &**shared.env.recorder.get_or_init(make)
+}
+
+/// Reports a problem that ends no operation.
+pub fn report(shared: &Shared, incident: String) {
+    shared.env.report(incident);
+}
+
+/// Creates a thread as [`Builder::spawn_with`] says.
+///
+/// # Errors
+///
+/// Fails with the error of the system.
+pub fn spawn_thread(shared: &Shared, name: &str, main: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    (shared.spawner.0)(name.to_owned(), main)
+}
+
+/// Notes that a thread has freed this number of bytes. If the allocator keeps much free memory, the system gets it
+/// back.
+pub fn freed(shared: &Shared, bytes: usize) {
+    shared.heap.freed(bytes);
+    shared.heap.trim(&*shared.spawner.0);
+}
+
+/// Returns whether the runtime takes no submission from outside.
+pub fn takes_nothing(shared: &Shared) -> bool {
+    shared.env.takes_nothing()
+}
+
+/// Returns whether nothing more may begin.
+pub fn is_closed(shared: &Shared) -> bool {
+    shared.env.is_closed()
+}
+
+/// Returns whether the runtime takes nothing more from this thread.
+pub fn is_late(shared: &Shared) -> bool {
+    shared.is_late()
+}
+
+/// Wakes the callers that wait until no fom is in flight, if there is none.
+pub fn tell_idle(shared: &Shared) {
+    shared.tell_idle();
+}
+
+/// Returns the id with this number.
+pub fn fom_id(number: u64) -> FomId {
+    FomId(number)
+}
+
+/// Returns a new id. On a thread of a locality, this takes no lock and touches no shared counter.
+pub fn new_id(shared: &Shared) -> FomId {
+    crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| shared.next_id())
+}
+
+/// Returns the number of the next event that this thread sends. No other event of this run has it.
+pub fn next_event(shared: &Shared) -> u64 {
+    shared.next_event()
+}
+
+/// Numbers the foms that are submitted from outside the localities from `first` on.
+pub fn number_from(shared: &Shared, first: u64) {
+    shared.number_from(first);
+}
+
+/// Returns the fom that has this key, and brings it back if it rests.
+pub fn find<O: Operation>(shared: &Shared, key: &Key) -> Option<FomRef<O>> {
+    shared.find(key)
+}
+
+/// As [`find`], for an operation type that is known by its id.
+pub fn find_any(shared: &Shared, of: &KeyOf) -> Option<AnyRef> {
+    shared.find_any(of)
+}
+
+/// Returns the fom that has this key, if it does not rest.
+pub fn find_awake(shared: &Shared, of: &KeyOf) -> Option<AnyRef> {
+    shared.key_index.find_any(of)
+}
+
+/// Makes all foms that have this key and rest.
+pub fn revive_key<O: Operation>(shared: &Shared, key: &Key) {
+    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+}
+
+/// Notes that a fom with this key is set aside. `number` is its number in the order of what outboxes sent. With
+/// `keeps`, the fom keeps its place: the foms behind it wait.
+pub fn keep_place(shared: &Shared, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
+    shared.key_index.miss(of, id, number, keeps);
+}
+
+/// Gives up the place of a set-aside fom.
+pub fn give_place_up(shared: &Shared, of: KeyOf, id: FomId) {
+    shared.key_index.give_place_up(shared, of, id);
+}
+
+/// Takes the key from a fom that has ended, and gives it to the next fom.
+pub fn give_key(shared: &Shared, of: KeyOf, id: FomId) {
+    shared.key_index.remove(shared, of, id);
+}
+
+/// Draws a number in the order of what outboxes send.
+pub fn next_number(shared: &Shared) -> u64 {
+    shared.key_index.number()
+}
+
+/// Draws all later numbers above this one.
+pub fn number_above(shared: &Shared, number: u64) {
+    shared.key_index.number_above(number);
+}
+
+/// Draws a number for a fom with this key. Until the number is dropped, no fom with the key and a later number begins
+/// before the journal has it.
+pub fn announce(shared: &Shared, of: KeyOf) -> Announced {
+    shared.key_index.announce(shared, of)
+}

@@ -1,0 +1,119 @@
+//! How a new fom gets its key: a fom that is submitted, and a fom that comes back.
+
+use std::any::TypeId;
+
+use crate::{
+    fom::{AnyRef, Order, RefusedReason, Resident},
+    id::{FomId, Key},
+    operation::Operation,
+    runtime::{FomRef, keys::Denied, spawn::SpawnRequest, submit::New},
+};
+
+/// A new fom. The first part is there if the fom may begin. While another fom has its key, no reference of the runtime
+/// exists: the thread that grants the key makes it anew, and enqueues the fom.
+pub(in crate::runtime) type Entered<O> = (Option<Resident>, New<O>);
+
+/// A refused operation, and the live fom that has its key.
+pub(in crate::runtime) type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
+
+/// Makes a fom. If it needs a key, the fom has the key or waits for it.
+#[inline(always)]
+pub(in crate::runtime) fn enter<O: Operation>(
+    maker: SpawnRequest<'_>,
+    operation: O,
+    phase: O::Phase,
+    key: Option<Key>,
+    number: Option<u64>,
+) -> Result<Entered<O>, KeyRefused<O>> {
+    // Such a fom asks for its key when its delay is over.
+    let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
+    let Some(key) = key else {
+        let (shared, chained) = (maker.shared, maker.chained.clone());
+        let (made, id) = maker.make(operation, phase, None);
+        if let Some(of) = &chained {
+            // The submitting fom has the key meanwhile.
+            shared.key_index.chain(of, AnyRef::of(&made.resident));
+        }
+        return Ok((Some(made.resident), (made.handle, id)));
+    };
+    if asks_later {
+        let (made, id) = maker.make(operation, phase, Some(key));
+        return Ok((Some(made.resident), (made.handle, id)));
+    }
+    enter_with_key(maker, operation, phase, key, number)
+}
+
+/// Makes a fom that has a key, or waits for it.
+fn enter_with_key<O: Operation>(
+    maker: SpawnRequest<'_>,
+    operation: O,
+    phase: O::Phase,
+    key: Key,
+    number: Option<u64>,
+) -> Result<Entered<O>, KeyRefused<O>> {
+    let (shared, order) = (maker.shared, maker.order);
+    // A resting fom has its key, too.
+    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+    let (mut operation, mut made) = (Some(operation), None);
+    let entered = shared.key_index.enter::<O>(&key, order, number, || {
+        let operation = operation.take().expect("called once");
+        let (launched, id) = maker.make(operation, phase, Some(key.clone()));
+        made = Some((launched.handle, id));
+        launched.resident
+    });
+    match (entered, made, operation) {
+        (Ok(ready), Some(made), _) => Ok((ready, made)),
+        (Err(why), _, Some(operation)) => {
+            shared.env.give_room();
+            let (reason, live) = match why {
+                Denied::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
+                Denied::Suspended => (RefusedReason::KeySuspended, None),
+                Denied::Full => (RefusedReason::KeyFull, None),
+            };
+            Err((reason, operation, live))
+        }
+        _ => unreachable!("it is let in or turned away"),
+    }
+}
+
+/// What decides whether a fom that comes back gets its key.
+pub(in crate::runtime) struct Claim {
+    pub(in crate::runtime) id: FomId,
+    /// The number of the fom in the order of what outboxes sent.
+    pub(in crate::runtime) number: Option<u64>,
+    pub(in crate::runtime) is_chained: bool,
+    /// Whether the fom waited for its key.
+    pub(in crate::runtime) queues: bool,
+}
+
+impl Claim {
+    /// Makes a fom that has its key again, or waits for it. Returns `None` if another fom has the key.
+    pub(in crate::runtime) fn make<O: Operation>(
+        self,
+        maker: SpawnRequest<'_>,
+        operation: O,
+        phase: O::Phase,
+        key: &Key,
+    ) -> Option<Resident> {
+        let shared = maker.shared;
+        let mut made = None;
+        let make = || {
+            let launched = maker.make(operation, phase, Some(key.clone())).0;
+            AnyRef::of(made.insert(launched.resident))
+        };
+        let key_index = &shared.key_index;
+        let claimed = match self.number {
+            Some(number) if self.queues => {
+                key_index.wait_again::<O>(key, number, self.is_chained, make);
+                true
+            }
+            Some(number) => {
+                // A fom that rests and has begun has its key. It must get the key first.
+                shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+                key_index.claim_first::<O>(key, number, self.is_chained, make)
+            }
+            None => key_index.claim_again::<O>(key, self.id, self.is_chained, make),
+        };
+        made.filter(|_| claimed)
+    }
+}

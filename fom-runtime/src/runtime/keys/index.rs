@@ -1,0 +1,483 @@
+//! Foms by key: which foms have a key of an operation type, and which wait for it.
+
+use std::{
+    any::TypeId,
+    collections::{HashMap, hash_map},
+    hash::{BuildHasher, RandomState},
+    sync::Weak,
+};
+
+use tokio::sync::oneshot;
+
+use crate::{
+    fom::{AnyRef, Header, KeyWait, Order, Rejected, Resident, WaitingFor},
+    id::{FomId, Key, KeyOf},
+    operation::Operation,
+    runtime::{
+        Shared,
+        keys::{Absent, Denied, Entry, Place},
+        observe::KeyInfo,
+    },
+};
+use fom_protocol::{
+    FomState,
+    shrink::Shrink as _,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering, fence},
+    },
+};
+
+/// The number of locks, so that unrelated keys seldom share one.
+const SHARDS: usize = 16;
+
+type Keys = HashMap<KeyOf, Entry<AnyRef>>;
+
+pub(crate) struct KeyIndex {
+    shards: [Mutex<Keys>; SHARDS],
+    hasher: RandomState,
+    /// The most foms that may wait for one key.
+    most: usize,
+    /// The last number of an outbox entry: no less than each number in the journal.
+    numbers: AtomicU64,
+}
+
+impl KeyIndex {
+    pub(in crate::runtime) fn new(most: usize) -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Mutex::default()),
+            hasher: RandomState::new(),
+            most,
+            numbers: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self, key: &Key) -> MutexGuard<'_, Keys> {
+        self.shards[self.hash(key) as usize % SHARDS].lock()
+    }
+
+    /// Returns the hash of a key. Also used for placement.
+    pub(crate) fn hash(&self, key: &Key) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// Returns the fom that has this key.
+    pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
+        let keys = self.lock(&of.1);
+        // Skips a stalled fom: it has ended, and keeps its key until it comes back.
+        let mut live = keys
+            .get(of)?
+            .holders()
+            .filter(|fom| fom.token.state() != FomState::Finished);
+        live.next().cloned()
+    }
+
+    /// Returns the foms that have the key that this fom waits for.
+    pub(crate) fn before(&self, fom: &Header) -> Vec<AnyRef> {
+        let Some(key) = fom.key() else {
+            return Vec::new();
+        };
+        let keys = self.lock(key);
+        let entry = keys.get(&(fom.type_id(), key.clone()));
+        let waits = matches!(fom.key_wait(), KeyWait::Waits(_));
+        let holders = entry
+            .filter(|_| waits)
+            .map(|entry| entry.holders().cloned());
+        holders.into_iter().flatten().collect()
+    }
+
+    /// Gives the key to the fom that `make` makes, or makes the fom wait for it. No other fom gets in between. Returns a
+    /// fom that has the key, which the caller enqueues. The thread that grants the key enqueues a fom that waits.
+    pub(super) fn enter<O: Operation>(
+        &self,
+        key: &Key,
+        order: Order,
+        number: Option<u64>,
+        make: impl FnOnce() -> Resident,
+    ) -> Result<Option<Resident>, Denied<AnyRef>> {
+        let of = (TypeId::of::<O>(), key.clone());
+        let (ready, fom) = self.let_in(of, order, number, || {
+            let new = make();
+            (AnyRef::of(&new), Some(new))
+        })?;
+        if ready.is_none() {
+            // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
+            fence(Ordering::SeqCst);
+            if fom.token.is_cancelled() || fom.env().is_closed() {
+                fom.wake();
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Asks for the key of a fom with a delay that is over.
+    pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
+        let Some(key) = fom.key() else { return };
+        // Set first: `let_in` sets another standing if the fom does not get the key.
+        fom.stand(KeyWait::Has);
+        let of = (fom.type_id(), key.clone());
+        let entered = self.let_in(of, order, None, || (AnyRef::of(fom), None));
+        if entered.is_err() {
+            fom.stand(KeyWait::Rejected(Rejected::Full));
+        }
+    }
+
+    /// Lets a fom in that `make` finds or makes. Returns a new fom that has the key.
+    fn let_in(
+        &self,
+        of: KeyOf,
+        order: Order,
+        number: Option<u64>,
+        make: impl FnOnce() -> (AnyRef, Option<Resident>),
+    ) -> Result<(Option<Resident>, AnyRef), Denied<AnyRef>> {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of).or_default();
+        // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
+        let shed = entry.look(order, self.most)?;
+        let (fom, mut new) = make();
+        let place = entry.enter(order, number, fom.clone());
+        match place {
+            Place::Has => {}
+            Place::Overtakes => fom.stand(KeyWait::Overtakes),
+            Place::Waits(number) => {
+                fom.stand(KeyWait::Waits(number));
+                if let Some(new) = new.take() {
+                    // Under the lock: the thread that grants the key sees that the fom waits.
+                    fom.set_waiting_for(WaitingFor::Key);
+                    new.park();
+                }
+            }
+        }
+        if let Some(shed) = &shed {
+            shed.stand(KeyWait::Rejected(Rejected::Shed));
+        }
+        drop(keys);
+        if let Some(shed) = shed {
+            shed.wake();
+        }
+        Ok((new, fom))
+    }
+
+    /// Adds a fom to the turn of this key. The key goes on when all foms of the turn have ended.
+    pub(super) fn chain(&self, of: &KeyOf, fom: AnyRef) {
+        let mut keys = self.lock(&of.1);
+        keys.entry(of.clone()).or_default().put(fom, false);
+    }
+
+    /// Gives the key to a fom that comes back and that `make` makes. Returns `false` if another fom has the key.
+    pub(super) fn claim_again<O: Operation>(
+        &self,
+        key: &Key,
+        id: FomId,
+        is_chained: bool,
+        make: impl FnOnce() -> AnyRef,
+    ) -> bool {
+        let mut keys = self.lock(key);
+        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let (claimed, before) = match entry.holder_mut(|fom| fom.id() == id) {
+            Some(own) => (true, Some(std::mem::replace(own, make()))),
+            None => (entry.put_again(make, is_chained), None),
+        };
+        drop(keys);
+        drop(before);
+        claimed
+    }
+
+    /// Gives the key to a fom that comes back, has not begun and does not wait. Returns `false` if another fom has the
+    /// key or precedes this one.
+    pub(super) fn claim_first<O: Operation>(
+        &self,
+        key: &Key,
+        number: u64,
+        is_chained: bool,
+        make: impl FnOnce() -> AnyRef,
+    ) -> bool {
+        let mut keys = self.lock(key);
+        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let mut made = None;
+        let make = || made.insert(make()).clone();
+        let place = entry.put_first(make, is_chained, number);
+        if let (Some(Place::Overtakes), Some(fom)) = (place, &made) {
+            fom.stand(KeyWait::Overtakes);
+        }
+        drop(keys);
+        place.is_some()
+    }
+
+    /// Makes a fom that comes back wait again, with the number that it had. [`settle`](Self::settle) grants it the key
+    /// once the foms before it are back.
+    pub(super) fn wait_again<O: Operation>(
+        &self,
+        key: &Key,
+        number: u64,
+        is_chained: bool,
+        make: impl FnOnce() -> AnyRef,
+    ) {
+        let mut keys = self.lock(key);
+        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let fom = make();
+        fom.stand(KeyWait::Waits(number));
+        entry.wait(number, is_chained, fom);
+    }
+
+    /// Notes that a fom is set aside which had the key, or has this number and has not begun. If it `keeps` its place,
+    /// foms behind it wait until it is back, or is [discarded](Self::give_place_up).
+    pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of).or_default();
+        entry.miss(id.get(), Absent { number, keeps });
+    }
+
+    /// Frees the place of a fom that is back, or never comes.
+    pub(crate) fn give_place_up(&self, shared: &Shared, of: KeyOf, id: FomId) {
+        self.change(shared, of, |entry| {
+            entry.give_place_up(id.get());
+            None
+        });
+    }
+
+    /// Draws a number for an outbox entry. It is above all numbers drawn before, in this run and in earlier ones.
+    pub(crate) fn number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Notes a number in the journal. Numbers that are drawn later are above it.
+    pub(crate) fn number_above(&self, number: u64) {
+        self.numbers.fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// Announces a number for a fom with this key that an outbox sends.
+    pub(crate) fn announce(&self, shared: &Shared, of: KeyOf) -> Announced {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of.clone()).or_default();
+        let number = entry.announce(|last| {
+            self.number_above(last);
+            self.number()
+        });
+        drop(keys);
+        Announced {
+            shared: shared.weak(),
+            of,
+            number,
+        }
+    }
+
+    /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
+    pub(crate) fn settle(&self, fom: &Header) {
+        if let Some(key) = fom.key() {
+            self.change(Shared::of(fom), (fom.type_id(), key.clone()), |_| None);
+        }
+    }
+
+    /// Gives the key of a fom that has ended to the next.
+    pub(crate) fn leave(&self, fom: &Header) {
+        let id = fom.id();
+        if let Some(of) = fom.chained() {
+            self.remove(Shared::of(fom), of.clone(), id);
+        }
+        if let Some(key) = fom.key() {
+            self.change(
+                Shared::of(fom),
+                (fom.type_id(), key.clone()),
+                |entry| match fom.key_wait() {
+                    KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
+                    KeyWait::Waits(number) => entry.give_up(number),
+                    KeyWait::Outside | KeyWait::Rejected(_) => None,
+                },
+            );
+        }
+    }
+
+    /// Makes a fom give up the key, or its place for the key.
+    pub(crate) fn remove(&self, shared: &Shared, of: KeyOf, id: FomId) {
+        self.change(shared, of, |entry| {
+            let is = |fom: &AnyRef| fom.id() == id;
+            entry.give_back(is).or_else(|| entry.give_up_waiting(is))
+        });
+    }
+
+    /// Bars a fom that still waits: it never begins.
+    pub(super) fn bar(&self, fom: &Header, why: Rejected) {
+        let Some(key) = fom.key() else { return };
+        self.change(Shared::of(fom), (fom.type_id(), key.clone()), |entry| {
+            let KeyWait::Waits(number) = fom.key_wait() else {
+                return None;
+            };
+            fom.stand(KeyWait::Rejected(why));
+            entry.give_up(number)
+        });
+        fom.wake();
+    }
+
+    pub(super) fn suspend<O: Operation>(&self, of: KeyOf) {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of).or_default();
+        entry.suspend(O::GRAPH.operation());
+    }
+
+    pub(super) fn resume(&self, shared: &Shared, of: KeyOf) {
+        self.change(shared, of, |entry| {
+            entry.resume();
+            None
+        });
+    }
+
+    /// Keeps a place in the queue of a key. Without room, returns a receiver that hears when a place is kept.
+    pub(super) fn reserve(&self, of: &KeyOf, is_chained: bool) -> Option<oneshot::Receiver<()>> {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.entry(of.clone()).or_default();
+        entry.reserve(is_chained, self.most)
+    }
+
+    /// Gives up a kept place.
+    pub(super) fn release(&self, shared: &Shared, of: &KeyOf) {
+        self.change(shared, of.clone(), |entry| {
+            entry.release(1);
+            None
+        });
+    }
+
+    /// Tells the submissions that wait for a place that the runtime takes nothing more.
+    pub(in crate::runtime) fn dismiss(&self, shared: &Shared) {
+        for shard in &self.shards {
+            let mut keys = shard.lock();
+            let outside: Vec<_> = keys.values_mut().flat_map(Entry::dismiss).collect();
+            keys.retain(|_, entry| !entry.is_empty());
+            drop(keys);
+            for one in outside {
+                shared.env.told("the end of a wait for a place", || {
+                    drop(one);
+                    true
+                });
+            }
+        }
+    }
+
+    /// Lists the keys that foms wait for, or that are suspended.
+    pub(crate) fn waited_for(&self) -> Vec<KeyInfo> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let keys = shard.lock();
+            for (of, entry) in keys.iter() {
+                let waiting: Vec<_> = entry.waiting().map(|fom| fom.id()).collect();
+                if !waiting.is_empty() || entry.suspended() > 0 {
+                    found.push(KeyInfo {
+                        operation: name_of(entry),
+                        key: of.1.clone(),
+                        holders: {
+                            let there = entry.holders().map(|fom| fom.id());
+                            there.chain(entry.absent().map(FomId)).collect()
+                        },
+                        waiting,
+                        suspended: entry.suspended(),
+                    });
+                }
+            }
+        }
+        found.sort_by(|one, other| (one.operation, &one.key).cmp(&(other.operation, &other.key)));
+        found
+    }
+
+    /// Changes what is known of a key, and gives the key to the foms that may have it then.
+    fn change(
+        &self,
+        shared: &Shared,
+        of: KeyOf,
+        change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
+    ) {
+        let mut keys = self.lock(&of.1);
+        let hash_map::Entry::Occupied(mut entry) = keys.entry(of.clone()) else {
+            return;
+        };
+        let gone = change(entry.get_mut());
+        let mut granted = Granted::default();
+        while let Some((next, overtakes)) = entry.get_mut().next() {
+            next.stand(match overtakes {
+                true => KeyWait::Overtakes,
+                false => KeyWait::Has,
+            });
+            granted.put(next);
+        }
+        let mut place = entry.get_mut().hand_out(self.most);
+        let removed = entry.get().is_empty().then(|| entry.remove_entry());
+        if removed.is_some() {
+            keys.shrink();
+        }
+        drop(keys);
+        // The last reference to a fom drops what is the user's.
+        drop((gone, removed));
+        granted.wake();
+        while let Some(teller) = place {
+            let told = shared
+                .env
+                .told("a place in the queue of a key", || teller.send(()).is_ok());
+            place = self.next_place(&of, told);
+        }
+    }
+
+    /// Returns the next submission to get a place. `told`: the one before was told of its place, and was not gone.
+    fn next_place(&self, of: &KeyOf, told: bool) -> Option<oneshot::Sender<()>> {
+        let mut keys = self.lock(&of.1);
+        let entry = keys.get_mut(of)?;
+        if !told {
+            entry.release(1);
+        }
+        let place = entry.hand_out(self.most);
+        if entry.is_empty() {
+            keys.remove(of);
+        }
+        place
+    }
+}
+
+/// The number of a fom that an outbox sends, until the fom is in or never will be. It tells foms with the same key that
+/// this one may arrive.
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub struct Announced {
+    shared: Weak<Shared>,
+    of: KeyOf,
+    /// The number.
+    pub number: u64,
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.upgrade() {
+            let withdraw = |entry: &mut Entry<AnyRef>| {
+                entry.withdraw(self.number);
+                None
+            };
+            shared.key_index.change(&shared, self.of.clone(), withdraw);
+        }
+    }
+}
+
+/// Returns the operation type of an entry that foms wait for, or that is suspended.
+fn name_of(entry: &Entry<AnyRef>) -> &'static str {
+    let first = entry.waiting().next();
+    first.map_or(entry.suspended_as(), |fom| fom.type_name())
+}
+
+/// The foms that were given a key: one, unless several share it.
+#[derive(Default)]
+struct Granted {
+    first: Option<AnyRef>,
+    others: Vec<AnyRef>,
+}
+
+impl Granted {
+    fn put(&mut self, fom: AnyRef) {
+        if self.first.is_none() {
+            self.first = Some(fom);
+        } else {
+            self.others.push(fom);
+        }
+    }
+
+    /// Wakes each fom. It goes to the tail of its home's run queue, so a key never overtakes the foms there.
+    fn wake(self) {
+        for fom in self.first.into_iter().chain(self.others) {
+            fom.wake();
+        }
+    }
+}
