@@ -177,7 +177,7 @@ pub trait DurableBuilderExt: Sized {
     ///   event through an outbox;
     /// - a caller asks for its operation id;
     /// - a caller asks for its id: [`Runtime::operation`](fom_runtime::Runtime::operation),
-    ///   [`Runtime::wake`](fom_runtime::Runtime::wake), [`Runtime::cancel`](crate::Runtime::cancel).
+    ///   [`Runtime::wake`](fom_runtime::Runtime::wake), [`Runtime::cancel`](fom_runtime::Runtime::cancel).
     ///
     /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all that
     /// may wait at once, or none.
