@@ -65,7 +65,7 @@ pub(crate) struct Meta {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordRare {
     /// Whether the fom shares its key with others.
-    pub(crate) is_chained: bool,
+    pub(crate) shares: bool,
     /// Whether the fom has not begun, and queues for its key while another fom has the key.
     pub(crate) queues: bool,
     /// When the next attempt is due, in the time of the journal.
@@ -93,8 +93,8 @@ const NUMBER: u8 = 1 << 7;
 /// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
 pub(super) fn stored(order: Order, sent: bool) -> Option<Box<RecordRare>> {
     match order {
-        Order::Queue { is_chained, .. } if is_chained || sent => Some(Box::new(RecordRare {
-            is_chained,
+        Order::Queue { shares, .. } if shares || sent => Some(Box::new(RecordRare {
+            shares,
             queues: sent,
             ..RecordRare::default()
         })),
@@ -304,7 +304,7 @@ mod tests {
             key: Some(Key::from(("alice", 7u64))),
             once: Some(Key::from("call-1")),
             rare: Some(Box::new(RecordRare {
-                is_chained: true,
+                shares: true,
                 queues: true,
                 ..RecordRare::default()
             })),
@@ -358,7 +358,7 @@ mod tests {
         #[test]
         fn what_was_written_is_read(
             (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
-            (settled, priority, is_chained, queues) in any::<(bool, u8, bool, bool)>(),
+            (settled, priority, shares, queues) in any::<(bool, u8, bool, bool)>(),
             (number, renumbered) in any::<(Option<u64>, u64)>(),
             (retry, held_gate) in any::<(Option<u64>, bool)>(),
             (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
@@ -377,7 +377,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(RecordRare { is_chained, queues, retry, held_gate })),
+                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

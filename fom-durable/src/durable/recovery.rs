@@ -346,7 +346,7 @@ impl Durable {
             body: seam::encoded(&schema, body),
             key: meta.key.take(),
             number: meta.number,
-            shares_key: rare.is_some_and(|rare| rare.is_chained),
+            shares_key: rare.is_some_and(|rare| rare.shares),
             queues: rare.is_some_and(|rare| rare.queues),
             causes: std::mem::take(&mut meta.causes),
             attempt: meta.attempt,

@@ -9,7 +9,7 @@ pub enum Order {
     /// It waits behind those that came before it.
     Queue {
         /// Whether the fom may have the key together with other sharing foms.
-        is_chained: bool,
+        shares: bool,
         /// What happens if as many wait as may.
         full: Full,
     },

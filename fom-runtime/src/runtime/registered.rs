@@ -10,7 +10,7 @@ use crate::{
     fom::{Priority, Resident, durability::DurableFom},
     graph::Graph,
     id::{FomId, Key},
-    operation::{Durability, EventReader, Persistent},
+    operation::{Durability, EventReader, Persistent, load},
     runtime::{Shared, spawn::restore},
     snapshot::{Encoded, RestoreError},
 };
@@ -93,12 +93,12 @@ impl<O: Persistent> Restorer for Restoring<O> {
     }
 
     fn revive(&self, revival: Revival<'_>) -> Result<Revived, RestoreError> {
-        let (operation, phase) = revival.body.load::<O>()?;
+        let (operation, phase) = load::<O>(revival.body)?;
         restore::<O>(revival, operation, phase).map(Revived)
     }
 
     fn check(&self, body: Encoded<'_>) -> Result<(), RestoreError> {
-        body.load::<O>().map(drop)
+        load::<O>(body).map(drop)
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn restore<O: Operation>(
     let Revival {
         shared, id, number, ..
     } = revival;
-    let (is_chained, queues) = (revival.shares_key, revival.queues);
+    let (shares, queues) = (revival.shares_key, revival.queues);
     let key = revival.key;
     let at_phase = O::index(O::kind(&phase));
     let meta = Meta {
@@ -108,7 +108,7 @@ pub(super) fn restore<O: Operation>(
             let claim = Claim {
                 id,
                 number,
-                is_chained,
+                shares,
                 queues,
             };
             let Some(made) = claim.make(maker, operation, phase, &key) else {

@@ -9,13 +9,16 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
+use serde::{Serialize, de::DeserializeOwned};
+
 use crate::{
-    operation::{Persistent, Savable},
+    graph::Graph,
+    savable::Savable,
     snapshot::{
         RestoreError, SnapshotError,
         encoding::{Misfit, append, decode},
         saved::Saved,
-        schema::{Schema, fingerprint},
+        schema::Schema,
     },
 };
 use fom_protocol::panic_message;
@@ -76,18 +79,19 @@ fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     None
 }
 
-/// Appends the body of an operation in `phase`. After an error, `out` is as before.
-pub(crate) fn save<O: Persistent>(
+/// Appends a body. `fields` writes the fields of the phase with this number. After an error, `out` is as before.
+pub(crate) fn write<O: Serialize>(
+    fingerprint: u64,
+    phase: u8,
+    fields: impl FnOnce(&mut Values<'_>),
     operation: &O,
-    phase: &O::Phase,
     out: &mut Vec<u8>,
 ) -> Result<(), SnapshotError> {
     let begin = out.len();
-    out.extend(const { fingerprint(O::GRAPH) }.to_le_bytes());
-    // A graph has at most 255 phases.
-    out.push(O::index(O::kind(phase)) as u8);
+    out.extend(fingerprint.to_le_bytes());
+    out.push(phase);
     let mut values = Values { out, failed: None };
-    O::save(phase, &mut values);
+    fields(&mut values);
     let failed = values
         .failed
         .or_else(|| append(operation, out).err().map(SnapshotError::Operation));
@@ -98,18 +102,6 @@ pub(crate) fn save<O: Persistent>(
             Err(error)
         }
     }
-}
-
-/// Reads the operation and its phase from a body that was written with this schema.
-///
-/// # Errors
-///
-/// Fails if the body does not fit this release. Nothing is guessed.
-pub(super) fn load<O: Persistent>(
-    schema: &Schema,
-    body: &[u8],
-) -> Result<(O, O::Phase), RestoreError> {
-    open(Parts::of(schema, body)?)
 }
 
 /// The operation and phase of a fom as bytes, and how they are read.
@@ -127,8 +119,16 @@ impl std::fmt::Debug for Encoded<'_> {
 }
 
 impl Encoded<'_> {
-    pub(crate) fn load<O: Persistent>(self) -> Result<(O, O::Phase), RestoreError> {
-        load::<O>(self.schema, self.bytes)
+    /// Reads the operation and its phase.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the body does not fit this release. Nothing is guessed.
+    pub(crate) fn load<O: DeserializeOwned, P>(
+        self,
+        reader: &Reader<P>,
+    ) -> Result<(O, P), RestoreError> {
+        reader.open(Parts::of(self.schema, self.bytes)?)
     }
 }
 
@@ -173,71 +173,88 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Reads the operation and its phase, after the migrations to this release.
-pub(super) fn open<O: Persistent>(parts: Parts<'_>) -> Result<(O, O::Phase), RestoreError> {
-    let graph = O::GRAPH;
-    if !graph.is_machine(parts.machine) {
-        return Err(RestoreError::OtherMachine {
-            found: parts.machine.to_owned(),
-            wanted: graph.name(),
-        });
-    }
-    if !graph.is_operation(parts.operation_type) {
-        return Err(RestoreError::OtherOperation {
-            found: parts.operation_type.to_owned(),
-            wanted: graph.operation(),
-        });
-    }
-    // A user's `Deserialize` may panic.
-    let fenced = |phase, fields, operation| {
-        let read = AssertUnwindSafe(|| read::<O>(phase, fields, operation));
-        catch_unwind(read).unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
-    };
-    if parts.version == graph.version() {
-        return fenced(parts.phase, parts.fields, parts.operation);
-    }
-    let mut saved = Saved::of(parts);
-    O::migrate(&mut saved)?;
-    fenced(saved.phase(), saved.values(), saved.operation_bytes())
+/// Reads the bodies of one operation type, with phases of type `P`.
+pub(crate) struct Reader<P> {
+    /// The machine of this release.
+    pub(crate) graph: &'static Graph,
+    /// Runs the migrations from the version of the bytes to this release.
+    pub(crate) migrate: fn(&mut Saved) -> Result<(), RestoreError>,
+    /// Makes the phase with this name. May panic in the user's code.
+    pub(crate) load: fn(&str, &mut Fields<'_>) -> Result<P, RestoreError>,
 }
 
-/// Reads what this version saved.
-fn read<O: Persistent>(
-    phase: &str,
-    fields: Vec<(&str, &[u8])>,
-    operation: &[u8],
-) -> Result<(O, O::Phase), RestoreError> {
-    let graph = O::GRAPH;
-    let Some(info) = graph.find_ever(phase) else {
-        let (phase, machine) = (phase.to_owned(), graph.name());
-        return Err(if graph.retired().contains(&phase.as_str()) {
-            RestoreError::RetiredPhase { phase, machine }
-        } else {
-            RestoreError::UnknownPhase { phase, machine }
-        });
-    };
-    let mut fields = Fields {
-        values: fields,
-        machine: graph.name(),
-    };
-    let loaded = O::load(info.name(), &mut fields)?;
-    if let Some((field, _)) = fields.values.first() {
-        return Err(RestoreError::UnknownField {
-            phase: info.name().to_owned(),
-            field: (*field).to_owned(),
-        });
+impl<P> Reader<P> {
+    /// Reads the operation and its phase, after the migrations to this release.
+    pub(super) fn open<O: DeserializeOwned>(
+        &self,
+        parts: Parts<'_>,
+    ) -> Result<(O, P), RestoreError> {
+        let graph = self.graph;
+        if !graph.is_machine(parts.machine) {
+            return Err(RestoreError::OtherMachine {
+                found: parts.machine.to_owned(),
+                wanted: graph.name(),
+            });
+        }
+        if !graph.is_operation(parts.operation_type) {
+            return Err(RestoreError::OtherOperation {
+                found: parts.operation_type.to_owned(),
+                wanted: graph.operation(),
+            });
+        }
+        // A user's `Deserialize` may panic.
+        let fenced = |phase, fields, operation| {
+            let read = AssertUnwindSafe(|| self.read(phase, fields, operation));
+            catch_unwind(read)
+                .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
+        };
+        if parts.version == graph.version() {
+            return fenced(parts.phase, parts.fields, parts.operation);
+        }
+        let mut saved = Saved::of(parts);
+        (self.migrate)(&mut saved)?;
+        fenced(saved.phase(), saved.values(), saved.operation_bytes())
     }
-    let operation = decode(operation).map_err(|misfit| match misfit {
-        Misfit::Unknown(field) => RestoreError::UnknownOperationField {
-            operation: graph.operation(),
-            field,
-        },
-        Misfit::Other(reason) => RestoreError::Operation {
-            operation: graph.operation(),
-            reason,
-        },
-    })?;
-    Ok((operation, loaded))
+
+    /// Reads what this version saved.
+    fn read<O: DeserializeOwned>(
+        &self,
+        phase: &str,
+        fields: Vec<(&str, &[u8])>,
+        operation: &[u8],
+    ) -> Result<(O, P), RestoreError> {
+        let graph = self.graph;
+        let Some(info) = graph.find_ever(phase) else {
+            let (phase, machine) = (phase.to_owned(), graph.name());
+            return Err(if graph.retired().contains(&phase.as_str()) {
+                RestoreError::RetiredPhase { phase, machine }
+            } else {
+                RestoreError::UnknownPhase { phase, machine }
+            });
+        };
+        let mut fields = Fields {
+            values: fields,
+            machine: graph.name(),
+        };
+        let loaded = (self.load)(info.name(), &mut fields)?;
+        if let Some((field, _)) = fields.values.first() {
+            return Err(RestoreError::UnknownField {
+                phase: info.name().to_owned(),
+                field: (*field).to_owned(),
+            });
+        }
+        let operation = decode(operation).map_err(|misfit| match misfit {
+            Misfit::Unknown(field) => RestoreError::UnknownOperationField {
+                operation: graph.operation(),
+                field,
+            },
+            Misfit::Other(reason) => RestoreError::Operation {
+                operation: graph.operation(),
+                reason,
+            },
+        })?;
+        Ok((operation, loaded))
+    }
 }
 
 /// Reads the fields of one phase from a body, by name. Generated code calls it.

@@ -16,18 +16,15 @@ mod tests;
 #[cfg(test)]
 mod types;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{
-    operation::Persistent,
-    snapshot::{body::Parts, encoding::append},
-};
-pub(crate) use body::save;
+use crate::snapshot::{body::Parts, encoding::append};
 pub use body::{Encoded, Fields, Values};
+pub(crate) use body::{Reader, write};
 pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
-pub(crate) use schema::Schema;
+pub(crate) use schema::{Schema, fingerprint};
 pub use set_aside::SetAside;
 
 const MAGIC: &[u8; 4] = b"FOM2";
@@ -146,16 +143,6 @@ impl Snapshot {
         self.parts(|_, parts| Ok(parts.version))
     }
 
-    pub(crate) fn take<O: Persistent>(
-        operation: &O,
-        phase: &O::Phase,
-        meta: Meta,
-    ) -> Result<Self, SnapshotError> {
-        let mut body = Vec::new();
-        save(operation, phase, &mut body)?;
-        Self::of(&Schema::of(O::GRAPH), &body, meta)
-    }
-
     /// Makes a self-contained snapshot from a body.
     pub(crate) fn of(schema: &Schema, body: &[u8], meta: Meta) -> Result<Self, SnapshotError> {
         let record = Record {
@@ -169,8 +156,12 @@ impl Snapshot {
         Ok(Self { bytes })
     }
 
-    pub(crate) fn open<O: Persistent>(&self) -> Result<(O, O::Phase), RestoreError> {
-        self.parts(|_, parts| body::open(parts))
+    /// Reads the operation and its phase.
+    pub(crate) fn open<O: DeserializeOwned, P>(
+        &self,
+        reader: &Reader<P>,
+    ) -> Result<(O, P), RestoreError> {
+        self.parts(|_, parts| reader.open(parts))
     }
 
     pub(crate) fn meta(&self) -> Result<Meta, RestoreError> {

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    operation::{Codec, Operation},
+    operation::{self, Codec, Operation},
     prelude::*,
-    snapshot::{Meta, RestoreError, Schema, SnapshotError},
+    snapshot::{Encoded, Meta, RestoreError, Schema, SnapshotError},
 };
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +48,10 @@ impl ShopTransitions for Order {
     ) -> Result<(), BoxError> {
         Ok(())
     }
+}
+
+fn load(schema: &Schema, bytes: &[u8]) -> Result<(Order, Shop), RestoreError> {
+    operation::load(Encoded { schema, bytes })
 }
 
 fn codec() -> Codec<Order> {
@@ -99,9 +103,9 @@ fn long_fields_go_there_and_back() {
         let mut body = Vec::new();
         let phase = packing(&"x".repeat(length));
         (codec().save_body)(&order(), &phase, &mut body).unwrap();
-        let read = super::body::load::<Order>(&schema, &body).unwrap();
+        let read = load(&schema, &body).unwrap();
         assert_eq!(read, (order(), phase), "{length}");
-        assert!(super::body::load::<Order>(&schema, &body[..body.len() - 1]).is_err());
+        assert!(load(&schema, &body[..body.len() - 1]).is_err());
     }
 }
 
@@ -133,15 +137,12 @@ fn a_body_is_not_read_through_another_schema() {
     );
     let again = Schema::from_bytes(&schema.to_bytes()).unwrap();
     assert_eq!(again, schema);
-    assert_eq!(
-        super::body::load::<Order>(&again, &body).unwrap().1,
-        Shop::Received
-    );
+    assert_eq!(load(&again, &body).unwrap().1, Shop::Received);
 
     let mut other = schema.clone();
     other.version = 2;
     let other = Schema::from_bytes(&other.to_bytes()).unwrap();
-    let error = super::body::load::<Order>(&other, &body).unwrap_err();
+    let error = load(&other, &body).unwrap_err();
     assert_eq!(error, RestoreError::Damaged);
 }
 

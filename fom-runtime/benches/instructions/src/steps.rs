@@ -3,33 +3,55 @@
 use std::hint::black_box;
 
 use fom_runtime::{
-    __private::{At, Entry, SyncOperation},
+    __private::{At, Entry, RunningFom, Stepped, SyncOperation, Synchronous},
+    machine::{Graph, NoEvent, PhaseInfo},
     prelude::*,
 };
 
 use crate::machines::{Chain, Chained, mix};
 
-/// Steps a [`Chain`] `times` times, in its one phase: a context exists only inside a phase.
+/// Steps a [`Chain`] `times` times, in its one phase: a step needs a fom that runs. It is written by hand, because
+/// only generated code has that fom.
 pub(crate) struct Stepper {
     pub(crate) times: u64,
 }
 
-#[fom(operation(Stepper), transient)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stepping {
-    #[phase(start, sync, to(Done))]
     Step,
-    #[phase(end)]
     Done,
 }
 
-impl SteppingTransitions for Stepper {
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        fom(self.times, cx)
+const PHASES: &[PhaseInfo] = &[
+    PhaseInfo::synchronous("Step", "").start().to(&[1]),
+    PhaseInfo::end("Done", ""),
+];
+
+impl Operation for Stepper {
+    type Phase = Stepping;
+    type Kind = Stepping;
+    type Error = BoxError;
+    type Event = NoEvent;
+    type Form = Synchronous;
+
+    const GRAPH: &'static Graph = &Graph::new("Stepping", "Stepper", "", PHASES);
+    const START: Stepping = Stepping::Step;
+    const INDEX: fn(Stepping) -> usize = |phase| phase as usize;
+
+    fn kind(phase: &Stepping) -> Stepping {
+        *phase
+    }
+}
+
+impl SyncOperation for Stepper {
+    fn step(&mut self, at: At<'_, '_, Stepping>) -> Stepped<Self> {
+        fom(self.times, at.fom)?;
+        Ok(Some(Stepping::Done))
     }
 }
 
 #[inline(never)]
-fn fom(times: u64, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+fn fom(times: u64, fom: RunningFom<'_, NoEvent>) -> Result<(), BoxError> {
     let mut chain = Chain {
         word: 1,
         left: times,
@@ -40,7 +62,7 @@ fn fom(times: u64, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         black_box(&mut phase);
         let at = At {
             phase: &mut phase,
-            cx: &mut *cx,
+            fom,
             entry: Entry::Enter,
         };
         // Fully qualified: the phase of the stepper has this name, too.

@@ -79,7 +79,7 @@ impl<O: Operation> Submission<'_, O> {
     pub fn queue(mut self) -> Self {
         if self.order == Order::Refuse {
             self.order = Order::Queue {
-                is_chained: false,
+                shares: false,
                 full: Full::Refuse,
             };
         }
@@ -90,7 +90,7 @@ impl<O: Operation> Submission<'_, O> {
     /// Foms that came earlier and do not share the key go first. Foms that come later and do not share it wait until
     /// all sharing foms have ended.
     pub fn shared(self) -> Self {
-        self.queued(|is_chained, _| *is_chained = true)
+        self.queued(|shares, _| *shares = true)
     }
 
     /// As [`queue`](Self::queue), but if [as many as allowed](crate::Builder::key_queue) wait already, the fom that has
@@ -106,8 +106,8 @@ impl<O: Operation> Submission<'_, O> {
 
     fn queued(mut self, change: impl FnOnce(&mut bool, &mut Full)) -> Self {
         self = self.queue();
-        if let Order::Queue { is_chained, full } = &mut self.order {
-            change(is_chained, full);
+        if let Order::Queue { shares, full } = &mut self.order {
+            change(shares, full);
         }
         self
     }

@@ -91,7 +91,7 @@ pub(in crate::runtime) struct Claim {
     pub(in crate::runtime) id: FomId,
     /// The number of the fom in the order of what outboxes sent.
     pub(in crate::runtime) number: Option<u64>,
-    pub(in crate::runtime) is_chained: bool,
+    pub(in crate::runtime) shares: bool,
     /// Whether the fom waited for its key.
     pub(in crate::runtime) queues: bool,
 }
@@ -116,15 +116,15 @@ impl Claim {
         let key_index = &shared.key_index;
         let claimed = match self.number {
             Some(number) if self.queues => {
-                key_index.wait_again::<O>(key, number, self.is_chained, make);
+                key_index.wait_again::<O>(key, number, self.shares, make);
                 true
             }
             Some(number) => {
                 // A fom that rests and has begun has its key. It must get the key first.
                 shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-                key_index.claim_first::<O>(key, number, self.is_chained, make)
+                key_index.claim_first::<O>(key, number, self.shares, make)
             }
-            None => key_index.claim_again::<O>(key, self.id, self.is_chained, make),
+            None => key_index.claim_again::<O>(key, self.id, self.shares, make),
         };
         made.filter(|_| claimed)
     }

@@ -15,7 +15,7 @@ use crate::{
     operation::Operation,
     runtime::{
         Shared,
-        keys::{Absent, Denied, Entry, Place},
+        keys::{Absent, Denied, Entry, Line, Place},
         observe::KeyInfo,
     },
 };
@@ -166,14 +166,14 @@ impl KeyIndex {
         &self,
         key: &Key,
         id: FomId,
-        is_chained: bool,
+        shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let (claimed, before) = match entry.holder_mut(|fom| fom.id() == id) {
             Some(own) => (true, Some(std::mem::replace(own, make()))),
-            None => (entry.put_again(make, is_chained), None),
+            None => (entry.put_again(make, shares), None),
         };
         drop(keys);
         drop(before);
@@ -186,14 +186,14 @@ impl KeyIndex {
         &self,
         key: &Key,
         number: u64,
-        is_chained: bool,
+        shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let mut made = None;
         let make = || made.insert(make()).clone();
-        let place = entry.put_first(make, is_chained, number);
+        let place = entry.put_first(make, shares, number);
         if let (Some(Place::Overtakes), Some(fom)) = (place, &made) {
             fom.stand(KeyWait::Overtakes);
         }
@@ -207,14 +207,14 @@ impl KeyIndex {
         &self,
         key: &Key,
         number: u64,
-        is_chained: bool,
+        shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let fom = make();
         fom.stand(KeyWait::Waits(number));
-        entry.wait(number, is_chained, fom);
+        entry.line_made().wait(number, shares, fom);
     }
 
     /// Notes that a fom is set aside which had the key, or has this number and has not begun. If it `keeps` its place,
@@ -222,13 +222,14 @@ impl KeyIndex {
     pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
-        entry.miss(id.get(), Absent { number, keeps });
+        let absent = Absent { number, keeps };
+        entry.line_made().miss(id.get(), absent);
     }
 
     /// Frees the place of a fom that is back, or never comes.
     pub(crate) fn give_place_up(&self, shared: &Shared, of: KeyOf, id: FomId) {
         self.change(shared, of, |entry| {
-            entry.give_place_up(id.get());
+            entry.change_line(|line| line.give_place_up(id.get()));
             None
         });
     }
@@ -247,7 +248,7 @@ impl KeyIndex {
     pub(crate) fn announce(&self, shared: &Shared, of: KeyOf) -> Announced {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
-        let number = entry.announce(|last| {
+        let number = entry.line_made().announce(|last| {
             self.number_above(last);
             self.number()
         });
@@ -278,7 +279,7 @@ impl KeyIndex {
                 (fom.type_id(), key.clone()),
                 |entry| match fom.key_wait() {
                     KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
-                    KeyWait::Waits(number) => entry.give_up(number),
+                    KeyWait::Waits(number) => entry.change_line(|line| line.give_up(number)),
                     KeyWait::Outside | KeyWait::Rejected(_) => None,
                 },
             );
@@ -289,7 +290,8 @@ impl KeyIndex {
     pub(crate) fn remove(&self, shared: &Shared, of: KeyOf, id: FomId) {
         self.change(shared, of, |entry| {
             let is = |fom: &AnyRef| fom.id() == id;
-            entry.give_back(is).or_else(|| entry.give_up_waiting(is))
+            let held = entry.give_back(is);
+            held.or_else(|| entry.change_line(|line| line.give_up_waiting(is)))
         });
     }
 
@@ -301,7 +303,7 @@ impl KeyIndex {
                 return None;
             };
             fom.stand(KeyWait::Rejected(why));
-            entry.give_up(number)
+            entry.change_line(|line| line.give_up(number))
         });
         fom.wake();
     }
@@ -320,16 +322,16 @@ impl KeyIndex {
     }
 
     /// Keeps a place in the queue of a key. Without room, returns a receiver that hears when a place is kept.
-    pub(super) fn reserve(&self, of: &KeyOf, is_chained: bool) -> Option<oneshot::Receiver<()>> {
+    pub(super) fn reserve(&self, of: &KeyOf, shares: bool) -> Option<oneshot::Receiver<()>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of.clone()).or_default();
-        entry.reserve(is_chained, self.most)
+        entry.reserve(shares, self.most)
     }
 
     /// Gives up a kept place.
     pub(super) fn release(&self, shared: &Shared, of: &KeyOf) {
         self.change(shared, of.clone(), |entry| {
-            entry.release(1);
+            entry.change_line(Line::release);
             None
         });
     }
@@ -338,7 +340,10 @@ impl KeyIndex {
     pub(in crate::runtime) fn dismiss(&self, shared: &Shared) {
         for shard in &self.shards {
             let mut keys = shard.lock();
-            let outside: Vec<_> = keys.values_mut().flat_map(Entry::dismiss).collect();
+            let outside: Vec<_> = keys
+                .values_mut()
+                .flat_map(|entry| entry.change_line(Line::dismiss))
+                .collect();
             keys.retain(|_, entry| !entry.is_empty());
             drop(keys);
             for one in outside {
@@ -363,7 +368,8 @@ impl KeyIndex {
                         key: of.1.clone(),
                         holders: {
                             let there = entry.holders().map(|fom| fom.id());
-                            there.chain(entry.absent().map(FomId)).collect()
+                            let absent = entry.line().into_iter().flat_map(Line::absent_holders);
+                            there.chain(absent.map(FomId)).collect()
                         },
                         waiting,
                         suspended: entry.suspended(),
@@ -417,7 +423,7 @@ impl KeyIndex {
         let mut keys = self.lock(&of.1);
         let entry = keys.get_mut(of)?;
         if !told {
-            entry.release(1);
+            entry.change_line(Line::release);
         }
         let place = entry.hand_out(self.most);
         if entry.is_empty() {
@@ -441,7 +447,7 @@ impl Drop for Announced {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.upgrade() {
             let withdraw = |entry: &mut Entry<AnyRef>| {
-                entry.withdraw(self.number);
+                entry.change_line(|line| line.withdraw(self.number));
                 None
             };
             shared.key_index.change(&shared, self.of.clone(), withdraw);

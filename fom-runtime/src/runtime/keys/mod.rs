@@ -1,7 +1,7 @@
 //! Keys: which foms have a key of an operation type, and which wait for it.
 //!
 //! - `index` has the keys of a runtime, under their locks. It wakes foms that are given a key.
-//! - `entry` is one key: the foms that have it, their queue, and the order over a crash.
+//! - `entry` is one key and the foms that have it; `line` has the foms that wait for it, and their order over a crash.
 //! - `claim` gives a new fom its key, or refuses it.
 //! - `choose` has the choices of a submission, `places` its wait for a place in a full queue.
 //! - `suspend` keeps a key from the next fom.
@@ -12,13 +12,15 @@ mod choose;
 mod claim;
 mod entry;
 mod index;
+mod line;
 mod places;
 mod suspend;
 
 pub use choose::Joined;
 pub(super) use claim::{Claim, Entered, enter};
-use entry::{Absent, Denied, Entry, Place};
+use entry::{Denied, Entry, Place};
 pub use index::Announced;
 pub(super) use index::KeyIndex;
+use line::{Absent, Line};
 pub use suspend::SuspendedKey;
 pub(super) use suspend::bar_if_stuck;

@@ -24,9 +24,9 @@ impl Drop for KeyPlace<'_> {
 impl<'a> KeyPlace<'a> {
     /// Waits until a place is kept. Returns `None` if the wait would never end: the fom that runs here has the key, or
     /// the runtime takes nothing more.
-    async fn kept(shared: &'a Shared, of: KeyOf, is_chained: bool) -> Option<Self> {
+    async fn kept(shared: &'a Shared, of: KeyOf, shares: bool) -> Option<Self> {
         loop {
-            let Some(told) = shared.key_index.reserve(&of, is_chained) else {
+            let Some(told) = shared.key_index.reserve(&of, shares) else {
                 return Some(Self { shared, of });
             };
             let mut told = Told::new(told, || shared.key_index.release(shared, &of));
@@ -51,7 +51,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let (
             Some(key),
             Order::Queue {
-                is_chained,
+                shares,
                 full: Full::Refuse,
             },
             false,
@@ -59,10 +59,10 @@ impl<'a, O: Operation> Submission<'a, O> {
         else {
             return None;
         };
-        let place = KeyPlace::kept(self.shared, (TypeId::of::<O>(), key.clone()), is_chained);
+        let place = KeyPlace::kept(self.shared, (TypeId::of::<O>(), key.clone()), shares);
         let place = place.await?;
         self.order = Order::Queue {
-            is_chained,
+            shares,
             full: Full::Ignore,
         };
         Some(place)

@@ -1,0 +1,144 @@
+//! The traits that `#[fom]` implements for a declaration.
+
+mod describe;
+mod events;
+mod form;
+mod persistent;
+
+use std::fmt;
+
+pub use describe::{ByDebug, ByDisplay, ByType, Describe, Described};
+pub use events::{EventReader, Events, Readable, Unreadable};
+pub use form::{AsyncOperation, Asynchronous, At, SyncOperation, Synchronous, Unfinished};
+pub(crate) use form::{Build, Form};
+pub use persistent::{Codec, Loaded, MaybeCodec, Persistent, codec};
+pub(crate) use persistent::{kept_codec, load};
+
+use crate::{fom::RunningFom, gate::Gate, graph::Graph};
+
+/// An operation with its machine. `#[fom]` implements this trait; do not implement it by hand.
+///
+/// The required items of this trait are for generated code only, and may change in any release. No `unsafe` code relies
+/// on what an implementation returns. The runtime borrows none of its own state while it calls these functions.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operation: no machine is declared for it",
+    label = "no `#[fom(operation({Self}))]` enum",
+    note = "declare its phases: `#[fom(operation({Self}))] enum ... {{ ... }}`"
+)]
+pub trait Operation: Sized + Send + 'static {
+    /// The enum of phases, with their data.
+    type Phase: Send + 'static;
+    /// The names of the phases, without data.
+    type Kind: Copy + Eq + fmt::Debug + Send + Sync + 'static;
+    /// The error of the phase functions.
+    type Error: Send + 'static;
+    /// The events that can be sent to a fom.
+    type Event: Send + 'static;
+    /// What a fom of this operation is made of.
+    #[doc(hidden)]
+    type Form: Form<Self>;
+
+    /// The phases, edges, flags and docs.
+    const GRAPH: &'static Graph;
+    /// The codec of a persistent operation; `None` for a transient one.
+    const CODEC: Option<Codec<Self>> = None;
+    /// When a transition counts as done, if there is a journal: `#[fom(durability = "..")]`.
+    const DURABILITY: Durability = match Self::CODEC {
+        Some(_) => Durability::Sync,
+        None => Durability::None,
+    };
+
+    /// Returns the text of an error, as far as its type has one.
+    #[doc(hidden)]
+    const DESCRIBE: Describe<Self> = |_| String::from("an error");
+    #[doc(hidden)]
+    const START: Self::Phase;
+    #[doc(hidden)]
+    const INDEX: fn(Self::Kind) -> usize;
+
+    /// Returns the phase of a new fom.
+    fn start() -> Self::Phase {
+        Self::START
+    }
+    /// Returns the name of a phase.
+    fn kind(phase: &Self::Phase) -> Self::Kind;
+    /// Returns the index of a phase in [`Graph::phases`](crate::machine::Graph).
+    fn index(kind: Self::Kind) -> usize {
+        Self::INDEX(kind)
+    }
+    /// Whether a phase takes this event. An event that the phase does not take is kept for a later phase.
+    fn takes(kind: Self::Kind, event: &Self::Event) -> bool {
+        let _ = (kind, event);
+        false
+    }
+    /// Returns the gate of this phase, if it has one.
+    #[doc(hidden)]
+    fn gate(&self, phase: &Self::Phase, fom: RunningFom<'_, Self::Event>) -> Option<Box<dyn Gate>> {
+        let _ = (phase, fom);
+        None
+    }
+    /// Calls `resume` of the transitions. The runtime calls it once after it restored a fom from a record, before the
+    /// function of the phase runs again.
+    #[doc(hidden)]
+    fn resumed(&mut self, at: At<'_, '_, Self::Phase, Self::Event>) -> Resumed<Self> {
+        let _ = at;
+        Ok(())
+    }
+}
+
+/// When a transition counts as done, if there is a journal.
+///
+/// Declared for the operation: `#[fom(durability = "lazy")]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// A transition is done when it is on disk, before the next phase begins. A crash loses nothing that was reported.
+    Sync,
+    /// A transition is done at once, and on disk soon after. A crash can lose the transitions of the last 50 ms, and of
+    /// the time that the write in progress has taken. The fom then continues from an earlier phase, or is gone if it
+    /// began in that time. When the fom repeats the lost transitions, it also sends their messages again.
+    Lazy,
+    /// A transition is done at once, and never written. A crash loses the fom.
+    None,
+}
+
+/// The result of a step: the next phase, or `None` if the fom stays in this visit and waits for the next event.
+#[doc(hidden)]
+pub type Stepped<O> = Result<Option<<O as Operation>::Phase>, <O as Operation>::Error>;
+
+/// The result of `resume` for a restored fom.
+#[doc(hidden)]
+pub type Resumed<O> = Result<(), <O as Operation>::Error>;
+
+/// Returns the gate of a phase, as [`Operation::gate`] does.
+#[doc(hidden)]
+pub fn gate(gate: impl Gate) -> Option<Box<dyn Gate>> {
+    Some(Box::new(gate))
+}
+
+/// Goes to this phase.
+#[doc(hidden)]
+#[inline]
+pub fn go<P, E>(phase: P) -> Result<Option<P>, E> {
+    Ok(Some(phase))
+}
+
+/// Goes to this phase, if the step succeeded.
+#[doc(hidden)]
+#[inline]
+pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Option<P>, E> {
+    match done {
+        Ok(()) => Ok(Some(phase)),
+        Err(error) => {
+            // The phase was never entered, so a user's `Drop` must not see it. The phase has no data that could leak.
+            std::mem::forget(phase);
+            Err(error)
+        }
+    }
+}
+
+/// Stays in the phase.
+#[doc(hidden)]
+#[inline]
+pub fn stay<P, E>() -> Result<Option<P>, E> {
+    Ok(None)
+}
