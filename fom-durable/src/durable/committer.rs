@@ -1,21 +1,19 @@
 //! The thread that commits for all localities. Changes that arrive during a sync are committed with the next sync.
 
+mod thread;
+
 use std::{
     collections::HashMap,
-    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
-use fom_journal::{Batch, Change, EntryId, Journal, JournalError, JournalStats};
+use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats};
 
-use crate::{
-    durable::{
-        Head, IdempotencyStore, Kind, Posted, Uncommitted, buffer::Handover, group_commit::Gather,
-        identity::Stamp, schemas::Schemas,
-    },
-    entry::fom_of,
+use crate::durable::{
+    Head, IdempotencyStore, Posted, Uncommitted, buffer::Handover, committer::thread::CommitThread,
+    group_commit::Gather, schemas::Schemas,
 };
 use fom_protocol::{
     panic_message,
@@ -276,138 +274,9 @@ impl Committer {
     }
 
     /// Runs the thread until the queue is closed.
-    pub(crate) fn run(&self, journal: Box<dyn Journal>, mut head: Head, shared: &Weak<Shared>) {
+    pub(crate) fn run(&self, journal: Box<dyn Journal>, head: Head, shared: &Weak<Shared>) {
         let _ended = Ended(self);
-        let mut journal = journal;
-        let mut whole = Box::<Batch>::default();
-        let mut owed = Batch::new();
-        let mut untidy = true;
-        let mut was_untidy_error = false;
-        let mut is_calm = true;
-        loop {
-            let idle_in = match (untidy, self.is_stalled() || !owed.is_empty()) {
-                (true, _) => Some(IDLE),
-                (false, true) => Some(AGAIN),
-                (false, false) => (!is_calm).then_some(CALM),
-            };
-            let next = self.next(idle_in);
-            let closed = next.is_none();
-            let mut parts = next.unwrap_or_default();
-            let mut works = true;
-            let calms = parts.is_empty() && !untidy && !is_calm;
-            is_calm = parts.is_empty() && (calms || is_calm);
-            if calms {
-                let freed = self.give_back(&mut whole);
-                if let Some(shared) = shared.upgrade() {
-                    seam::freed(&shared, freed);
-                }
-            }
-            if !parts.is_empty() || !owed.is_empty() {
-                whole.clear();
-                if !head.kept {
-                    // A crash can break off a batch and keep its first groups. So the head comes first: an entry in the
-                    // journal implies a head.
-                    self.add_head(&mut whole, &mut head);
-                }
-                let schemas = self.schemas.put(&mut whole);
-                let mut lazy = Vec::new();
-                append(&mut whole, &mut owed, &mut lazy);
-                for part in &mut parts {
-                    if let Some(groups) = &mut part.lazy {
-                        append(&mut whole, groups, &mut lazy);
-                    }
-                    // Usually there is one part, and then nothing is copied.
-                    if whole.is_empty() {
-                        std::mem::swap(&mut whole, &mut part.batch);
-                        whole.end_group();
-                    } else {
-                        whole.append(&mut part.batch);
-                    }
-                }
-                let dropped = std::mem::take(&mut *self.dropped.lock());
-                for entry in &dropped {
-                    whole.delete(*entry);
-                    whole.end_group();
-                }
-                self.add_head(&mut whole, &mut head);
-                let begun = now();
-                let done = fenced(|| journal.commit(&whole));
-                works = done.is_ok();
-                self.fails.store(!works, Ordering::Release);
-                if works {
-                    head.kept = true;
-                    self.schemas.committed(&schemas);
-                } else {
-                    self.drop_later(dropped);
-                    owed = some_of(&whole, &lazy);
-                }
-                let took = now().saturating_duration_since(begun);
-                self.owe(!owed.is_empty(), &done, shared);
-                self.look_at_stats(&*journal);
-                self.finish(parts, &done, took);
-                if whole.bytes() > LARGE {
-                    *whole = Batch::new();
-                }
-            }
-            if closed {
-                break;
-            }
-            if works
-                && self.is_stalled()
-                && let Some(shared) = shared.upgrade()
-            {
-                self.try_stalled(&mut *journal, &shared, |journal, batch| {
-                    if !head.kept {
-                        let mut first = Batch::new();
-                        self.add_head(&mut first, &mut head);
-                        fenced(|| journal.commit(&first))?;
-                        head.kept = true;
-                    }
-                    self.add_head(batch, &mut head);
-                    fenced(|| journal.commit(batch))
-                });
-            }
-            match fenced(|| journal.tidy()) {
-                Ok(more) => {
-                    untidy = more;
-                    was_untidy_error = false;
-                }
-                Err(error) => {
-                    untidy = false;
-                    // Reported once, however long the error lasts.
-                    if !std::mem::replace(&mut was_untidy_error, true)
-                        && let Some(shared) = shared.upgrade()
-                    {
-                        seam::report(&shared, format!("the journal could not make room: {error}"));
-                    }
-                }
-            }
-        }
-        // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
-        if let Some(shared) = shared.upgrade() {
-            let left = std::mem::take(&mut *self.uncommitted.lock());
-            for uncommitted in left {
-                uncommitted.give_key(&shared);
-                // The drop of its gate is code of another package, or the user's.
-                let _ = fenced(|| {
-                    drop(uncommitted);
-                    Ok(())
-                });
-            }
-        }
-        // If the drop panics, there is nothing more to close.
-        let _ = fenced(|| {
-            drop(journal);
-            Ok(())
-        });
-    }
-
-    /// Frees the memory of batches. Returns the number of bytes.
-    fn give_back(&self, whole: &mut Batch) -> usize {
-        let spares = std::mem::take(&mut self.queue.lock().spares);
-        let before = std::mem::take(whole);
-        let batches = spares.iter().map(|batch| &**batch).chain([&before]);
-        batches.map(Batch::allocated_bytes).sum()
+        CommitThread::new(self, journal, head, shared).run();
     }
 
     /// Marks the thread as ended, or as never started. Then no caller waits for it.
@@ -450,20 +319,6 @@ impl Committer {
         }
     }
 
-    /// Adds the last group of each batch: the used ids and the time.
-    fn add_head(&self, whole: &mut Batch, head: &mut Head) {
-        let beyond = whole.next_id().max(EntryId::HEAD);
-        head.next_id = head.next_id.max(fom_of(beyond).get());
-        head.time = self.to_journal(seam::nanos(&self.clock));
-        head.seen = Stamp::now(&self.clock);
-        // If this batch does not get into the journal, the next start forgets these entries again.
-        for entry in self.memory.take_forgotten(head.time) {
-            whole.delete(entry);
-        }
-        whole.put_with(HEAD_ENTRY, |out| encode_head(head, out));
-        whole.end_group();
-    }
-
     fn finish(&self, parts: Vec<Handover>, done: &Result<(), JournalError>, took: Duration) {
         let answered = parts.iter().filter(|part| part.is_waited_for()).count();
         {
@@ -496,41 +351,6 @@ impl Drop for Ended<'_> {
     fn drop(&mut self) {
         self.0.end();
     }
-}
-
-/// Appends groups, and adds their places to `which`.
-fn append(whole: &mut Batch, groups: &mut Batch, which: &mut Vec<Range<usize>>) {
-    if !groups.is_empty() {
-        let from = whole.len();
-        whole.append(groups);
-        which.push(from..whole.len());
-    }
-}
-
-/// Returns the groups at these places.
-fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
-    let mut some = Batch::new();
-    if which.is_empty() {
-        return some;
-    }
-    let groups = whole.groups().enumerate();
-    let wanted = groups.filter(|(place, _)| which.iter().any(|range| range.contains(place)));
-    for (_, group) in wanted {
-        for change in group.changes() {
-            match change {
-                Change::Put { id, bytes } => some.put(id, bytes),
-                Change::Delete { id } => some.delete(id),
-            }
-        }
-        some.end_group();
-    }
-    some
-}
-
-fn encode_head(head: &Head, out: &mut Vec<u8>) {
-    out.push(Kind::Head as u8);
-    // Numbers and a short text cannot fail to encode, and writes to memory cannot fail.
-    let _ = rmp_serde::encode::write_named(out, head);
 }
 
 /// Turns a panic of the journal, which may be the user's code, into an error.

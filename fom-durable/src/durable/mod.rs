@@ -19,7 +19,8 @@
 // | `message.rs` | events from an outbox, until a fom takes them |
 // | `schemas.rs` | the schemas that the journal has |
 // | `buffer.rs` | the changes that the foms of one locality want to commit |
-// | `committer.rs` | the thread that commits for all localities, with one sync for many foms |
+// | `committer.rs` | what localities hand over, for one thread that commits with one sync for many foms |
+// | `committer/thread.rs` | that thread |
 // | `group_commit.rs` | how long to wait before the next sync |
 // | `identity.rs` | the entry with the journal's identity and time |
 // | `idempotency.rs` | operation ids and the outcomes that are remembered by them |

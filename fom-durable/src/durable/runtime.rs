@@ -54,7 +54,7 @@ pub trait DurableExt {
     /// }
     /// # Ok(())
     /// # }
-    /// # let runtime = Runtime::builder().journal_with(crate::journal::MemoryJournal::new()).build()?;
+    /// # let runtime = Runtime::builder().journal_with(fom_durable::journal::MemoryJournal::new()).build()?;
     /// # futures::executor::block_on(look(&runtime))?;
     /// # Ok::<(), BoxError>(())
     /// ```

@@ -14,6 +14,7 @@ use fom_runtime::{
     extension::block_on,
     submission::{Ended, Placement, Priority},
 };
+use pin_project::pin_project;
 use tokio::sync::oneshot;
 
 use crate::admission::{
@@ -201,12 +202,22 @@ impl<O: Operation> IntoFuture for AdmissionRequest<'_, O> {
     type IntoFuture = Entered<O>;
 
     fn into_future(self) -> Entered<O> {
-        Entered(self.start().map_err(Some))
+        let (queued, refused) = match self.start() {
+            Ok(queued) => (Some(queued), None),
+            Err(refused) => (None, Some(refused)),
+        };
+        Entered { queued, refused }
     }
 }
 
 /// An operation that an `.await` puts into the queue.
-pub struct Entered<O: Operation>(Result<Queued<O>, Option<Refused<O>>>);
+#[pin_project]
+pub struct Entered<O: Operation> {
+    /// The operation in the queue, unless it was refused.
+    #[pin]
+    queued: Option<Queued<O>>,
+    refused: Option<Refused<O>>,
+}
 
 impl<O: Operation> fmt::Debug for Entered<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,23 +225,19 @@ impl<O: Operation> fmt::Debug for Entered<O> {
     }
 }
 
-// A refused operation in `Entered` is only moved out, never pinned.
-impl<O: Operation> Unpin for Entered<O> {}
-
 impl<O: Operation> Future for Entered<O> {
     type Output = Result<Ended<O>, Failure<O>>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Ok(queued) => Pin::new(queued).poll(cx),
-            Err(refused) => match refused.take() {
-                Some(refused) => Poll::Ready(Err(Failure::new(
-                    Cause::Refused(refused.reason()),
-                    O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
-                    Some(refused.into_operation()),
-                ))),
-                None => panic!("polled after it was ready"),
-            },
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Some(queued) = this.queued.as_pin_mut() {
+            return queued.poll(cx);
         }
+        let refused = this.refused.take().expect("polled after it was ready");
+        Poll::Ready(Err(Failure::new(
+            Cause::Refused(refused.reason()),
+            O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
+            Some(refused.into_operation()),
+        )))
     }
 }

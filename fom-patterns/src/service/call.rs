@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use pin_project::pin_project;
 use tokio::sync::oneshot;
 
 use crate::service::{
@@ -253,7 +254,11 @@ impl<A: Send + 'static, R: Send + 'static> IntoFuture for ServiceCall<A, R> {
     type IntoFuture = Called<A, R>;
 
     fn into_future(self) -> Called<A, R> {
-        Called(self.start().map_err(Some))
+        let (calling, failure) = match self.start() {
+            Ok(calling) => (Some(calling), None),
+            Err(failure) => (None, Some(failure)),
+        };
+        Called { calling, failure }
     }
 }
 
@@ -262,7 +267,13 @@ impl<A: Send + 'static, R: Send + 'static> IntoFuture for ServiceCall<A, R> {
 /// # Cancel safety
 ///
 /// If this is dropped, the call continues and its answer is lost.
-pub struct Called<A, R>(Result<Calling<A, R>, Option<CallFailure<A>>>);
+#[pin_project]
+pub struct Called<A, R> {
+    /// The call, unless it was not made.
+    #[pin]
+    calling: Option<Calling<A, R>>,
+    failure: Option<CallFailure<A>>,
+}
 
 impl<A, R> fmt::Debug for Called<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -270,16 +281,14 @@ impl<A, R> fmt::Debug for Called<A, R> {
     }
 }
 
-// The returned argument is only ever moved out, never pinned.
-impl<A, R> Unpin for Called<A, R> {}
-
 impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
     type Output = Outcome<A, R>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Ok(calling) => Pin::new(calling).poll(cx),
-            Err(failure) => Poll::Ready(Err(failure.take().expect("polled after it was ready"))),
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.calling.as_pin_mut() {
+            Some(calling) => calling.poll(cx),
+            None => Poll::Ready(Err(this.failure.take().expect("polled after it was ready"))),
         }
     }
 }

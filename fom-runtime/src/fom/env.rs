@@ -36,12 +36,8 @@ pub enum RuntimeState {
 
 /// What the foms of a runtime share: the clock, the listeners, durability and the list of incidents.
 pub(crate) struct Env {
-    /// The runtime, which begins with this value.
-    host: Weak<dyn Host>,
-    host_type: TypeId,
-    state: AtomicU8,
-    /// Whether nothing that a fom submits is remembered, limited or journaled.
-    plain: bool,
+    host: HostLink,
+    intake: Intake,
     pub(crate) room: Room,
     /// The foms of each locality.
     pub(crate) homes: Box<[Arc<LocalFoms>]>,
@@ -58,6 +54,19 @@ pub(crate) struct Env {
     /// Keeps what must survive the process, if anything must. Set before the first fom of a journal.
     pub(crate) recorder: OnceLock<Arc<dyn Recorder>>,
     incidents: Mutex<VecDeque<String>>,
+}
+
+/// The runtime, which begins with its [`Env`].
+struct HostLink {
+    host: Weak<dyn Host>,
+    type_id: TypeId,
+}
+
+/// What a runtime takes.
+struct Intake {
+    state: AtomicU8,
+    /// Whether nothing that a fom submits is remembered, limited or journaled.
+    plain: bool,
 }
 
 /// The settings of an [`Env`].
@@ -86,10 +95,14 @@ impl Env {
         } = settings;
         let room = Room::new(capacity);
         Self {
-            host: host.clone(),
-            host_type: TypeId::of::<H>(),
-            state: AtomicU8::new(RuntimeState::Open as u8),
-            plain: room.is_unlimited() && history == 0 && !journaled,
+            host: HostLink {
+                host: host.clone(),
+                type_id: TypeId::of::<H>(),
+            },
+            intake: Intake {
+                state: AtomicU8::new(RuntimeState::Open as u8),
+                plain: room.is_unlimited() && history == 0 && !journaled,
+            },
             room,
             homes,
             clock,
@@ -110,24 +123,24 @@ impl Env {
     }
 
     pub(super) fn host_ptr(&self) -> *const dyn Host {
-        self.host.as_ptr()
+        self.host.host.as_ptr()
     }
 
     #[inline]
     pub(super) fn host_type(&self) -> TypeId {
-        self.host_type
+        self.host.type_id
     }
 
     pub(super) fn is_of(&self, host: &Arc<dyn Host>) -> bool {
-        ptr::addr_eq(self.host.as_ptr(), Arc::as_ptr(host))
+        ptr::addr_eq(self.host.host.as_ptr(), Arc::as_ptr(host))
     }
 
     pub(super) fn upgrade(&self) -> Option<Arc<dyn Host>> {
-        self.host.upgrade()
+        self.host.host.upgrade()
     }
 
     pub(crate) fn state(&self) -> RuntimeState {
-        match self.state.load(Ordering::SeqCst) {
+        match self.intake.state.load(Ordering::SeqCst) {
             0 => RuntimeState::Open,
             1 => RuntimeState::Draining,
             _ => RuntimeState::Closed,
@@ -136,7 +149,7 @@ impl Env {
 
     /// Goes to a stricter state, never back.
     pub(crate) fn raise_state(&self, state: RuntimeState) {
-        self.state.fetch_max(state as u8, Ordering::SeqCst);
+        self.intake.state.fetch_max(state as u8, Ordering::SeqCst);
     }
 
     /// Returns whether the runtime takes nothing from outside.
@@ -152,13 +165,13 @@ impl Env {
     /// Returns whether the runtime takes everything that a fom submits, and keeps nothing of it.
     #[inline]
     pub(crate) fn takes_all(&self) -> bool {
-        self.state.load(Ordering::Relaxed) != RuntimeState::Closed as u8 && self.plain
+        self.intake.state.load(Ordering::Relaxed) != RuntimeState::Closed as u8 && self.intake.plain
     }
 
     /// Returns whether nothing of a fom is remembered, limited or journaled.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.plain
+        self.intake.plain
     }
 
     /// Returns the component that keeps what must survive the process.

@@ -25,6 +25,9 @@ pub(crate) trait Host: Any + Send + Sync {
     /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
     fn settle_key(&self, fom: &Header);
 
+    /// Makes a fom whose delay has ended ask for its key.
+    fn enter_key(&self, fom: &Header, order: Order);
+
     /// Makes the handler of this locality check everything once more.
     fn poke(&self, home: usize);
 
@@ -36,9 +39,6 @@ pub(crate) trait Host: Any + Send + Sync {
 
     /// Tells a part of the locality that its fom has ended, on the thread that has the core.
     fn part_ended(&self, ticket: PartTicket);
-
-    /// Makes a fom whose delay has ended ask for its key.
-    fn enter_key(&self, fom: &Header, order: Order);
 }
 
 /// An owned reference to a runtime. It derefs to what the foms share.

@@ -31,6 +31,8 @@ pub struct LocalFoms {
     pub(crate) inbox: CachePadded<Inbox<Parcel>>,
     /// Whether the locality has ended. What is posted from then on is rejected.
     pub(crate) closed: AtomicBool,
+    /// Whether no fom can live in this memory any more.
+    pub(crate) released: AtomicBool,
 }
 
 impl LocalFoms {

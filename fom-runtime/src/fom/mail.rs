@@ -1,9 +1,9 @@
 //! The events that were sent to a fom and not taken yet. They stay in order until a phase takes them.
 
-use std::{collections::VecDeque, fmt, ops::Deref};
+use std::{collections::VecDeque, fmt, marker::PhantomData, ops::Deref};
 
 use crate::{
-    fom::{Header, SendError},
+    fom::{AnyRef, Header, SendError},
     step_key::EventId,
 };
 use fom_protocol::{
@@ -25,6 +25,31 @@ impl<E> Deref for Mailed<E> {
     #[inline]
     fn deref(&self) -> &Header {
         &self.header
+    }
+}
+
+/// A counted reference to a fom that takes events of type `E`.
+pub(crate) struct MailRef<E>(AnyRef, PhantomData<fn(E)>);
+
+impl<E> MailRef<E> {
+    pub(crate) fn of(fom: &Mailed<E>) -> Self {
+        Self(AnyRef::of(fom), PhantomData)
+    }
+}
+
+impl<E> Clone for MailRef<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone(), PhantomData)
+    }
+}
+
+impl<E> Deref for MailRef<E> {
+    type Target = Mailed<E>;
+
+    #[inline]
+    fn deref(&self) -> &Mailed<E> {
+        // SAFETY: this was made for a fom with events of type `E`, and such a fom begins with a `Mailed<E>`.
+        unsafe { self.0.as_ptr().cast().as_ref() }
     }
 }
 

@@ -53,6 +53,17 @@
 //! | [`Timing`] | read by any thread; written by the thread that runs the fom or fires its timer, which holds the core |
 //! | body (operation and phase, or future; then the outcome) | the thread that runs the fom, and after the end the owner of the outcome; after a blocking section, the thread regains the core of the home first |
 //!
+//! # Neighbours
+//!
+//! A fom knows no locality and no runtime. It reaches four things beside itself:
+//!
+//! | value | contents | reached through |
+//! | --- | --- | --- |
+//! | [`Env`] | what all foms of a runtime share | the pool |
+//! | [`LocalFoms`] | the counts, pools and inbox of one locality; any thread may touch it | [`Env`] |
+//! | [`Hand`](hand::Hand) | the time, run queue, timers and memory of the locality whose core this thread holds | a thread-local |
+//! | [`Host`] | the rare calls that go up | [`EnvRef`] |
+//!
 //! A header takes 64 bytes. A mailbox takes 16 bytes and the size of one event. A machine that takes events adds 8
 //! bytes, and a machine with deadlines adds 64. The operation and its phase follow, or the future.
 //!
@@ -112,8 +123,8 @@ pub(crate) use key_wait::{KeyWait, MayBegin, Rejected};
 pub(crate) use listeners::{Hooks, Kind, List};
 pub use listeners::{Transition, TransitionCause};
 pub(crate) use local_foms::LocalFoms;
-pub(crate) use mail::Mailed;
 pub use mail::RunningFom;
+pub(crate) use mail::{MailRef, Mailed};
 pub(crate) use pool::{Pool, Pools, Stocks};
 pub use priority::Priority;
 pub(crate) use reference::Vtable;

@@ -114,6 +114,11 @@ impl Resident {
         ((progress != Progress::Finished).then_some(self), progress)
     }
 
+    /// Makes a fom that was just made wait. The thread that wakes the fom makes this reference anew.
+    pub(crate) fn park(self) {
+        self.token.park();
+    }
+
     /// Ends the fom without a run, because the locality has ended. Its waiters are told.
     pub fn reject(self) {
         // SAFETY: the fom is alive. The thread that takes it out of the inbox of an ended locality has it alone.

@@ -69,7 +69,7 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         || home.counts.in_flight() > 1
         || core.reactor.has_tasks()
         // Foms that were moved away may wait for sockets of this reactor.
-        || core.gave;
+        || core.busy.gave;
     let now = core.now();
     let short =
         needed && core.block_guess.is_short(fom, now) && localities.block_watch.is_there(fom.env());

@@ -12,7 +12,10 @@ use crate::{
         Progress, Resident,
         hand::{Due, Hand, context::holding},
     },
-    locality::{Home, Job, Reactor, block_guess::BlockGuess, move_foms::Busy, parts::Parts},
+    locality::{
+        Home, Job, Reactor, block_guess::BlockGuess, move_foms::Busy, move_processors::Share,
+        parts::Parts, trim::Memory,
+    },
 };
 use fom_protocol::{Stopped, sync::atomic::Ordering};
 
@@ -30,20 +33,12 @@ pub(crate) struct Core {
     pub(crate) runs: u64,
     /// Callers that wait until there is nothing to run here.
     pub(crate) quiet: Vec<oneshot::Sender<u64>>,
-    /// Whether foms are moved to idle localities, what is known of the load here, and whether any fom was moved away.
-    pub(super) moves_foms: bool,
     pub(super) busy: Busy,
-    pub(super) gave: bool,
-    /// Whether processors are borrowed and lent, and when the handler last checked whether it needs some.
-    pub(super) moves_processors: bool,
-    pub(super) looked_at_share: u64,
+    pub(super) share: Share,
     pub(super) block_guess: BlockGuess,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
-    /// Whether a timer is set for the next look at the memory.
-    pub(super) will_look: bool,
-    /// Whether no look is needed because nothing in the memory changes.
-    pub(super) rests: bool,
+    pub(super) memory: Memory,
 }
 
 impl Deref for Core {
@@ -66,11 +61,8 @@ impl Core {
     pub(super) fn new(home: Home, reactor: Reactor) -> Self {
         let now = home.env().clock.nanos();
         Self {
-            moves_foms: home.localities().balance.moves_foms(),
-            busy: Busy::default(),
-            gave: false,
-            moves_processors: home.bound && home.localities().balance.moves_processors(),
-            looked_at_share: now,
+            busy: Busy::new(&home),
+            share: Share::new(&home, now),
             hand: Hand::new(home.env().clone(), home.index, now),
             home,
             parts: Parts::default(),
@@ -80,8 +72,7 @@ impl Core {
             block_guess: BlockGuess::default(),
             reactor,
             since_turn: 0,
-            will_look: false,
-            rests: false,
+            memory: Memory::default(),
         }
     }
 

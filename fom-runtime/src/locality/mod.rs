@@ -81,8 +81,6 @@ pub struct Locality {
     processors: move_processors::Processors,
     /// Whether the runtime wants this locality to end after its last fom.
     stopping: AtomicBool,
-    /// Whether no fom can live in its memory any more.
-    released: AtomicBool,
     reactor: reactor::Entrance,
 }
 
@@ -106,7 +104,6 @@ impl Locality {
             threads: threads::Threads::new(followers),
             processors: move_processors::Processors::default(),
             stopping: AtomicBool::new(false),
-            released: AtomicBool::new(false),
             reactor: reactor.entrance(),
         }
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::{
     balance::{Distance, Load, foms},
     fom::Resident,
-    locality::Core,
+    locality::{Core, Home},
 };
 
 /// Number of runs over which the mean time of a run is taken.
@@ -42,6 +42,10 @@ const LOOKED_AT: usize = 4;
 /// What a core knows of its own load.
 #[derive(Debug, Default)]
 pub(super) struct Busy {
+    /// Whether foms are moved to idle localities.
+    moves: bool,
+    /// Whether any fom was moved away.
+    pub(super) gave: bool,
     /// Start of the measured time, and the number of runs up to then.
     since: u64,
     runs: u64,
@@ -51,13 +55,22 @@ pub(super) struct Busy {
     look_at: u64,
 }
 
+impl Busy {
+    pub(super) fn new(home: &Home) -> Self {
+        Self {
+            moves: home.localities().balance.moves_foms(),
+            ..Self::default()
+        }
+    }
+}
+
 impl Core {
     /// Notes that there is work again. Time without work enters no mean.
     pub(super) fn begin_busy(&mut self) {
-        if self.moves_processors {
+        if self.share.moves {
             self.home.take_back();
         }
-        if self.moves_foms {
+        if self.busy.moves {
             self.home.localities().idle_set.take(self.home.index);
             self.busy.since = self.look();
             self.busy.runs = self.runs;
@@ -66,11 +79,11 @@ impl Core {
 
     /// Notes that there is no work: foms of other localities are welcome.
     pub(super) fn end_busy(&mut self) {
-        if self.moves_processors {
+        if self.share.moves {
             let now = self.look();
             self.home.offer(now);
         }
-        if self.moves_foms {
+        if self.busy.moves {
             self.home.localities().idle_set.add(self.home.index);
         }
     }
@@ -78,7 +91,7 @@ impl Core {
     /// Gives foms away if a locality is idle and the move pays. Called between two runs.
     #[inline]
     pub(super) fn give(&mut self) {
-        if self.moves_foms
+        if self.busy.moves
             && self.runs >= self.busy.look_at
             && self.queue.len() > 1
             && !self.home.localities().idle_set.is_empty()
@@ -161,7 +174,7 @@ impl Core {
             })
             .collect();
         here.counts.given_away(moved.len() as u64);
-        self.gave = true;
+        self.busy.gave = true;
         there.post_job(Box::new(move |core| {
             for (fom, due) in moved {
                 if let (Some(timing), Some(at)) = (fom.timing(), due) {

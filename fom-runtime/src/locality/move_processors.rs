@@ -233,14 +233,32 @@ fn share(threads: &mut [Thread]) -> Option<f64> {
     (ran + waited > 0).then(|| ran as f64 / (ran + waited) as f64)
 }
 
+/// What a core knows of its share of a processor.
+#[derive(Debug)]
+pub(super) struct Share {
+    /// Whether processors are borrowed and lent.
+    pub(super) moves: bool,
+    /// When the handler last checked whether it needs some.
+    looked_at: u64,
+}
+
+impl Share {
+    pub(super) fn new(home: &Home, now: u64) -> Self {
+        Self {
+            moves: home.bound && home.localities().balance.moves_processors(),
+            looked_at: now,
+        }
+    }
+}
+
 impl Core {
     /// Checks the share of a processor, between two rounds, if the last check is long enough ago.
     #[inline]
     pub(super) fn look_at_share(&mut self) {
-        if self.moves_processors {
+        if self.share.moves {
             let now = self.look();
-            if now.saturating_sub(self.looked_at_share) >= LOOK.as_nanos() as u64 {
-                self.looked_at_share = now;
+            if now.saturating_sub(self.share.looked_at) >= LOOK.as_nanos() as u64 {
+                self.share.looked_at = now;
                 self.home.look_for_processors(self.queue.len(), now);
             }
         }

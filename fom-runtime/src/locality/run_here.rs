@@ -4,7 +4,7 @@
 //! leave the turn and when they end.
 
 use crate::{
-    fom::{Cold, NewFom, PartTicket, Priority, Progress, Resident},
+    fom::{Cold, NewFom, PartTicket, Priority, Progress},
     locality::{AnyPart, Core, Home, PartId, context, parts::Running},
     operation::{Form, Operation},
     typed::{FirstRun, Seed},
@@ -68,13 +68,14 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         operation,
         phase,
     });
-    let fom = launched.0;
+    let resident = launched.resident;
+    let fom = resident.as_ptr();
     core.parts.running = Some(Running {
         fom,
         part: id.place(),
     });
     // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
-    let first = unsafe { FirstRun::new(&launched) };
+    let first = unsafe { FirstRun::new(&resident) };
     let (mut core, served) = context::around(core, fom, || O::Form::build(first));
     let nanos = core.now().saturating_sub(before);
     core.parts.uncounted += u64::from(served.uncounted);
@@ -82,8 +83,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     core.parts.running = None;
     let ended = served.progress == Progress::Finished;
     if !ended {
-        // SAFETY: the fom has not ended, and this is the one resident reference.
-        core.after_run(Some(unsafe { Resident::new(fom) }), served.progress);
+        core.after_run(Some(resident), served.progress);
     }
     core.pause_when_asked();
     let core = held.insert(core);

@@ -39,6 +39,15 @@ impl Wake for Look {
     }
 }
 
+/// When a core looks at its memory.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// Whether a timer is set for the next look.
+    will_look: bool,
+    /// Whether no look is needed because nothing in the memory changes.
+    rests: bool,
+}
+
 impl Core {
     /// Begins to look after the memory if a large page was made, or if no look is needed and a slot was used since.
     #[inline]
@@ -51,7 +60,7 @@ impl Core {
             self.messages = VecDeque::new();
             self.home.trims.want();
         }
-        if self.home.trims.are_wanted() || self.rests && self.stocks.are_stirred() {
+        if self.home.trims.are_wanted() || self.memory.rests && self.stocks.are_stirred() {
             self.begin_to_trim();
         }
     }
@@ -59,15 +68,15 @@ impl Core {
     #[cold]
     fn begin_to_trim(&mut self) {
         self.home.trims.begin();
-        self.rests = false;
-        if !self.will_look {
+        self.memory.rests = false;
+        if !self.memory.will_look {
             self.look_later();
         }
     }
 
     /// Sets the timer for the next look.
     fn look_later(&mut self) {
-        self.will_look = true;
+        self.memory.will_look = true;
         let now = self.home.env().clock.nanos();
         let sleeper = Sleeper::new(Waker::from(Arc::new(Look(self.home.clone()))));
         self.timers
@@ -80,10 +89,10 @@ impl Core {
         if !self.trim() {
             let localities = self.home.localities();
             localities.heap.trim(&*localities.spawner.0);
-            self.rests = self.stocks.rest() && self.home.outer.lock().rest();
+            self.memory.rests = self.stocks.rest() && self.home.outer.lock().rest();
         }
-        if self.rests {
-            self.will_look = false;
+        if self.memory.rests {
+            self.memory.will_look = false;
         } else {
             self.look_later();
         }

@@ -15,10 +15,10 @@ use crate::{
 };
 
 impl<O: Operation> Build<O> for Seed<'_, O> {
-    type Made = Launched;
+    type Made = Launched<O>;
 
     #[inline(always)]
-    fn synchronous(self) -> Launched
+    fn synchronous(self) -> Launched<O>
     where
         O: SyncOperation,
     {
@@ -28,10 +28,12 @@ impl<O: Operation> Build<O> for Seed<'_, O> {
         } else {
             Fom::<O, (), SyncBody<O>>::create
         };
-        Launched(create(self.stocks, self.env, self.birth, |_| plain))
+        let wanted = self.birth.wanted;
+        // SAFETY: the fom was just made, of this type.
+        unsafe { Launched::new(create(self.stocks, self.env, self.birth, |_| plain), wanted) }
     }
 
-    fn asynchronous(self) -> Launched
+    fn asynchronous(self) -> Launched<O>
     where
         O: AsyncOperation,
     {
@@ -82,16 +84,19 @@ fn grow<O: Operation, F>(
     env: &Env,
     birth: NewFom,
     make: impl FnOnce(SelfRef<O>) -> F,
-) -> Launched
+) -> Launched<O>
 where
     F: Future<Output = Outcome<O>> + Send + 'static,
 {
     let body = |me| AsyncBody::new(make(SelfRef(me)));
-    Launched(if const { O::GRAPH.has_deadlines() } {
+    let wanted = birth.wanted;
+    let fom = if const { O::GRAPH.has_deadlines() } {
         Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, env, birth, body)
     } else {
         Fom::<O, (), AsyncBody<O, F>>::create(stocks, env, birth, body)
-    })
+    };
+    // SAFETY: the fom was just made, of this type.
+    unsafe { Launched::new(fom, wanted) }
 }
 
 /// A pointer from the future of a fom to that fom.

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use pin_project::pin_project;
+use pin_project_lite::pin_project;
 
 use crate::{
     fom::{Entry, Function, Interrupt, Progress, RunningFom, WaitingFor, reference},
@@ -24,17 +24,20 @@ use crate::{
     typed::{Failure, Outcome, Typed},
 };
 
-/// A future in place of operation and phase, and later its outcome.
-#[pin_project(project = Projected, project_replace = Replaced)]
-pub(super) enum AsyncBody<O: Operation, F> {
-    Future(#[pin] F),
-    Ended(Outcome<O>),
-    Gone,
+pin_project! {
+    /// A future in place of operation and phase, and later its outcome.
+    #[project = Projected]
+    #[project_replace = Replaced]
+    pub(super) enum AsyncBody<O: Operation, F> {
+        Future { #[pin] future: F },
+        Ended { outcome: Outcome<O> },
+        Gone,
+    }
 }
 
 impl<O: Operation, F> AsyncBody<O, F> {
     pub(super) fn new(future: F) -> Self {
-        Self::Future(future)
+        Self::Future { future }
     }
 }
 
@@ -44,7 +47,9 @@ impl<O: Operation, F> AsyncBody<O, F> {
         if fom.awaits_journal() {
             return Progress::Waiting;
         }
-        if let Projected::Ended(Err(failure)) = self.project()
+        if let Projected::Ended {
+            outcome: Err(failure),
+        } = self.project()
             && let Some(cause) = fom.end_answered()
         {
             failure.cause = cause;
@@ -56,14 +61,14 @@ impl<O: Operation, F> AsyncBody<O, F> {
 impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<O, F> {
     fn run(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
         let future = match self.as_mut().project() {
-            Projected::Future(future) => future,
-            Projected::Ended(_) => return self.ended_in_journal(fom),
+            Projected::Future { future } => future,
+            Projected::Ended { .. } => return self.ended_in_journal(fom),
             Projected::Gone => return Progress::Waiting,
         };
         match reference::with_waker(fom, |waker| future.poll(&mut Context::from_waker(waker))) {
             Poll::Pending => Progress::Waiting,
             Poll::Ready(outcome) => {
-                self.as_mut().project_replace(Self::Ended(outcome));
+                self.as_mut().project_replace(Self::Ended { outcome });
                 self.ended_in_journal(fom)
             }
         }
@@ -83,31 +88,35 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
     }
 
     fn fail(self: Pin<&mut Self>, failure: Failure<O>) {
-        self.project_replace(Self::Ended(Err(failure)));
+        self.project_replace(Self::Ended {
+            outcome: Err(failure),
+        });
     }
 
     fn settle(self: Pin<&mut Self>, outcome: Outcome<O>) {
-        self.project_replace(Self::Ended(outcome));
+        self.project_replace(Self::Ended { outcome });
     }
 
     fn at_end(&self) -> Option<(&O, &O::Phase)> {
         match self {
-            Self::Ended(Ok(ended)) => Some((&ended.operation, &ended.phase)),
+            Self::Ended { outcome: Ok(ended) } => Some((&ended.operation, &ended.phase)),
             _ => None,
         }
     }
 
     fn ended(&self) -> Result<usize, &Failure<O>> {
         match self {
-            Self::Ended(Ok(ended)) => Ok(O::index(O::kind(&ended.phase))),
-            Self::Ended(Err(failure)) => Err(failure),
+            Self::Ended { outcome: Ok(ended) } => Ok(O::index(O::kind(&ended.phase))),
+            Self::Ended {
+                outcome: Err(failure),
+            } => Err(failure),
             _ => unreachable!("the outcome is taken once"),
         }
     }
 
     fn take(self: Pin<&mut Self>) -> Outcome<O> {
         match self.project_replace(Self::Gone) {
-            Replaced::Ended(outcome) => outcome,
+            Replaced::Ended { outcome } => outcome,
             _ => unreachable!("the outcome is taken once"),
         }
     }
@@ -206,13 +215,14 @@ pub(super) fn drive<O: AsyncOperation>(
     }
 }
 
-/// Checks for cancel and deadline before each poll but the first, and catches panics.
-#[pin_project]
-struct Fence<'a, O: Operation, F> {
-    fom: &'a Typed<O>,
-    waited: bool,
-    #[pin]
-    inner: F,
+pin_project! {
+    /// Checks for cancel and deadline before each poll but the first, and catches panics.
+    struct Fence<'a, O: Operation, F> {
+        fom: &'a Typed<O>,
+        waited: bool,
+        #[pin]
+        inner: F,
+    }
 }
 
 impl<'a, O: Operation, F: Future> Fence<'a, O, F> {

@@ -3,10 +3,8 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
-    marker::PhantomData,
     ops::Deref,
     pin::{Pin, pin},
-    ptr::NonNull,
     sync::Weak,
     task::{Context, Poll},
     time::Duration,
@@ -16,14 +14,14 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        AnyRef, Attached, BlockError, FomAddress, Header, Mailed, SendError, TimedOut, Told,
-        WaitingFor, Watcher,
+        AnyRef, Attached, BlockError, FomAddress, Header, MailRef, Mailed, SendError, TimedOut,
+        Told, WaitingFor, Watcher,
     },
     id::{FomId, Key},
     locality::{Home, Sleep},
     operation::Operation,
     runtime::keys::bar_if_stuck,
-    typed::{Ended, Failure, Outcome, Typed},
+    typed::{Ended, Failure, Outcome, Typed, TypedRef},
 };
 use fom_protocol::FomState;
 
@@ -50,7 +48,11 @@ impl<O: Operation> fmt::Debug for Handle<O> {
 }
 
 impl<O: Operation> Handle<O> {
-    pub(super) fn new(fom: FomRef<O>) -> Self {
+    /// Makes the handle of a new fom, which has a reference for it.
+    #[inline]
+    pub(super) fn of_new(fom: Option<TypedRef<O>>) -> Self {
+        let fom = fom.expect("a wanted fom has a reference for its handle");
+        let fom = FomRef(fom);
         Self { fom, joined: None }
     }
 
@@ -142,11 +144,11 @@ impl<O: Operation> Drop for Handle<O> {
 }
 
 /// The address of a fom. Cheap to clone. It keeps the fom's memory, not the fom.
-pub struct FomRef<O: Operation>(AnyRef, PhantomData<fn(O) -> O>);
+pub struct FomRef<O: Operation>(TypedRef<O>);
 
 impl<O: Operation> Clone for FomRef<O> {
     fn clone(&self) -> Self {
-        Self(self.0.clone(), PhantomData)
+        Self(self.0.clone())
     }
 }
 
@@ -165,21 +167,16 @@ impl<O: Operation> fmt::Debug for FomRef<O> {
 impl<O: Operation> FomRef<O> {
     /// Returns one more address, if this is a fom of `O`.
     pub(crate) fn of_any(fom: &AnyRef) -> Option<Self> {
-        let is = fom.type_id() == std::any::TypeId::of::<O>();
-        is.then(|| Self(fom.clone(), PhantomData))
-    }
-
-    /// # Safety
-    ///
-    /// The fom must be a fom of `O`, and its reference count must include this reference.
-    pub(super) unsafe fn from_raw(fom: NonNull<Header>) -> Self {
-        // SAFETY: as above.
-        Self(unsafe { AnyRef::from_raw(fom) }, PhantomData)
+        TypedRef::of(fom.clone()).map(Self)
     }
 
     fn typed(&self) -> &Typed<O> {
-        // SAFETY: this was made for a fom of `O`, which begins with a `Typed<O>`.
-        unsafe { self.0.as_ptr().cast().as_ref() }
+        self.0.typed()
+    }
+
+    /// Returns the reference without its type.
+    pub(crate) fn any(&self) -> &AnyRef {
+        &self.0
     }
 
     /// Returns its home, to be kept.
@@ -266,7 +263,7 @@ impl<O: Operation> FomRef<O> {
 
     /// Returns a way to send the fom events without knowing its operation type.
     pub fn sender(&self) -> EventSender<O::Event> {
-        EventSender(self.0.clone(), PhantomData)
+        EventSender::of(self.typed())
     }
 
     /// Wakes the fom, which checks again what it waits for. Wakes coalesce, and a wake after the end does nothing.
@@ -301,7 +298,7 @@ impl<O: Operation> FomRef<O> {
         if self.0.watch(watcher) && !kinds.is_empty() {
             // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
             // meanwhile.
-            let fom = self.0.clone();
+            let fom = self.any().clone();
             let look = |fom: &AnyRef| fom.arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
                 let here = core.home.is(fom.env(), fom.home_index());
@@ -404,11 +401,11 @@ impl<O: Operation> Future for Waiting<O> {
 }
 
 /// Sends events to a fom of any operation type that takes events of type `E`.
-pub struct EventSender<E>(AnyRef, PhantomData<fn(E)>);
+pub struct EventSender<E>(MailRef<E>);
 
 impl<E> Clone for EventSender<E> {
     fn clone(&self) -> Self {
-        Self(self.0.clone(), PhantomData)
+        Self(self.0.clone())
     }
 }
 
@@ -420,12 +417,7 @@ impl<E> fmt::Debug for EventSender<E> {
 
 impl<E> EventSender<E> {
     pub(crate) fn of(fom: &Mailed<E>) -> Self {
-        Self(AnyRef::of(fom), PhantomData)
-    }
-
-    fn fom(&self) -> &Mailed<E> {
-        // SAFETY: this was made for a fom with events of type `E`, and such a fom begins with a `Mailed<E>`.
-        unsafe { self.0.as_ptr().cast().as_ref() }
+        Self(MailRef::of(fom))
     }
 
     /// Sends the fom an event.
@@ -434,7 +426,7 @@ impl<E> EventSender<E> {
     ///
     /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
     pub fn send(&self, event: E) -> Result<(), SendError<E>> {
-        self.fom().send(event)
+        self.0.send(event)
     }
 
     /// As [`FomRef::send_with_id`].
@@ -443,6 +435,6 @@ impl<E> EventSender<E> {
     ///
     /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
     pub fn send_with_id(&self, id: impl Into<Key>, event: E) -> Result<(), SendError<E>> {
-        self.fom().send_with_id(&id.into(), event)
+        self.0.send_with_id(&id.into(), event)
     }
 }

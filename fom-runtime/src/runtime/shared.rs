@@ -52,14 +52,16 @@ pub struct Shared {
     next_number: CachePadded<AtomicU64>,
     next_event: CachePadded<AtomicU64>,
     pub(crate) turn: CachePadded<AtomicUsize>,
-    ends: Mutex<Ends>,
-    changed: Condvar,
-    idle: tokio::sync::Notify,
+    ends: Ends,
 }
 
+/// What the callers wait for: the end of all foms, and the end of the localities.
 #[derive(Default)]
 struct Ends {
-    localities: usize,
+    /// The number of localities that have ended.
+    localities: Mutex<usize>,
+    changed: Condvar,
+    idle: tokio::sync::Notify,
 }
 
 pub(super) struct Settings {
@@ -121,11 +123,11 @@ impl Owner for Shared {
         self.end_resting();
         if self.is_idle() {
             // Under the lock: a waiter that saw a fom in flight is in its wait by then.
-            let ends = self.ends.lock();
-            self.changed.notify_all();
-            drop(ends);
+            let ended = self.ends.localities.lock();
+            self.ends.changed.notify_all();
+            drop(ended);
             // Last, because these wakers are the users' and may panic.
-            let notify = || self.idle.notify_waiters();
+            let notify = || self.ends.idle.notify_waiters();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
                 self.env.report(format!(
                     "a waker panicked while the idle were told: {}",
@@ -136,10 +138,10 @@ impl Owner for Shared {
     }
 
     fn locality_ended(&self) {
-        let mut ends = self.ends.lock();
-        ends.localities += 1;
-        self.changed.notify_all();
-        if ends.localities == self.localities.len() {
+        let mut ended = self.ends.localities.lock();
+        *ended += 1;
+        self.ends.changed.notify_all();
+        if *ended == self.localities.len() {
             if self.balance.moves_foms() {
                 // Until now a moved fom may have lived in the memory of a locality that had ended.
                 self.localities.iter().for_each(Locality::release);
@@ -188,9 +190,7 @@ impl Shared {
             next_number: CachePadded::new(AtomicU64::new(0)),
             next_event: CachePadded::new(AtomicU64::new(0)),
             turn: CachePadded::new(AtomicUsize::new(0)),
-            ends: Mutex::new(Ends::default()),
-            changed: Condvar::default(),
-            idle: tokio::sync::Notify::new(),
+            ends: Ends::default(),
         })
     }
 
@@ -327,22 +327,23 @@ impl Shared {
 
     /// Blocks until this many localities have ended, or until `by`.
     pub(super) fn wait_ended(&self, localities: usize, by: Instant) -> bool {
-        self.wait_until(by, |ends| ends.localities == localities)
+        self.wait_until(by, |ended| ended == localities)
     }
 
-    fn wait_until(&self, by: Instant, done: impl Fn(&Ends) -> bool) -> bool {
-        let mut ends = self.ends.lock();
+    fn wait_until(&self, by: Instant, done: impl Fn(usize) -> bool) -> bool {
+        let mut ended = self.ends.localities.lock();
         loop {
-            if done(&ends) {
+            if done(*ended) {
                 return true;
             }
             let left = by.saturating_duration_since(fom_protocol::sync::now());
             if left.is_zero() {
                 return false;
             }
-            (ends, _) = self
+            (ended, _) = self
+                .ends
                 .changed
-                .wait_for(ends, left.min(Duration::from_secs(3600)));
+                .wait_for(ended, left.min(Duration::from_secs(3600)));
         }
     }
 
@@ -350,7 +351,7 @@ impl Shared {
     pub(super) async fn idle(&self) {
         let _waiter = Waiter::new(self);
         loop {
-            let notified = self.idle.notified();
+            let notified = self.ends.idle.notified();
             let mut notified = std::pin::pin!(notified);
             notified.as_mut().enable();
             if self.env.resting() == 0 && self.is_idle() {

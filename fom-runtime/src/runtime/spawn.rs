@@ -1,19 +1,18 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::{mem, ptr::NonNull, sync::OnceLock, time::Duration};
+use std::{mem, sync::OnceLock, time::Duration};
 
 use crate::{
     fom::{
-        Cold, ColdRare, Header, NewFom, Order, Priority, Resident, Stocks, Ticket,
+        Cold, ColdRare, NewFom, Order, Priority, Resident, Ticket,
         durability::{DurableFom, NewRecord},
-        hand,
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
     runtime::{Shared, keys::Claim, registered::Revival},
     snapshot::{Meta, RestoreError},
-    typed::Seed,
+    typed::{Launched, Seed, build_here},
 };
 use fom_protocol::sync::Mutex;
 
@@ -102,8 +101,8 @@ pub(super) fn restore<O: Operation>(
         after: None,
         chained: None,
     };
-    let made = match key {
-        None => maker.make(operation, phase, None).0,
+    Ok(match key {
+        None => maker.make(operation, phase, None).0.resident,
         Some(key) => {
             let claim = Claim {
                 id,
@@ -118,9 +117,7 @@ pub(super) fn restore<O: Operation>(
             };
             made
         }
-    };
-    // SAFETY: just made, so this is the one resident reference.
-    Ok(unsafe { Resident::new(made) })
+    })
 }
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
@@ -160,7 +157,7 @@ impl SpawnRequest<'_> {
         operation: O,
         phase: O::Phase,
         key: Option<Key>,
-    ) -> (NonNull<Header>, FomId) {
+    ) -> (Launched<O>, FomId) {
         let shared = self.shared;
         let state = self.state.take().or_else(|| {
             record::<O>(
@@ -176,42 +173,32 @@ impl SpawnRequest<'_> {
             )
         });
         let cold = self.cold::<O>(key, state);
-        let launch = |stocks: &mut Stocks, id, now| {
-            let birth = NewFom {
-                id,
-                home: self.index,
-                priority: self.priority,
-                now,
-                phase: self.phase,
-                settled: self.settled,
-                resumed: self.meta.resumed,
-                cold,
-                wanted: self.wanted,
-                ready: false,
-            };
-            let launched = O::Form::build(Seed {
-                stocks,
-                env: &shared.env,
-                birth,
-                operation,
-                phase,
-            });
-            (launched.0, id)
+        let mut birth = NewFom {
+            // Without an id the locality or the runtime gives one.
+            id: self.id.unwrap_or(FomId(0)),
+            home: self.index,
+            priority: self.priority,
+            now: 0,
+            phase: self.phase,
+            settled: self.settled,
+            resumed: self.meta.resumed,
+            cold,
+            wanted: self.wanted,
+            ready: false,
         };
         if self.here {
-            // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-            let hand = unsafe { hand::context::peek() };
-            let mut hand = hand.expect("looked at just now, on this thread");
-            let (id, now) = match self.id {
-                Some(id) => hand.one_born_as(id),
-                None => hand.one_born(),
-            };
-            launch(&mut hand.stocks, id, now)
-        } else {
-            let id = self.id.unwrap_or_else(|| shared.next_id());
-            let now = shared.env.clock.nanos();
-            launch(&mut shared.localities[self.index].outer.lock(), id, now)
+            return build_here(&shared.env, self.id, birth, operation, phase);
         }
+        let id = self.id.unwrap_or_else(|| shared.next_id());
+        (birth.id, birth.now) = (id, shared.env.clock.nanos());
+        let launched = O::Form::build(Seed {
+            stocks: &mut shared.localities[self.index].outer.lock(),
+            env: &shared.env,
+            birth,
+            operation,
+            phase,
+        });
+        (launched, id)
     }
 
     /// Returns the cold state of the fom, if it needs any from the start.

@@ -4,26 +4,22 @@ use std::{
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
-    ptr::NonNull,
     time::Duration,
 };
 
 use crate::{
     fom::{
-        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, Resident, RuntimeState,
-        Ticket, durability::DurableFom, hand,
+        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
+        durability::DurableFom, hand,
     },
     id::{FomId, Key},
     locality::Locality,
     operation::{Form, Operation},
     runtime::{
-        FomRef, Handle, Refused, RefusedInner, Shared,
-        keys::{self, Entered},
-        room::HeldRoom,
-        spawn::SpawnRequest,
+        FomRef, Handle, Refused, RefusedInner, Shared, keys, room::HeldRoom, spawn::SpawnRequest,
     },
     snapshot::Meta,
-    typed::{Ended, Failure, Outcome, Seed, settle},
+    typed::{Ended, Failure, Launched, Outcome, Seed, TypedRef, settle, start_here},
 };
 use fom_protocol::sync::atomic::Ordering;
 
@@ -224,9 +220,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some(start) = self.starts_once() {
             return start(self);
         }
-        // SAFETY: a wanted fom is born with a reference for its handle.
-        self.launch(true)
-            .map(|fom| Handle::new(unsafe { FomRef::from_raw(fom.0) }))
+        self.launch(true).map(|(fom, _)| Handle::of_new(fom))
     }
 
     /// Starts the fom without a handle. The runtime drops and counts its outcome. This costs less than a handle that is
@@ -240,11 +234,11 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some(start) = self.starts_once() {
             return start(self).map(|handle| handle.id());
         }
-        self.launch(false).map(|fom| fom.1)
+        self.launch(false).map(|(_, id)| id)
     }
 
     #[inline(always)]
-    fn launch(self, wanted: bool) -> Result<(NonNull<Header>, FomId), Refused<O>> {
+    fn launch(self, wanted: bool) -> Result<New<O>, Refused<O>> {
         if self.key.is_none()
             && self.placement.is_none()
             && self.special.is_none()
@@ -262,7 +256,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
     /// submitting fom is in flight, so a thread that waits for the runtime to become idle waits on.
     #[inline(always)]
-    fn launch_here(self, wanted: bool) -> (NonNull<Header>, FomId) {
+    fn launch_here(self, wanted: bool) -> New<O> {
         let Self {
             shared,
             operation,
@@ -276,15 +270,12 @@ impl<'a, O: Operation> Submission<'a, O> {
         std::mem::forget((key, special));
         // This is user code if the operation is written by hand. So it runs before the core is borrowed.
         let number = O::index(O::kind(&phase));
-        // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
-        let hand = unsafe { hand::context::peek() };
-        let mut hand = hand.expect("looked at just now, on this thread");
-        let (id, now) = hand.one_born();
         let birth = NewFom {
-            id,
-            home: hand.index(),
+            // The locality sets its own number, the id and the time.
+            id: FomId(0),
+            home: 0,
             priority,
-            now,
+            now: 0,
             phase: number,
             settled: false,
             resumed: false,
@@ -292,23 +283,11 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             ready: true,
         };
-        let fom = O::Form::build(Seed {
-            stocks: &mut hand.stocks,
-            env: &shared.env,
-            birth,
-            operation,
-            phase,
-        });
-        // SAFETY: just made, so this is the one resident reference.
-        hand.enqueue_ready(unsafe { Resident::new(fom.0) });
-        (fom.0, id)
+        start_here(&shared.env, birth, operation, phase)
     }
 
     #[inline(never)]
-    pub(super) fn launch_anywhere(
-        self,
-        wanted: bool,
-    ) -> Result<(NonNull<Header>, FomId), Turned<'a, O>> {
+    pub(super) fn launch_anywhere(self, wanted: bool) -> Result<New<O>, Turned<'a, O>> {
         let shared = self.shared;
         // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
         // borrowed.
@@ -371,15 +350,12 @@ impl<'a, O: Operation> Submission<'a, O> {
             chained,
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
-        match keys::enter(maker, self.operation, self.phase, self.key, number).map_err(refused)? {
-            Entered::Ready(made) => {
-                // SAFETY: just made, so this is the one resident reference.
-                crate::locality::enqueue(shared, unsafe { Resident::new(made.0) });
-                Ok(made)
-            }
-            // The thread that grants the key enqueues the fom.
-            Entered::Waits(made) => Ok(made),
+        let (ready, made) =
+            keys::enter(maker, self.operation, self.phase, self.key, number).map_err(refused)?;
+        if let Some(fom) = ready {
+            crate::locality::enqueue(shared, fom);
         }
+        Ok(made)
     }
 
     /// Chooses the home of the fom, and counts the fom there.
@@ -425,10 +401,9 @@ impl<'a, O: Operation> Submission<'a, O> {
     pub(crate) fn start_now(self, began: impl FnOnce(AnyRef)) -> Result<Handle<O>, Refused<O>> {
         match self.launch_anywhere(true) {
             Ok((fom, _)) => {
-                // SAFETY: a wanted fom is born with a reference for its handle, which is made below.
-                began(AnyRef::of(unsafe { fom.as_ref() }));
-                // SAFETY: as above.
-                Ok(Handle::new(unsafe { FomRef::from_raw(fom) }))
+                let handle = Handle::of_new(fom);
+                began(handle.fom().any().clone());
+                Ok(handle)
             }
             Err(turned) => {
                 drop(began);
@@ -485,19 +460,16 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted: true,
             ready: false,
         };
-        let launched = O::Form::build(Seed {
+        let launched: Launched<O> = O::Form::build(Seed {
             stocks: &mut home.outer.lock(),
             env: &shared.env,
             birth,
             operation: self.operation,
             phase: O::start(),
         });
-        // SAFETY: just made, so this is the one resident reference.
-        let fom = unsafe { Resident::new(launched.0) };
-        settle(fom, outcome);
+        settle(launched.resident, outcome);
         shared.tell_idle();
-        // SAFETY: a wanted fom is born with a reference for its handle.
-        Ok(Handle::new(unsafe { FomRef::from_raw(launched.0) }))
+        Ok(Handle::of_new(launched.handle))
     }
 
     /// Returns the index of the home, or `None` if the placement names a locality that does not exist.
@@ -554,6 +526,9 @@ struct Target<'a> {
     /// The home that counts the fom already.
     sent: Option<&'a Locality>,
 }
+
+/// The reference for the handle of a new fom, if one is wanted, and the id of the fom.
+pub(super) type New<O> = (Option<TypedRef<O>>, FomId);
 
 /// A submission that was turned away, before its caller learns of it.
 pub(super) struct Turned<'a, O: Operation> {

@@ -3,8 +3,10 @@
 use std::{fmt, marker::PhantomData, ptr::NonNull};
 
 use crate::{
-    fom::{Env, Header, NewFom, Progress, Stocks},
-    operation::Operation,
+    fom::{AnyRef, Env, Header, NewFom, Progress, Resident, Stocks, hand::context::peek},
+    id::FomId,
+    operation::{Form, Operation},
+    typed::TypedRef,
 };
 
 /// The parts of a new fom. [`Form::build`](crate::operation::Form::build) makes the fom of them, with or without a future.
@@ -16,8 +18,87 @@ pub(crate) struct Seed<'a, O: Operation> {
     pub(crate) phase: O::Phase,
 }
 
-/// A new fom, with its initial references.
-pub(crate) struct Launched(pub(crate) NonNull<Header>);
+/// A new fom, with its initial references. It is in no queue.
+pub(crate) struct Launched<O: Operation> {
+    /// The runtime's reference.
+    pub(crate) resident: Resident,
+    /// The reference of the fom's handle, if one is wanted.
+    pub(crate) handle: Option<TypedRef<O>>,
+}
+
+impl<O: Operation> Launched<O> {
+    /// # Safety
+    ///
+    /// The fom is a fom of `O` that was just made. The caller gives up its reference to the fom, and the one for the
+    /// handle if it is `wanted`.
+    #[inline(always)]
+    // SAFETY (caller): as the section above says.
+    pub(crate) unsafe fn new(fom: NonNull<Header>, wanted: bool) -> Self {
+        // SAFETY: the caller's promise: a handle that is wanted has a reference, and the type is `O`.
+        let handle = || unsafe { TypedRef::of_known(AnyRef::from_raw(fom)) };
+        Self {
+            // SAFETY: the caller's promise: the fom was just made, so this is the one resident reference.
+            resident: unsafe { Resident::new(fom) },
+            handle: wanted.then(handle),
+        }
+    }
+}
+
+/// Makes a fom in the locality whose core this thread holds, and counts it there. The locality gives the time, and the
+/// id if there is none.
+///
+/// # Panics
+///
+/// Panics if this thread holds no core.
+#[inline(always)]
+pub(crate) fn build_here<O: Operation>(
+    env: &Env,
+    id: Option<FomId>,
+    mut birth: NewFom,
+    operation: O,
+    phase: O::Phase,
+) -> (Launched<O>, FomId) {
+    // SAFETY: no code of the operation runs while the guard is held. A future is made, and does not run.
+    let hand = unsafe { peek() };
+    let mut hand = hand.expect("the caller has looked, on this thread");
+    let (id, now) = match id {
+        Some(id) => hand.one_born_as(id),
+        None => hand.one_born(),
+    };
+    (birth.id, birth.now, birth.home) = (id, now, hand.index());
+    let launched = O::Form::build(Seed {
+        stocks: &mut hand.stocks,
+        env,
+        birth,
+        operation,
+        phase,
+    });
+    (launched, id)
+}
+
+/// As [`build_here`], with an id of the locality. Also puts the fom into the run queue, so it must be born ready.
+#[inline(always)]
+pub(crate) fn start_here<O: Operation>(
+    env: &Env,
+    mut birth: NewFom,
+    operation: O,
+    phase: O::Phase,
+) -> (Option<TypedRef<O>>, FomId) {
+    // SAFETY: as in `build_here`.
+    let hand = unsafe { peek() };
+    let mut hand = hand.expect("the caller has looked, on this thread");
+    let (id, now) = hand.one_born();
+    (birth.id, birth.now, birth.home) = (id, now, hand.index());
+    let launched = O::Form::build(Seed {
+        stocks: &mut hand.stocks,
+        env,
+        birth,
+        operation,
+        phase,
+    });
+    hand.enqueue_ready(launched.resident);
+    (launched.handle, id)
+}
 
 impl<O: Operation> fmt::Debug for Seed<'_, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,7 +106,7 @@ impl<O: Operation> fmt::Debug for Seed<'_, O> {
     }
 }
 
-impl fmt::Debug for Launched {
+impl<O: Operation> fmt::Debug for Launched<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Launched")
     }
@@ -34,16 +115,16 @@ impl fmt::Debug for Launched {
 /// The first run of a fom that was just launched. A fom that has not ended stays with the caller.
 pub(crate) struct FirstRun<'a> {
     fom: NonNull<Header>,
-    launched: PhantomData<&'a Launched>,
+    launched: PhantomData<&'a Resident>,
 }
 
 impl<'a> FirstRun<'a> {
     /// # Safety
     ///
     /// When the first run is built, the fom is in Running, on the thread that has put down the core of the fom's home.
-    pub(crate) unsafe fn new(fom: &'a Launched) -> Self {
+    pub(crate) unsafe fn new(fom: &'a Resident) -> Self {
         Self {
-            fom: fom.0,
+            fom: fom.as_ptr(),
             launched: PhantomData,
         }
     }

@@ -8,17 +8,19 @@ mod kept;
 mod launch;
 mod listeners;
 mod outcome;
+mod reference;
 
 use std::{any::Any, cell::UnsafeCell, ops::Deref};
 
 pub use failure::Failure;
 pub(crate) use kept::saved;
-pub(crate) use launch::{FirstRun, Launched, Seed, Served};
+pub(crate) use launch::{FirstRun, Launched, Seed, Served, build_here, start_here};
 pub use listeners::{Interpose, TransitionOf};
 pub(crate) use listeners::{after, before, interpose, interposes, listen_to, tell};
 pub use outcome::Ended;
 pub use outcome::Outcome;
 pub(crate) use outcome::settle;
+pub(crate) use reference::TypedRef;
 
 use crate::{
     fom::{Interrupt, Mailed, Timing},

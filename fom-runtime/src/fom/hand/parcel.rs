@@ -97,3 +97,28 @@ unsafe impl Linked for Parcel {
         }
     }
 }
+
+#[cfg(all(test, not(fom_shuttle)))]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_message_is_opened_as_what_it_is_and_dropped_once() {
+        let content = Arc::new(());
+        let sent = Message::new(Arc::clone(&content));
+        // SAFETY: the link is turned back once.
+        let Parcel::Message(got) =
+            (unsafe { Parcel::from_link(Parcel::Message(sent).into_link()) })
+        else {
+            panic!("a message has no pool");
+        };
+        assert_eq!(Arc::strong_count(&content), 2);
+        drop(got.open::<Arc<()>>().expect("its type"));
+        assert_eq!(Arc::strong_count(&content), 1);
+        assert!(Message::new(Arc::clone(&content)).open::<u8>().is_none());
+        drop(Message::new(Arc::clone(&content)));
+        assert_eq!(Arc::strong_count(&content), 1);
+    }
+}

@@ -1,25 +1,17 @@
 //! How a new fom gets its key: a fom that is submitted, and a fom that comes back.
 
-use std::{any::TypeId, ptr::NonNull};
+use std::any::TypeId;
 
 use crate::{
-    fom::{AnyRef, Header, Order, RefusedReason},
+    fom::{AnyRef, Order, RefusedReason, Resident},
     id::{FomId, Key},
     operation::Operation,
-    runtime::{
-        FomRef,
-        keys::{Denied, Place},
-        spawn::SpawnRequest,
-    },
+    runtime::{FomRef, keys::Denied, spawn::SpawnRequest, submit::New},
 };
 
-/// A new fom.
-pub(in crate::runtime) enum Entered {
-    /// The fom may begin.
-    Ready((NonNull<Header>, FomId)),
-    /// Another fom has the key.
-    Waits((NonNull<Header>, FomId)),
-}
+/// A new fom. The first part is there if the fom may begin. While another fom has its key, no reference of the runtime
+/// exists: the thread that grants the key makes it anew, and enqueues the fom.
+pub(in crate::runtime) type Entered<O> = (Option<Resident>, New<O>);
 
 /// A refused operation, and the live fom that has its key.
 pub(in crate::runtime) type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
@@ -32,21 +24,21 @@ pub(in crate::runtime) fn enter<O: Operation>(
     phase: O::Phase,
     key: Option<Key>,
     number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
+) -> Result<Entered<O>, KeyRefused<O>> {
     // Such a fom asks for its key when its delay is over.
     let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
     let Some(key) = key else {
         let (shared, chained) = (maker.shared, maker.chained.clone());
-        let made = maker.make(operation, phase, None);
+        let (made, id) = maker.make(operation, phase, None);
         if let Some(of) = &chained {
-            // SAFETY: just made and not enqueued yet, so it is alive. The submitting fom has the key meanwhile.
-            let fom = AnyRef::of(unsafe { made.0.as_ref() });
-            shared.key_index.chain(of, fom);
+            // The submitting fom has the key meanwhile.
+            shared.key_index.chain(of, AnyRef::of(&made.resident));
         }
-        return Ok(Entered::Ready(made));
+        return Ok((Some(made.resident), (made.handle, id)));
     };
     if asks_later {
-        return Ok(Entered::Ready(maker.make(operation, phase, Some(key))));
+        let (made, id) = maker.make(operation, phase, Some(key));
+        return Ok((Some(made.resident), (made.handle, id)));
     }
     enter_with_key(maker, operation, phase, key, number)
 }
@@ -58,20 +50,19 @@ fn enter_with_key<O: Operation>(
     phase: O::Phase,
     key: Key,
     number: Option<u64>,
-) -> Result<Entered, KeyRefused<O>> {
+) -> Result<Entered<O>, KeyRefused<O>> {
     let (shared, order) = (maker.shared, maker.order);
     // A resting fom has its key, too.
     shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
     let (mut operation, mut made) = (Some(operation), None);
     let entered = shared.key_index.enter::<O>(&key, order, number, || {
         let operation = operation.take().expect("called once");
-        let (fom, id) = maker.make(operation, phase, Some(key.clone()));
-        made = Some((fom, id));
-        // SAFETY: just made and not enqueued yet, so it is alive.
-        AnyRef::of(unsafe { fom.as_ref() })
+        let (launched, id) = maker.make(operation, phase, Some(key.clone()));
+        made = Some((launched.handle, id));
+        launched.resident
     });
     match (entered, made, operation) {
-        (Ok(Place::Waits(_)), Some(made), _) => Ok(Entered::Waits(made)),
+        (Ok(ready), Some(made), _) => Ok((ready, made)),
         (Err(why), _, Some(operation)) => {
             shared.env.give_room();
             let (reason, live) = match why {
@@ -81,7 +72,6 @@ fn enter_with_key<O: Operation>(
             };
             Err((reason, operation, live))
         }
-        (_, Some(made), _) => Ok(Entered::Ready(made)),
         _ => unreachable!("it is let in or turned away"),
     }
 }
@@ -104,14 +94,12 @@ impl Claim {
         operation: O,
         phase: O::Phase,
         key: &Key,
-    ) -> Option<NonNull<Header>> {
+    ) -> Option<Resident> {
         let shared = maker.shared;
         let mut made = None;
         let make = || {
-            let fom = maker.make(operation, phase, Some(key.clone())).0;
-            made = Some(fom);
-            // SAFETY: just made and not enqueued yet, so it is alive.
-            AnyRef::of(unsafe { fom.as_ref() })
+            let launched = maker.make(operation, phase, Some(key.clone())).0;
+            AnyRef::of(made.insert(launched.resident))
         };
         let key_index = &shared.key_index;
         let claimed = match self.number {

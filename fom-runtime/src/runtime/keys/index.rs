@@ -10,7 +10,7 @@ use std::{
 use tokio::sync::oneshot;
 
 use crate::{
-    fom::{AnyRef, Header, KeyWait, Order, Rejected, WaitingFor},
+    fom::{AnyRef, Header, KeyWait, Order, Rejected, Resident, WaitingFor},
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
@@ -86,25 +86,28 @@ impl KeyIndex {
         holders.into_iter().flatten().collect()
     }
 
-    /// Gives the key to the fom that `make` makes, or makes the fom wait for it. No other fom gets in between. If the
-    /// returned place has the key, the caller enqueues the fom.
+    /// Gives the key to the fom that `make` makes, or makes the fom wait for it. No other fom gets in between. Returns a
+    /// fom that has the key, which the caller enqueues. The thread that grants the key enqueues a fom that waits.
     pub(super) fn enter<O: Operation>(
         &self,
         key: &Key,
         order: Order,
         number: Option<u64>,
-        make: impl FnOnce() -> AnyRef,
-    ) -> Result<Place, Denied<AnyRef>> {
+        make: impl FnOnce() -> Resident,
+    ) -> Result<Option<Resident>, Denied<AnyRef>> {
         let of = (TypeId::of::<O>(), key.clone());
-        let (place, fom) = self.let_in(of, order, number, true, make)?;
-        if let Place::Waits(_) = place {
+        let (ready, fom) = self.let_in(of, order, number, || {
+            let new = make();
+            (AnyRef::of(&new), Some(new))
+        })?;
+        if ready.is_none() {
             // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
             fence(Ordering::SeqCst);
             if fom.token.is_cancelled() || fom.env().is_closed() {
                 fom.wake();
             }
         }
-        Ok(place)
+        Ok(ready)
     }
 
     /// Asks for the key of a fom with a delay that is over.
@@ -113,35 +116,35 @@ impl KeyIndex {
         // Set first: `let_in` sets another standing if the fom does not get the key.
         fom.stand(KeyWait::Has);
         let of = (fom.type_id(), key.clone());
-        let entered = self.let_in(of, order, None, false, || AnyRef::of(fom));
+        let entered = self.let_in(of, order, None, || (AnyRef::of(fom), None));
         if entered.is_err() {
             fom.stand(KeyWait::Rejected(Rejected::Full));
         }
     }
 
+    /// Lets a fom in that `make` finds or makes. Returns a new fom that has the key.
     fn let_in(
         &self,
         of: KeyOf,
         order: Order,
         number: Option<u64>,
-        is_new: bool,
-        make: impl FnOnce() -> AnyRef,
-    ) -> Result<(Place, AnyRef), Denied<AnyRef>> {
+        make: impl FnOnce() -> (AnyRef, Option<Resident>),
+    ) -> Result<(Option<Resident>, AnyRef), Denied<AnyRef>> {
         let mut keys = self.lock(&of.1);
         let entry = keys.entry(of).or_default();
         // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
-        let fom = make();
+        let (fom, mut new) = make();
         let place = entry.enter(order, number, fom.clone());
         match place {
             Place::Has => {}
             Place::Overtakes => fom.stand(KeyWait::Overtakes),
             Place::Waits(number) => {
                 fom.stand(KeyWait::Waits(number));
-                if is_new {
+                if let Some(new) = new.take() {
                     // Under the lock: the thread that grants the key sees that the fom waits.
                     fom.set_waiting_for(WaitingFor::Key);
-                    fom.token.park();
+                    new.park();
                 }
             }
         }
@@ -152,7 +155,7 @@ impl KeyIndex {
         if let Some(shed) = shed {
             shed.wake();
         }
-        Ok((place, fom))
+        Ok((new, fom))
     }
 
     /// Adds a fom to the turn of this key. The key goes on when all foms of the turn have ended.

@@ -17,7 +17,7 @@ mod places;
 mod suspend;
 
 pub use choose::Joined;
-pub(super) use claim::{Claim, Entered, enter};
+pub(super) use claim::{Claim, enter};
 use entry::{Denied, Entry, Place};
 pub use index::Announced;
 pub(super) use index::KeyIndex;

@@ -1,0 +1,292 @@
+//! The thread that commits: batches, what is owed, what stalled, and the room in the journal.
+
+use std::{
+    ops::Range,
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use fom_journal::{Batch, Change, EntryId, Journal};
+
+use crate::{
+    durable::{
+        Head, Kind,
+        buffer::Handover,
+        committer::{AGAIN, CALM, Committer, HEAD_ENTRY, IDLE, LARGE, fenced},
+        identity::Stamp,
+    },
+    entry::fom_of,
+};
+use fom_protocol::sync::{atomic::Ordering, now};
+use fom_runtime::__durability::{self as seam, Schema, Shared};
+
+/// What the thread has from one batch to the next.
+pub(super) struct CommitThread<'a> {
+    committer: &'a Committer,
+    journal: Box<dyn Journal>,
+    head: Head,
+    shared: &'a Weak<Shared>,
+    /// The batch, kept for its memory.
+    whole: Box<Batch>,
+    /// Lazy groups that could not be committed.
+    owed: Batch,
+    /// Whether the journal has more room to make.
+    untidy: bool,
+    /// Whether the journal could not make room the last time.
+    was_untidy_error: bool,
+    /// Whether the spare memory was given back since the last batch.
+    is_calm: bool,
+}
+
+/// The parts of a batch that are looked at when the journal has answered.
+struct Gathered {
+    schemas: Vec<Arc<Schema>>,
+    /// The places of the lazy groups.
+    lazy: Vec<Range<usize>>,
+    /// Entries that are no longer needed.
+    dropped: Vec<EntryId>,
+}
+
+impl<'a> CommitThread<'a> {
+    pub(super) fn new(
+        committer: &'a Committer,
+        journal: Box<dyn Journal>,
+        head: Head,
+        shared: &'a Weak<Shared>,
+    ) -> Self {
+        Self {
+            committer,
+            journal,
+            head,
+            shared,
+            whole: Box::default(),
+            owed: Batch::new(),
+            untidy: true,
+            was_untidy_error: false,
+            is_calm: true,
+        }
+    }
+
+    /// Commits until the queue is closed, and then closes the journal.
+    pub(super) fn run(mut self) {
+        loop {
+            let next = self.committer.next(self.idle_in());
+            let closed = next.is_none();
+            let parts = next.unwrap_or_default();
+            self.calm_down(parts.is_empty());
+            let works = parts.is_empty() && self.owed.is_empty() || self.commit(parts);
+            if closed {
+                break;
+            }
+            if works && self.committer.is_stalled() {
+                self.try_stalled();
+            }
+            self.tidy();
+        }
+        self.close();
+    }
+
+    /// Returns the idle time after which there is something to do.
+    fn idle_in(&self) -> Option<Duration> {
+        match (
+            self.untidy,
+            self.committer.is_stalled() || !self.owed.is_empty(),
+        ) {
+            (true, _) => Some(IDLE),
+            (false, true) => Some(AGAIN),
+            (false, false) => (!self.is_calm).then_some(CALM),
+        }
+    }
+
+    /// Gives the spare memory back, once, when there was nothing to do for a while.
+    fn calm_down(&mut self, idle: bool) {
+        let calms = idle && !self.untidy && !self.is_calm;
+        self.is_calm = idle && (calms || self.is_calm);
+        if calms {
+            let freed = self.committer.give_back(&mut self.whole);
+            if let Some(shared) = self.shared.upgrade() {
+                seam::freed(&shared, freed);
+            }
+        }
+    }
+
+    /// Commits the parts, and what is owed. Returns whether the journal took them.
+    fn commit(&mut self, mut parts: Vec<Handover>) -> bool {
+        let committer = self.committer;
+        let gathered = self.gather(&mut parts);
+        let begun = now();
+        let done = fenced(|| self.journal.commit(&self.whole));
+        let works = done.is_ok();
+        committer.fails.store(!works, Ordering::Release);
+        if works {
+            self.head.kept = true;
+            committer.schemas.committed(&gathered.schemas);
+        } else {
+            committer.drop_later(gathered.dropped);
+            self.owed = some_of(&self.whole, &gathered.lazy);
+        }
+        let took = now().saturating_duration_since(begun);
+        committer.owe(!self.owed.is_empty(), &done, self.shared);
+        committer.look_at_stats(&*self.journal);
+        committer.finish(parts, &done, took);
+        if self.whole.bytes() > LARGE {
+            *self.whole = Batch::new();
+        }
+        works
+    }
+
+    /// Makes one batch of the parts, and of what is owed.
+    fn gather(&mut self, parts: &mut [Handover]) -> Gathered {
+        let (committer, whole) = (self.committer, &mut self.whole);
+        whole.clear();
+        if !self.head.kept {
+            // A crash can break off a batch and keep its first groups. So the head comes first: an entry in the
+            // journal implies a head.
+            committer.add_head(whole, &mut self.head);
+        }
+        let schemas = committer.schemas.put(whole);
+        let mut lazy = Vec::new();
+        append(whole, &mut self.owed, &mut lazy);
+        for part in parts {
+            if let Some(groups) = &mut part.lazy {
+                append(whole, groups, &mut lazy);
+            }
+            // Usually there is one part, and then nothing is copied.
+            if whole.is_empty() {
+                std::mem::swap(whole, &mut part.batch);
+                whole.end_group();
+            } else {
+                whole.append(&mut part.batch);
+            }
+        }
+        let dropped = std::mem::take(&mut *committer.dropped.lock());
+        for entry in &dropped {
+            whole.delete(*entry);
+            whole.end_group();
+        }
+        committer.add_head(whole, &mut self.head);
+        Gathered {
+            schemas,
+            lazy,
+            dropped,
+        }
+    }
+
+    /// Tries again what could not be committed.
+    fn try_stalled(&mut self) {
+        let Some(shared) = self.shared.upgrade() else {
+            return;
+        };
+        let (committer, head) = (self.committer, &mut self.head);
+        committer.try_stalled(&mut *self.journal, &shared, |journal, batch| {
+            if !head.kept {
+                let mut first = Batch::new();
+                committer.add_head(&mut first, head);
+                fenced(|| journal.commit(&first))?;
+                head.kept = true;
+            }
+            committer.add_head(batch, head);
+            fenced(|| journal.commit(batch))
+        });
+    }
+
+    /// Lets the journal make room.
+    fn tidy(&mut self) {
+        match fenced(|| self.journal.tidy()) {
+            Ok(more) => {
+                self.untidy = more;
+                self.was_untidy_error = false;
+            }
+            Err(error) => {
+                self.untidy = false;
+                // Reported once, however long the error lasts.
+                if !std::mem::replace(&mut self.was_untidy_error, true)
+                    && let Some(shared) = self.shared.upgrade()
+                {
+                    seam::report(&shared, format!("the journal could not make room: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Gives up what is left, and closes the journal.
+    fn close(self) {
+        // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
+        if let Some(shared) = self.shared.upgrade() {
+            let left = std::mem::take(&mut *self.committer.uncommitted.lock());
+            for uncommitted in left {
+                uncommitted.give_key(&shared);
+                // The drop of its gate is code of another package, or the user's.
+                let _ = fenced(|| {
+                    drop(uncommitted);
+                    Ok(())
+                });
+            }
+        }
+        // If the drop panics, there is nothing more to close.
+        let journal = self.journal;
+        let _ = fenced(|| {
+            drop(journal);
+            Ok(())
+        });
+    }
+}
+
+impl Committer {
+    /// Frees the memory of batches. Returns the number of bytes.
+    fn give_back(&self, whole: &mut Batch) -> usize {
+        let spares = std::mem::take(&mut self.queue.lock().spares);
+        let before = std::mem::take(whole);
+        let batches = spares.iter().map(|batch| &**batch).chain([&before]);
+        batches.map(Batch::allocated_bytes).sum()
+    }
+
+    /// Adds the last group of each batch: the used ids and the time.
+    pub(super) fn add_head(&self, whole: &mut Batch, head: &mut Head) {
+        let beyond = whole.next_id().max(EntryId::HEAD);
+        head.next_id = head.next_id.max(fom_of(beyond).get());
+        head.time = self.to_journal(seam::nanos(&self.clock));
+        head.seen = Stamp::now(&self.clock);
+        // If this batch does not get into the journal, the next start forgets these entries again.
+        for entry in self.memory.take_forgotten(head.time) {
+            whole.delete(entry);
+        }
+        whole.put_with(HEAD_ENTRY, |out| encode_head(head, out));
+        whole.end_group();
+    }
+}
+
+/// Appends groups, and adds their places to `which`.
+fn append(whole: &mut Batch, groups: &mut Batch, which: &mut Vec<Range<usize>>) {
+    if !groups.is_empty() {
+        let from = whole.len();
+        whole.append(groups);
+        which.push(from..whole.len());
+    }
+}
+
+/// Returns the groups at these places.
+fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
+    let mut some = Batch::new();
+    if which.is_empty() {
+        return some;
+    }
+    let groups = whole.groups().enumerate();
+    let wanted = groups.filter(|(place, _)| which.iter().any(|range| range.contains(place)));
+    for (_, group) in wanted {
+        for change in group.changes() {
+            match change {
+                Change::Put { id, bytes } => some.put(id, bytes),
+                Change::Delete { id } => some.delete(id),
+            }
+        }
+        some.end_group();
+    }
+    some
+}
+
+fn encode_head(head: &Head, out: &mut Vec<u8>) {
+    out.push(Kind::Head as u8);
+    // Numbers and a short text cannot fail to encode, and writes to memory cannot fail.
+    let _ = rmp_serde::encode::write_named(out, head);
+}
