@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 use fom_durable::prelude::*;
 use fom_runtime::{
     Builder, FomId, FomRef, Handle, balance::Balance, config::Followers, error::RefusedReason,
-    machine::FomState, observe::TransitionCause, time::TestClock, topology::Machine,
+    observe::TransitionCause, time::TestClock, topology::Machine,
 };
 use shuttle::{
     Config, Runner,

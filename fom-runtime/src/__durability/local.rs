@@ -1,7 +1,6 @@
 //! The inside of a locality. [`Local`] is its public part.
 
 use crate::{
-    FomId,
     context::Local,
     fom::Header,
     locality::{Home, with_core},
@@ -45,9 +44,4 @@ pub fn wake_here(local: &mut Local<'_>, fom: &Header) {
 /// Numbers the foms that are submitted in this locality from `first` on.
 pub fn number_here_from(local: &mut Local<'_>, first: u64) {
     local.core().number_from(first);
-}
-
-/// Returns a new id.
-pub fn new_id_here(local: &mut Local<'_>) -> FomId {
-    local.core().one_numbered()
 }

@@ -2,8 +2,8 @@
 //!
 //! The runtime calls `fom-durable` through the traits of `fom/durability.rs`, and through
 //! [`Recording`](crate::runtime::Recording) when it is built. This module has these traits with the types in them, and
-//! a function for each fact of the runtime that `fom-durable` needs. The types are opaque: what is not public here is
-//! none of its business.
+//! a function for each fact of the runtime that `fom-durable` needs. The types are opaque: `fom-durable` uses only what
+//! is public here.
 //!
 //! | file | functions about |
 //! | --- | --- |
@@ -36,10 +36,9 @@ pub use crate::{
     operation::EventReader,
     runtime::{
         Announced, JoinedOutcome, Recorded, Recording, Registered, Restorer, Revival, Shared,
-        StartOnce, registered,
+        registered,
     },
     snapshot::{
-        Encoded,
         encoding::{encode, leading},
         schema::{Schema, fingerprint, phase_of},
     },

@@ -27,8 +27,8 @@ pub use local::{CallError, Local};
 pub use registered::{Registered, Restorer, Revival, Revived, registered};
 pub use room::WhenRoom;
 pub use shutdown::{Shutdown, ShutdownReport};
-pub(crate) use submit::{Once, Special};
-pub use submit::{Placement, Recorded, StartOnce, Submission};
+pub(crate) use submit::{Once, Special, StartOnce};
+pub use submit::{Placement, Recorded, Submission};
 
 pub use shared::Shared;
 pub(crate) use types::totals;

@@ -93,7 +93,7 @@ pub(crate) struct Once<O: Operation> {
 }
 
 /// Starts the operation, unless an operation with its id was started before.
-pub type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
+pub(crate) type StartOnce<O> = fn(Submission<'_, O>) -> Result<Handle<O>, Refused<O>>;
 
 impl<O: Operation> Default for Special<O> {
     fn default() -> Self {

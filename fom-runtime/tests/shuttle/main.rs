@@ -24,8 +24,8 @@ mod waking;
 use std::{sync::Arc, time::Duration};
 
 use fom_runtime::{
-    Builder, FomId, FomRef, Handle, balance::Balance, config::Followers, error::RefusedReason,
-    machine::FomState, observe::TransitionCause, prelude::*, time::TestClock, topology::Machine,
+    Builder, FomRef, Handle, balance::Balance, config::Followers, error::RefusedReason,
+    machine::FomState, prelude::*, time::TestClock, topology::Machine,
 };
 use shuttle::{
     Config, Runner,
