@@ -8,7 +8,7 @@ use std::{
 
 use crate::durable::{
     CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, OperationId,
-    Passive, Quarantine, Types, quarantine::listed, record::stored, recovery::Entered,
+    Passive, Quarantine, Types, quarantine::listed, record::stored, types::Entered,
 };
 use fom_runtime::{
     __durability::{self as seam, DurableFom, KeyOf, NewRecord, Recorder, Shared},

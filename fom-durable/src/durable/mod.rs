@@ -26,6 +26,7 @@
 // | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
 // | `uncommitted.rs` | transitions that could not be committed, until they can |
 // | `recovery.rs` | recovery after a restart |
+// | `types.rs` | the operation types that can come back, and the making of a fom of its entry |
 // | `passive.rs` | foms that came back and rest |
 // | `gate_recovery.rs` | foms that held a gate before the restart, until each has asked for it again |
 // | `quarantine.rs` | entries that are in the journal and cannot run |
@@ -56,6 +57,7 @@ mod schemas;
 mod state;
 mod step;
 mod submit;
+mod types;
 mod uncommitted;
 
 use buffer::{CommitBuffer, Handover};
@@ -75,8 +77,9 @@ use passive::Passive;
 use quarantine::Quarantine;
 use record::{Kind, Meta, RecordRare, encode_head};
 pub use recovery::RecoveryProgress;
-use recovery::{Types, recover};
+use recovery::recover;
 pub use runtime::DurableExt;
 use state::{DurableState, Inner};
 pub use submit::DurableSubmissionExt;
+use types::Types;
 use uncommitted::Uncommitted;

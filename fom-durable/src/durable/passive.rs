@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    durable::{Durable, Meta, Place, Types, recovery::Entered},
+    durable::{Durable, Meta, Place, Types, types::Entered},
     entry::entry_of,
 };
 use fom_protocol::{

@@ -4,6 +4,7 @@
 mod kit;
 
 mod calls;
+mod circles;
 mod ends;
 mod history;
 mod life;
