@@ -1,6 +1,8 @@
 //! Makes the foms of [`fom_runtime`] survive the process. Each transition is an entry of a [journal], on disk before
 //! any caller hears of it. After a crash or a restart, each fom goes on in the phase that it last committed.
 //!
+//! A program that declares foms needs the package `fom-runtime`, too. Stores are in [`journal`], trials in [`testing`].
+//!
 //! `use fom_durable::prelude::*` instead of `fom_runtime::prelude::*` imports the same names, and four extension
 //! traits:
 //!

@@ -16,8 +16,22 @@ pub struct MemoryJournal {
 #[derive(Debug, Default)]
 struct Store {
     entries: BTreeMap<EntryId, Vec<u8>>,
+    /// The bytes of all entries. The runtime asks for the statistics after each commit.
+    live: u64,
     written: u64,
     syncs: u64,
+}
+
+impl Store {
+    /// Sets the bytes of an entry, or removes it.
+    fn replace(&mut self, id: EntryId, bytes: Option<&[u8]>) {
+        let before = match bytes {
+            Some(bytes) => self.entries.insert(id, bytes.to_vec()),
+            None => self.entries.remove(&id),
+        };
+        self.live += bytes.map_or(0, |bytes| bytes.len() as u64);
+        self.live -= before.map_or(0, |bytes| bytes.len() as u64);
+    }
 }
 
 impl MemoryJournal {
@@ -32,6 +46,7 @@ impl MemoryJournal {
         Self {
             store: Arc::new(Mutex::new(Store {
                 entries: store.entries.clone(),
+                live: store.live,
                 ..Store::default()
             })),
         }
@@ -67,11 +82,9 @@ impl Journal for MemoryJournal {
             match change {
                 Change::Put { id, bytes } => {
                     store.written += bytes.len() as u64;
-                    store.entries.insert(id, bytes.to_vec());
+                    store.replace(id, Some(bytes));
                 }
-                Change::Delete { id } => {
-                    store.entries.remove(&id);
-                }
+                Change::Delete { id } => store.replace(id, None),
             }
         }
         store.syncs += 1;
@@ -80,11 +93,10 @@ impl Journal for MemoryJournal {
 
     fn stats(&self) -> JournalStats {
         let store = self.store.lock();
-        let bytes = store.entries.values().map(|bytes| bytes.len() as u64).sum();
         JournalStats {
             entries: store.entries.len() as u64,
-            live_bytes: bytes,
-            size_bytes: bytes,
+            live_bytes: store.live,
+            size_bytes: store.live,
             written_bytes: store.written,
             syncs: store.syncs,
             ..JournalStats::default()

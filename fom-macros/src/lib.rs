@@ -212,7 +212,7 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/enum.Layered.html): an
+/// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/machine/enum.Layered.html): an
 /// error of the layer, or an error of the operation inside. Graphs, records and listings show a phase inside with a
 /// name like `Serve.Look`: the name of the `inner` phase, a dot, and its own name. A layer is an operation like any
 /// other, so it may be inside another layer.

@@ -4,7 +4,7 @@
 //! The package is internal: it promises no stable API. Use `fom-runtime`.
 //!
 //! The parts know nothing of foms or localities, and import only [`sync`]; [`FreeList`] also imports [`Link`]. Loom
-//! checks each part (`tests/loom`), and shuttle checks whole localities (`fom-runtime/tests/shuttle`).
+//! checks each part (`tests/loom`), and shuttle checks whole runtimes (`tests/shuttle` of the other packages).
 //!
 //! | part | what it holds |
 //! | --- | --- |
@@ -16,7 +16,7 @@
 //! | [`FreeList`] | the slots that other threads return to their pool |
 //! | [`InFlight`] | how many foms a locality has |
 //!
-//! Every package of the workspace also uses [`panic_message`], [`nanos`] and [`shrink`].
+//! `fom-runtime`, `fom-durable` and `fom-patterns` also use [`panic_message`], [`nanos`] and [`shrink`].
 
 mod free_list;
 mod handoff_slot;

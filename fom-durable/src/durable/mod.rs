@@ -1,6 +1,6 @@
 //! How each transition gets into the journal, and how its entries become foms again.
 
-// It attaches to the runtime in three places: the traits of `fom/durability.rs`, the settings of a builder
+// It attaches to the runtime in three places: the traits of `fom-runtime/src/fom/durability.rs`, the settings of a builder
 // (`Recording`), and a part of each locality (`extension::Part`).
 //
 // | file | what |

@@ -55,7 +55,7 @@ struct Around<O: Operation> {
     by_hand: bool,
     down: Duration,
     limit: Duration,
-    /// Operation types whose foms need not end.
+    /// Operation types with foms that need not end.
     staying: Vec<&'static str>,
 }
 

@@ -334,7 +334,7 @@ fn effects_that_are_not_idempotent_are_found() {
         [
             format!("{at}the world outside is 10, undisturbed 5"),
             format!(
-                "{at}`pay 5` was done under 2 keys, undisturbed under 1: a repetition that nobody can tell from a new request"
+                "{at}`pay 5` was done under 2 keys, undisturbed under 1: a repetition that no service can tell from a new request"
             )
         ]
     );

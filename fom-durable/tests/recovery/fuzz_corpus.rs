@@ -1,4 +1,4 @@
-//! The seeds and the findings of the fuzzer are read without harm: see `fuzz/README.md`. Each test
+//! The seeds and the findings of the fuzzer are read without harm: see `fom-runtime/fuzz/README.md`. Each test
 //! has a process of its own, since the allocator refuses too much memory to all of its threads.
 
 #[path = "../../../fom-runtime/fuzz/src/mod.rs"]

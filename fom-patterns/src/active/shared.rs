@@ -16,6 +16,7 @@ use fom_protocol::{
 use fom_runtime::{
     FomId, FomRef, Runtime,
     extension::{Attached, Daemon, Wait, WaitKind},
+    machine::FomState,
 };
 
 use crate::active::{
@@ -295,7 +296,8 @@ impl<A: Active> Daemon for Shared<A> {
     }
 
     fn has_ended(&self) -> bool {
-        ObjectHandle::has_ended(self)
+        // The fom counts as ended before its operation is dropped, which closes the list.
+        ObjectHandle::has_ended(self) || self.fom().state() == FomState::Finished
     }
 
     fn end(&self) {

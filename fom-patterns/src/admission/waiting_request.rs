@@ -109,17 +109,17 @@ impl<O: Operation> WaitingRequest<O> {
 
     /// Returns the operation of a request that was not let in.
     pub(super) fn take_back(&self) -> Option<O> {
-        let (parts, _) = self.take(|_| Stage::Gone)?;
-        Some(parts.operation)
+        Some(self.take(|_, _| Stage::Gone)?.operation)
     }
 
-    /// Takes the parts out of a request that leaves the queue. `next` gets whether the caller cancelled the operation.
-    fn take(&self, next: impl FnOnce(bool) -> Stage<O>) -> Option<(Parts<O>, bool)> {
+    /// Takes the parts out of a request that leaves the queue. `next` gets the parts, and whether the caller cancelled
+    /// the operation.
+    fn take(&self, next: impl FnOnce(&Parts<O>, bool) -> Stage<O>) -> Option<Parts<O>> {
         let mut stage = self.stage.lock();
         match mem::replace(&mut *stage, Stage::Gone) {
             Stage::Queued(parts, cancelled) => {
-                *stage = next(cancelled);
-                Some((parts, cancelled))
+                *stage = next(&parts, cancelled);
+                Some(parts)
             }
             other => {
                 *stage = other;
@@ -184,10 +184,15 @@ impl<O: Operation> Entry for WaitingRequest<O> {
     }
 
     fn start(&self, permit: Permit) {
-        let Some((parts, cancelled)) = self.take(Stage::Launching) else {
-            return;
-        };
-        let answer = parts.answer.filter(|answer| !answer.is_closed());
+        let mut is_wanted = false;
+        let taken = self.take(|parts, cancelled| {
+            // Under the lock: a caller that cancels and then drops its handle has set the flag, or is still there.
+            let is_there = |answer: &oneshot::Sender<_>| !answer.is_closed();
+            is_wanted = cancelled || parts.answer.as_ref().is_some_and(is_there);
+            Stage::Launching(cancelled)
+        });
+        let Some(parts) = taken else { return };
+        let answer = parts.answer;
         let runtime = &self.shared.runtime;
         let mut submission = runtime
             .submit(parts.operation)
@@ -199,7 +204,7 @@ impl<O: Operation> Entry for WaitingRequest<O> {
         if let Some(key) = parts.key {
             submission = submission.key(key);
         }
-        let started = if answer.is_some() || cancelled {
+        let started = if is_wanted {
             submission.start().map(Some)
         } else {
             submission.detach().map(|_| None)
@@ -224,7 +229,7 @@ impl<O: Operation> Entry for WaitingRequest<O> {
     }
 
     fn answer(&self, why: Unstarted) {
-        let Some((parts, _)) = self.take(|_| Stage::Gone) else {
+        let Some(parts) = self.take(|_, _| Stage::Gone) else {
             return;
         };
         // The caller may be gone.
@@ -331,7 +336,10 @@ impl<O: Operation> Queued<O> {
             match ready!(Pin::new(&mut self.answer).poll(cx)) {
                 Ok(Ok(handle)) => self.handle = Some(handle),
                 Ok(Err(failure)) => self.failure = Some(failure),
-                Err(_) => unreachable!("each request is started or answered"),
+                Err(_) => panic!(
+                    "the operation could not be started, because its code panicked; the incidents of the runtime have \
+                     the panic"
+                ),
             }
         }
         Poll::Ready(())

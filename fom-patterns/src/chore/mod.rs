@@ -2,9 +2,16 @@
 
 mod ticking;
 
-use std::{fmt, future::Future, mem, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::Future,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
-use fom_protocol::{nanos, sync::Mutex};
+use fom_protocol::{nanos, panic_message, sync::Mutex};
 use fom_runtime::{Runtime, context::Local, error::BoxError, extension::PartId};
 use tokio::sync::oneshot;
 
@@ -17,7 +24,7 @@ pub enum ChoreError {
     /// The interval is zero: nothing else would ever run.
     #[error("a chore needs an interval of more than nothing")]
     NoInterval,
-    /// It could not begin in one of the localities.
+    /// The chore could not begin in one of the localities.
     #[error("the chore {name} could not begin in locality {locality}: {source}")]
     Begin {
         /// The name of the chore.
@@ -28,7 +35,7 @@ pub enum ChoreError {
         #[source]
         source: BoxError,
     },
-    /// A locality did not answer.
+    /// A locality did not answer, or what begins the chore panicked there.
     #[error(
         "a locality did not answer: the runtime has shut down, or what begins the chore {0} panicked"
     )]
@@ -36,7 +43,7 @@ pub enum ChoreError {
 }
 
 /// Periodic work in every locality. Dropping this removes it. See [`ChoreExt::chore`].
-#[must_use = "the chore is taken off when this is dropped"]
+#[must_use = "the chore is removed when this is dropped"]
 pub struct Chore {
     /// `None` if the chore is not to be removed.
     runtime: Option<Runtime>,
@@ -207,11 +214,22 @@ impl Chore {
         };
         let take_off = |locality| {
             let (tell, told) = oneshot::channel();
-            let places = Arc::clone(&self.places);
+            let (places, of, name) = (
+                Arc::clone(&self.places),
+                runtime.detached(),
+                Arc::clone(&self.name),
+            );
             // If the locality has ended, it has dropped the chore.
             let _ = runtime.post(locality, move |local| {
                 let place = places.0.lock()[locality].take();
-                drop(place.and_then(|place| local.remove_part(place)));
+                let gone = place.and_then(|place| local.remove_part(place));
+                // The data of the chore is the user's.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(gone))) {
+                    let (index, message) = (local.index(), panic_message(panic));
+                    of.report(format!(
+                        "the chore {name} panicked in locality {index} while it was removed: {message}"
+                    ));
+                }
                 // Not every caller waits for it.
                 let _ = tell.send(());
             });

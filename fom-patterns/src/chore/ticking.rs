@@ -90,7 +90,7 @@ impl Part for Ticking {
         };
         let (name, message) = (&ticking.name, panic_message(panic));
         ticking.runtime.report(format!(
-            "the chore {name} panicked in locality {index} and was taken off there: {message}"
+            "the chore {name} panicked in locality {index} and was removed there: {message}"
         ));
         let removed = turn.local().remove_part(id);
         hold_locality(|| drop((removed, tick)));

@@ -10,7 +10,7 @@ use crate::lock::{LockMode, LongLock};
 pub enum LockError {
     /// The fom already has the lock or waits for it, and would wait for itself forever.
     #[error(
-        "the lock `{lock}` is taken again by the one that has it to {held}, who would wait for itself; use the guard that it has, or drop that first"
+        "the lock `{lock}` is taken again by the caller that has it to {held}; that caller would wait for itself; use its guard, or drop the guard first"
     )]
     Reentrant {
         /// The lock.
@@ -35,7 +35,7 @@ pub enum LockError {
     },
     /// The lock was not available in time.
     #[error(
-        "the lock `{lock}` could not be had within {after:?}; see `Runtime::operations` for who has it"
+        "the lock `{lock}` was not granted within {after:?}; `Runtime::operations` names its holder"
     )]
     TimedOut {
         /// The lock.

@@ -139,7 +139,7 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
 
     /// Returns the fom of the call, once the call is made.
     pub(super) fn address(&self) -> Option<FomAddress> {
-        self.fom.get().map(FomRef::address)
+        self.fom.get().map(FomRef::fom_address)
     }
 
     fn cancel_fom(&self) {

@@ -92,7 +92,7 @@ pub enum CallCause {
     /// that call. Other waits that [`Runtime::deadlocks`](fom_runtime::Runtime::deadlocks) knows may stand between the
     /// two.
     #[error(
-        "it would wait for itself, because it comes from inside `{key}` and would queue behind it; start it without waiting, or call another key"
+        "it would wait for itself: a fom in front of it in the queue of `{key}` waits for its answer; start it without waiting, or call another key"
     )]
     InsideItself {
         /// The key.

@@ -8,8 +8,10 @@ use std::{
     future::{Future, poll_fn},
     pin::Pin,
     sync::{Arc, Weak},
-    task::{Context, Poll},
+    task::Context,
 };
+
+use tokio::task::coop::unconstrained;
 
 use fom_runtime::{Cx, FomId, Handle, Operation, Refused, Submission, extension::Attached};
 
@@ -77,8 +79,9 @@ use gathering::Gathering;
 #[must_use = "a team is there to be waited for"]
 pub struct Team {
     gathering: Arc<Gathering>,
-    /// The waits for the ends of the helpers. Each wakes the gathering as long as it exists.
-    ends: Vec<Box<dyn Any + Send + Sync>>,
+    /// The waits for the ends of the helpers, by place; `None` after the end. Each wakes the gathering as long as it
+    /// exists.
+    ends: Vec<Option<Box<dyn Any + Send + Sync>>>,
 }
 
 impl fmt::Debug for Team {
@@ -92,7 +95,7 @@ impl fmt::Debug for Team {
 
 /// Adds teams to a [`Cx`].
 pub trait TeamExt {
-    /// Returns a team without helpers.
+    /// Returns a team without helpers. This fom is the leader.
     fn team(&self) -> Team;
 }
 
@@ -110,7 +113,8 @@ impl<E> TeamExt for Cx<'_, E> {
 }
 
 impl Team {
-    /// Starts a helper, of any operation type. Its place is the number of helpers before it.
+    /// Starts a helper, of any operation type. Its place is the number of helpers before it. A helper that waits for a
+    /// key of the leader ends with [`Cause::Stuck`](fom_runtime::Cause::Stuck).
     ///
     /// # Errors
     ///
@@ -121,12 +125,16 @@ impl Team {
     ) -> Result<Handle<O>, Refused<O>> {
         let handle = helper.start()?;
         handle.expect_end();
-        let waker = self.gathering.join(handle.address());
+        let waker = self.gathering.join(handle.fom_address());
         // To wait for no phase is to wait for the end.
-        let mut end = handle.reached([]);
-        match Pin::new(&mut end).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(_) => waker.wake(),
-            Poll::Pending => self.ends.push(Box::new(end)),
+        // Outside of tokio's budget: a poll that the budget ends would wake the gathering too early.
+        let mut end = unconstrained(handle.reached([]));
+        let is_over = Pin::new(&mut end)
+            .poll(&mut Context::from_waker(&waker))
+            .is_ready();
+        self.ends.push((!is_over).then(|| Box::new(end) as _));
+        if is_over {
+            waker.wake();
         }
         Ok(handle)
     }
@@ -139,6 +147,7 @@ impl Team {
     pub async fn all(&mut self) {
         let wait = Waiting(&self.gathering);
         poll_fn(|cx| wait.0.poll_all(cx.waker())).await;
+        self.ends.fill_with(|| None);
     }
 
     /// Waits for the next helper to end, and returns its place. Returns `None` when all places have been returned. The
@@ -148,8 +157,14 @@ impl Team {
     ///
     /// Cancel safe.
     pub async fn next(&mut self) -> Option<usize> {
-        let wait = Waiting(&self.gathering);
-        poll_fn(|cx| wait.0.poll_next(cx.waker())).await
+        let next = {
+            let wait = Waiting(&self.gathering);
+            poll_fn(|cx| wait.0.poll_next(cx.waker())).await
+        };
+        if let Some(place) = next {
+            self.ends[place] = None;
+        }
+        next
     }
 
     /// Returns the helpers that have not ended.

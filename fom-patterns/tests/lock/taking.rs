@@ -130,7 +130,7 @@ fn tries_and_deadlines() {
             [
                 "one has it",
                 "two has it",
-                "writer: the lock `it` could not be had within 5s; see `Runtime::operations` for who has it"
+                "writer: the lock `it` was not granted within 5s; `Runtime::operations` names its holder"
             ]
         );
         clock.advance(secs(200));
@@ -179,7 +179,7 @@ fn who_would_wait_for_itself_is_told() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let (log, lock) = (Log::default(), LongLock::new("it"));
-        let again = "the lock `it` is taken again by the one that has it to write, who would wait for itself; use the guard that it has, or drop that first";
+        let again = "the lock `it` is taken again by the caller that has it to write, that caller would wait for itself; use its guard, or drop the guard first";
         let upgrade = "the lock `it` is held to read by the one that asks to write; take it to write from the start, or give it back first";
         for (steps, said) in [
             (
@@ -279,9 +279,7 @@ fn a_set_is_all_or_nothing() {
         fom.await.unwrap();
         assert_eq!(
             log.take(),
-            [
-                "it: the lock `b` could not be had within 3s; see `Runtime::operations` for who has it"
-            ]
+            ["it: the lock `b` was not granted within 3s; `Runtime::operations` names its holder"]
         );
         assert_eq!((a.stats().holders, b.stats().waiters), (0, 0));
         drop(held);

@@ -66,7 +66,7 @@ fn a_call_never_waits_for_itself() {
         for depth in [0, 1] {
             assert_eq!(
                 services.call(&AGAIN, depth).await.unwrap(),
-                "it would wait for itself, because it comes from inside `service/again/same` and would queue behind it; \
+                "it would wait for itself: a fom in front of it in the queue of `service/again/same` waits for its answer; \
                  start it without waiting, or call another key"
             );
         }

@@ -103,7 +103,7 @@ fn a_chore_begins_everywhere_or_nowhere() {
     assert!(matches!(error, ChoreError::NoInterval));
 }
 
-/// LO-10: a chore that panics is taken off in that locality, and reported. The other chores, the locality and its foms
+/// LO-10: a chore that panics is removed in that locality, and reported. The other chores, the locality and its foms
 /// go on. Trap 31.
 #[test]
 fn a_chore_that_panics_is_taken_off() {
@@ -125,7 +125,7 @@ fn a_chore_that_panics_is_taken_off() {
     }
     assert_eq!(
         runtime.operations().incidents,
-        ["the chore fragile panicked in locality 0 and was taken off there: it broke"]
+        ["the chore fragile panicked in locality 0 and was removed there: it broke"]
     );
     assert_eq!(ticks(&runtime), [[1, 2, 3, 4], [1, 2, 3, 4]]);
     let fom = runtime.submit(quick(|_| {})).place(Placement::Locality(0));

@@ -5,5 +5,6 @@
 mod kit;
 
 mod chores;
+mod kept_team;
 mod sets;
 mod teams;

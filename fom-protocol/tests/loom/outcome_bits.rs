@@ -1,4 +1,4 @@
-//! The outcome of one fom, as `fom-runtime/src/fom/{mod,outcome}.rs` store and take it.
+//! The outcome of one fom, as `run/fom.rs`, `fom/outcome.rs` and `typed/outcome.rs` of `fom-runtime/src` store, abandon and take it.
 
 use super::*;
 

@@ -1,6 +1,7 @@
 //! The seam for durability: what a runtime and its foms ask of the component that commits transitions.
 //!
-//! The only implementation is in the package `fom-durable`, which comes here through `__durability`. Without it, nothing is kept and nothing comes back.
+//! The only implementation is in the package `fom-durable`, which reaches these traits through `__durability`. Without
+//! that package, nothing is kept and nothing comes back.
 //!
 //! | seam | one for each |
 //! | --- | --- |

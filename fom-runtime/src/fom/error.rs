@@ -36,9 +36,9 @@ pub enum RefusedReason {
     SetAside,
 }
 
-/// A transition could not be kept, or what is kept could not be read. Clones share the source.
+/// A transition could not be kept, or what is kept could not be read. Clones share the error of the store.
 ///
-/// The source is the error of the store. With `fom-durable`, it is a `JournalError`:
+/// `Display`, `Debug` and `source` are those of that error. With `fom-durable`, that error is a `JournalError`:
 /// [`downcast_ref`](Self::downcast_ref) returns it.
 #[derive(Clone)]
 pub struct DurabilityError(Arc<dyn Error + Send + Sync>);
@@ -113,8 +113,8 @@ pub enum Cause<E> {
     /// The fom is set aside. It continues by itself when the journal works again, or when the program starts again.
     ///
     /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
-    /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the journal works again. To submit
-    /// the operation again, use an operation id.
+    /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the
+    /// journal works again. To submit the operation again, use an operation id.
     Journal(DurabilityError),
     /// A transition could not be committed, because the operation or the phase cannot be saved.
     NotSaved(SnapshotError),

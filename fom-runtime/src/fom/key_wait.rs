@@ -118,7 +118,7 @@ impl Header {
     }
 
     /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`turn`](Self::turn), or the
-    /// maker of the fom.
+    /// submission of the fom.
     pub(crate) fn waits_again(&self) -> Option<KeyOf> {
         let cold = self.cold().filter(|cold| cold.came_back)?;
         let waits = matches!(key_wait(cold), KeyWait::Waits(_));

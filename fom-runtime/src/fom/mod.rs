@@ -160,7 +160,6 @@ impl<E> Mailed<E> {
     }
 
     /// Drops the oldest event that was sent directly, as a crash would. Returns whether there was one.
-    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.mail.take(|_| true, |_| {}).0.is_some()
     }

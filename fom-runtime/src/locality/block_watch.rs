@@ -80,7 +80,7 @@ impl BlockWatch {
         });
         let localities = Localities::of(env);
         // The caller holds the core, so a panic of the user's spawner must not drop it.
-        let made = AssertUnwindSafe(|| (localities.spawner.0)("fom-patrol".to_owned(), main));
+        let made = AssertUnwindSafe(|| (localities.spawner.0)("fom-block-watch".to_owned(), main));
         let made = catch_unwind(made)
             .unwrap_or_else(|panic| Err(io::Error::other(panic_message(panic))))
             .is_ok();

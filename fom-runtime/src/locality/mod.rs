@@ -317,11 +317,14 @@ impl Home {
 #[inline]
 pub fn enqueue(localities: &Localities, fom: Resident) {
     let index = fom.home_index();
-    // SAFETY: only pointers are queued; no user code runs.
-    match unsafe { peek() } {
-        Some(mut hand) if hand.is(&localities.env, index) => hand.enqueue_after_mail(fom),
-        _ => post_fom(localities, index, fom),
+    // SAFETY: only pointers are queued; no user code runs before the guard drops.
+    if let Some(mut hand) = unsafe { peek() }
+        && hand.is(&localities.env, index)
+    {
+        hand.enqueue_after_mail(fom);
+        return;
     }
+    post_fom(localities, index, fom);
 }
 
 #[cold]

@@ -74,8 +74,8 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         fom,
         part: id.place(),
     });
-    // SAFETY: the fom was just made and is ready. `around` puts it into Running and lays the core down.
-    let first = unsafe { FirstRun::new(&resident) };
+    // SAFETY: the fom of `O` was just made and is ready. `around` puts it into Running and lays the core down.
+    let first = unsafe { FirstRun::<O>::new(&resident) };
     let (mut core, served) = context::around(core, fom, || O::Form::build(first));
     let nanos = core.now().saturating_sub(before);
     core.parts.uncounted += u64::from(served.uncounted);

@@ -44,7 +44,7 @@ impl<O: Operation> Build<O> for Seed<'_, O> {
     }
 }
 
-impl<O: Operation> Build<O> for FirstRun<'_> {
+impl<O: Operation> Build<O> for FirstRun<'_, O> {
     type Made = Served;
 
     #[inline(always)]
@@ -53,7 +53,7 @@ impl<O: Operation> Build<O> for FirstRun<'_> {
         O: SyncOperation,
     {
         if const { Fom::<O, (), SyncBody<O>>::SHORT } {
-            // SAFETY: the promise of `FirstRun::new`; without deadlines the fom has this type, as above.
+            // SAFETY: the promise of `FirstRun::new`; without deadlines, a `Seed` of `O` makes a fom of this type.
             unsafe { Fom::<O, (), SyncBody<O>>::serve(self.fom()) }
         } else {
             run(self)
@@ -69,7 +69,7 @@ impl<O: Operation> Build<O> for FirstRun<'_> {
     }
 }
 
-fn run(first: FirstRun<'_>) -> Served {
+fn run<O>(first: FirstRun<'_, O>) -> Served {
     // SAFETY: the promise of `FirstRun::new`.
     let progress = unsafe { (first.fom().as_ref().pool().vtable.run)(first.fom()) };
     Served {

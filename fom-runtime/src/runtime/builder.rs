@@ -62,7 +62,7 @@ pub struct Builder {
     hooks: Vec<AddHook>,
 }
 
-/// The settings of durability, and its start. `durable` has the only implementation.
+/// The settings of durability, and its start. The package `fom-durable` has the only implementation.
 pub trait Recording: Any + Send {
     /// Checks the settings, and opens the journal. Returns whether there is a journal.
     fn open(&mut self) -> Result<bool, BuildError>;

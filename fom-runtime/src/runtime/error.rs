@@ -38,7 +38,7 @@ pub enum BuildError {
         #[source]
         source: BoxError,
     },
-    /// The journal could not be opened or read.
+    /// The journal could not be opened or read. [`DurabilityError::downcast_ref`] returns the error of the store.
     #[error(transparent)]
     Journal(DurabilityError),
     /// One operation type [had](crate::machine::Graph::renamed) names that another type has or had. So it is not clear

@@ -180,26 +180,26 @@ impl<O: Operation> FomRef<O> {
     }
 
     /// Returns its home, to be kept.
-    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn home(&self) -> Home {
         Home::of(&self.0)
     }
 
     /// Drops an event that the fom has not taken, as a crash would.
-    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn lose_event(&self) -> bool {
         self.typed().lose_event()
     }
 
-    /// For packages on top of the runtime: the fom that runs on this thread is about to wait for the end of this fom.
-    /// If this fom waits for a key that the running fom has, it can never begin. It then ends with
-    /// [`Cause::Stuck`](crate::Cause::Stuck).
+    /// Announces that the fom on this thread is about to wait for the end of this fom. For packages on top of the
+    /// runtime.
+    ///
+    /// If this fom waits for a key that the running fom has, this fom never begins: it ends with
+    /// [`Cause::Stuck`](crate::Cause::Stuck). In all other cases, and outside a fom, the call does nothing.
     pub fn expect_end(&self) {
         bar_if_stuck(&self.0);
     }
 
     /// Returns the address of the fom, for parts of other packages; see [`extension`](crate::extension).
-    pub fn address(&self) -> FomAddress {
+    pub fn fom_address(&self) -> FomAddress {
         FomAddress::of(&self.0)
     }
 

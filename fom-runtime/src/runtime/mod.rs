@@ -233,7 +233,6 @@ impl Runtime {
     }
 
     /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.
-    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) async fn next_timer(&self) -> Option<u64> {
         let mut next = None;
         for home in &self.shared.localities {

@@ -131,6 +131,10 @@ impl<'a, O: Operation> Submission<'a, O> {
             let mut told = Told::new(shared.env.room.join(), || shared.env.give_room());
             // Room may have become free since.
             shared.env.hand_out_room();
+            // A shutdown that began before `join` has dismissed the waits without this one.
+            if shared.is_late() {
+                break;
+            }
             if told.is_given().await {
                 self.special().room = Some(HeldRoom::new(shared));
                 break;

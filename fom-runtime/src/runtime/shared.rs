@@ -309,12 +309,13 @@ impl Shared {
     /// Ends the daemons if the runtime drains and nothing else is left.
     fn end_resting(&self) {
         if self.env.state() == RuntimeState::Draining {
-            self.daemons.end_if_alone(|| {
+            let in_flight = || {
                 // Read first: what leaves the queue is counted in its home before that.
                 let queued = self.queued.in_flight();
                 let homes = self.localities.iter();
                 queued + homes.map(|home| home.counts.in_flight()).sum::<usize>()
-            });
+            };
+            fenced(&Runtime::of(self), || self.daemons.end_if_alone(in_flight));
         }
     }
 

@@ -71,7 +71,6 @@ impl Runtime {
     }
 
     /// From now on nothing begins, and no phase function is entered. No fom is told yet.
-    #[cfg_attr(fom_shuttle, allow(dead_code, reason = "for `testing`"))]
     pub(crate) fn close(&self) {
         self.shared.close(RuntimeState::Closed);
     }

@@ -80,7 +80,7 @@ pub(super) fn restore<O: Operation>(
     let home = home % shared.localities.len();
     shared.localities[home].counts.one_sent();
     shared.env.room.take_again();
-    let maker = SpawnRequest {
+    let request = SpawnRequest {
         shared,
         index: home,
         here: false,
@@ -102,7 +102,7 @@ pub(super) fn restore<O: Operation>(
         chained: None,
     };
     Ok(match key {
-        None => maker.make(operation, phase, None).0.resident,
+        None => request.make(operation, phase, None).0.resident,
         Some(key) => {
             let claim = Claim {
                 id,
@@ -110,7 +110,7 @@ pub(super) fn restore<O: Operation>(
                 shares,
                 queues,
             };
-            let Some(made) = claim.make(maker, operation, phase, &key) else {
+            let Some(made) = claim.make(request, operation, phase, &key) else {
                 shared.env.give_room();
                 shared.localities[home].take_back();
                 return Err(RestoreError::KeyInUse(key));

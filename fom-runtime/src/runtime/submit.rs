@@ -328,7 +328,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
             None => (None, None, None),
         };
-        let maker = SpawnRequest {
+        let request = SpawnRequest {
             shared,
             index,
             here,
@@ -351,7 +351,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
         let (ready, made) =
-            keys::enter(maker, self.operation, self.phase, self.key, number).map_err(refused)?;
+            keys::enter(request, self.operation, self.phase, self.key, number).map_err(refused)?;
         if let Some(fom) = ready {
             crate::locality::enqueue(shared, fom);
         }

@@ -113,15 +113,15 @@ impl<O: Operation> fmt::Debug for Launched<O> {
 }
 
 /// The first run of a fom that was just launched. A fom that has not ended stays with the caller.
-pub(crate) struct FirstRun<'a> {
+pub(crate) struct FirstRun<'a, O> {
     fom: NonNull<Header>,
-    launched: PhantomData<&'a Resident>,
+    launched: PhantomData<(&'a Resident, fn(O) -> O)>,
 }
 
-impl<'a> FirstRun<'a> {
+impl<'a, O> FirstRun<'a, O> {
     /// # Safety
     ///
-    /// When the first run is built, the fom is in Running, on the thread that has put down the core of the fom's home.
+    /// The fom is of type `O`, and a [`Seed`] made it. When the first run is built, the fom is in Running, on the thread that has put down the core of the fom's home.
     pub(crate) unsafe fn new(fom: &'a Resident) -> Self {
         Self {
             fom: fom.as_ptr(),

@@ -17,7 +17,7 @@ pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
 pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {
     assert_eq!(fom.type_id(), TypeId::of::<O>());
     let mut outcome = Some(outcome);
-    // SAFETY: the fom is alive and of type `O`, and its maker has it alone.
+    // SAFETY: the fom is alive and of type `O`, and the submission has it alone.
     unsafe { (fom.pool().vtable.settle)(fom.as_ptr(), (&raw mut outcome).cast()) };
 }
 

@@ -19,6 +19,7 @@ impl<O: Operation> TypedRef<O> {
     ///
     /// The fom is a fom of `O`.
     #[inline]
+    // SAFETY (caller): as the section above says.
     pub(super) unsafe fn of_known(fom: AnyRef) -> Self {
         Self(fom, PhantomData)
     }

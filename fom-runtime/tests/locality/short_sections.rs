@@ -49,7 +49,7 @@ fn short_sections_call_no_follower() {
         }));
         fom.start().unwrap().wait().unwrap();
         let (before, after) = told.recv().unwrap();
-        // The patrol may find a section that the machine held up.
+        // The block watch may find a section that the machine held up.
         assert!(after < before + 500, "{before} sleeps, then {after}");
         waits.cancel();
         assert!(waits.wait().is_err());

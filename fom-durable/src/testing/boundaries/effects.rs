@@ -91,9 +91,9 @@ impl Done {
         let mut found = self.reused.clone();
         for (what, times) in &self.times {
             match undisturbed.times.get(what) {
-                None => found.push(format!("`{what}` was done, which nobody did undisturbed")),
+                None => found.push(format!("`{what}` was done, and never undisturbed")),
                 Some(once) if times > once && !undone => found.push(format!(
-                    "`{what}` was done under {times} keys, undisturbed under {once}: a repetition that nobody can tell from a \
+                    "`{what}` was done under {times} keys, undisturbed under {once}: a repetition that no service can tell from a \
                      new request"
                 )),
                 Some(_) => {}

@@ -122,7 +122,7 @@ pub(super) fn run<O: Persistent>(
         .into_iter()
         .map(|aside| match aside.reason {
             // Without the id, which no other run has.
-            RestoreError::NoReceiver { .. } => format!("nobody took an event: {}", aside.reason),
+            RestoreError::NoReceiver { .. } => format!("no fom took an event: {}", aside.reason),
             reason => format!("fom {} cannot come back: {reason}", aside.id),
         })
         .collect();

@@ -229,7 +229,7 @@ pub(super) fn ends_differ(
     match (end, &undisturbed.end) {
         // The crash came between the commit of the end and the first listener.
         (None, _) if first.main.is_some_and(over) => Vec::new(),
-        (None, _) => vec!["nobody heard of its end".to_owned()],
+        (None, _) => vec!["no caller heard of its end".to_owned()],
         (Some(_), None) => vec!["it ended, which it did not undisturbed".to_owned()],
         (Some(end), Some(undisturbed)) => end.differs(undisturbed),
     }

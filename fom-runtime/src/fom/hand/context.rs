@@ -100,6 +100,11 @@ pub(crate) fn runs_fom_of(env: &Env) -> bool {
     unsafe { fom.as_ref() }.is_some_and(|fom| fom.env().is(env))
 }
 
+/// Returns whether this thread runs this fom, with the core or in a blocking section.
+pub(super) fn runs(fom: &Header) -> bool {
+    CONTEXT.with(|context| ptr::eq(context.fom.get(), fom))
+}
+
 /// Returns whether this thread runs a locality of any runtime, or a fom in a blocking section.
 pub(crate) fn runs_foms() -> bool {
     CONTEXT.with(|context| {

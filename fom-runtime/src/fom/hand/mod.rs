@@ -224,11 +224,14 @@ impl Hand {
 #[inline(never)]
 pub(crate) fn enqueue_woken(env: &EnvRef, fom: Resident) {
     let index = fom.home_index();
-    // SAFETY: only pointers are queued; no user code runs.
-    match unsafe { peek() } {
-        Some(mut hand) if hand.is(env, index) => hand.enqueue_ready(fom),
-        _ => post(env, index, fom),
+    // SAFETY: only pointers are queued; no user code runs before the guard drops.
+    if let Some(mut hand) = unsafe { peek() }
+        && hand.is(env, index)
+    {
+        hand.enqueue_ready(fom);
+        return;
     }
+    post(env, index, fom);
 }
 
 /// Puts a fom into the inbox of its home.
@@ -319,7 +322,7 @@ pub(crate) fn here_in(env: &Env) -> Option<usize> {
 /// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
 #[inline]
 pub fn regain_leaked(fom: &Header) {
-    if !context::has_core() {
+    if !context::has_core() && context::runs(fom) {
         regain(fom);
     }
 }

@@ -57,8 +57,9 @@ impl Wake for PartBell {
 }
 
 impl Local<'_> {
-    /// Lets a part of this locality have a turn at the time `at` of the runtime's clock. The part may have other turns
-    /// before. If the part was removed by then, nothing happens.
+    /// Lets a part of this locality have a turn at the time `at` of the runtime's clock ([`Local::now`]). A time in the
+    /// past gives the turn soon. The drop of the alarm takes the turn back. The part may have other turns before. If
+    /// the part was removed by then, nothing happens.
     pub fn wake_part_at<P: Part>(&mut self, id: PartId<P>, at: Duration) -> Alarm {
         let home = self.core().home.clone();
         let bell = PartBell {

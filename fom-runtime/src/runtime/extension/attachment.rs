@@ -98,8 +98,9 @@ impl Attachments {
 
     /// Returns the attachments, which the caller must close.
     pub(in crate::runtime) fn take_all(&self) -> Vec<Arc<dyn Attachment>> {
-        self.0.lock().closed = true;
-        self.all()
+        let mut parts = self.0.lock();
+        parts.closed = true;
+        parts.slots.iter().filter_map(Slot::get).collect()
     }
 }
 

@@ -16,6 +16,7 @@ pub trait Daemon: Send + Sync {
     fn rests(&self) -> Option<u64>;
 
     /// Returns whether the fom has ended. This value may live longer, and must not stand for another fom in flight.
+    /// Returns `true` from the moment when the runtime no longer counts the fom.
     fn has_ended(&self) -> bool;
 
     /// Tells the fom that no more calls will come. Does nothing to a fom that has ended.
@@ -28,11 +29,15 @@ pub(in crate::runtime) struct Daemons(Mutex<Vec<Weak<dyn Daemon>>>);
 impl Runtime {
     /// Adds a fom that a drain does not wait for, as long as the fom rests.
     pub fn add_daemon(&self, daemon: Weak<dyn Daemon>) {
-        let mut all = self.shared.daemons.0.lock();
-        if all.len() == all.capacity() {
-            all.retain(|daemon| daemon.strong_count() > 0);
+        {
+            let mut all = self.shared.daemons.0.lock();
+            if all.len() == all.capacity() {
+                all.retain(|daemon| daemon.strong_count() > 0);
+            }
+            all.push(daemon);
         }
-        all.push(daemon);
+        // A drain that looked before may wait only for this daemon.
+        self.shared.tell_idle();
     }
 }
 

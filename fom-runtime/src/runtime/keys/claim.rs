@@ -19,17 +19,17 @@ pub(in crate::runtime) type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>
 /// Makes a fom. If it needs a key, the fom has the key or waits for it.
 #[inline(always)]
 pub(in crate::runtime) fn enter<O: Operation>(
-    maker: SpawnRequest<'_>,
+    request: SpawnRequest<'_>,
     operation: O,
     phase: O::Phase,
     key: Option<Key>,
     number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
     // Such a fom asks for its key when its delay is over.
-    let asks_later = maker.after.is_some() && matches!(maker.order, Order::Queue { .. });
+    let asks_later = request.after.is_some() && matches!(request.order, Order::Queue { .. });
     let Some(key) = key else {
-        let (shared, chained) = (maker.shared, maker.chained.clone());
-        let (made, id) = maker.make(operation, phase, None);
+        let (shared, chained) = (request.shared, request.chained.clone());
+        let (made, id) = request.make(operation, phase, None);
         if let Some(of) = &chained {
             // The submitting fom has the key meanwhile.
             shared.key_index.chain(of, AnyRef::of(&made.resident));
@@ -37,27 +37,27 @@ pub(in crate::runtime) fn enter<O: Operation>(
         return Ok((Some(made.resident), (made.handle, id)));
     };
     if asks_later {
-        let (made, id) = maker.make(operation, phase, Some(key));
+        let (made, id) = request.make(operation, phase, Some(key));
         return Ok((Some(made.resident), (made.handle, id)));
     }
-    enter_with_key(maker, operation, phase, key, number)
+    enter_with_key(request, operation, phase, key, number)
 }
 
 /// Makes a fom that has a key, or waits for it.
 fn enter_with_key<O: Operation>(
-    maker: SpawnRequest<'_>,
+    request: SpawnRequest<'_>,
     operation: O,
     phase: O::Phase,
     key: Key,
     number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
-    let (shared, order) = (maker.shared, maker.order);
+    let (shared, order) = (request.shared, request.order);
     // A resting fom has its key, too.
     shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
     let (mut operation, mut made) = (Some(operation), None);
     let entered = shared.key_index.enter::<O>(&key, order, number, || {
         let operation = operation.take().expect("called once");
-        let (launched, id) = maker.make(operation, phase, Some(key.clone()));
+        let (launched, id) = request.make(operation, phase, Some(key.clone()));
         made = Some((launched.handle, id));
         launched.resident
     });
@@ -90,15 +90,15 @@ impl Claim {
     /// Makes a fom that has its key again, or waits for it. Returns `None` if another fom has the key.
     pub(in crate::runtime) fn make<O: Operation>(
         self,
-        maker: SpawnRequest<'_>,
+        request: SpawnRequest<'_>,
         operation: O,
         phase: O::Phase,
         key: &Key,
     ) -> Option<Resident> {
-        let shared = maker.shared;
+        let shared = request.shared;
         let mut made = None;
         let make = || {
-            let launched = maker.make(operation, phase, Some(key.clone())).0;
+            let launched = request.make(operation, phase, Some(key.clone())).0;
             AnyRef::of(made.insert(launched.resident))
         };
         let key_index = &shared.key_index;

@@ -12,6 +12,10 @@ use crate::{
     id::{FomId, Key},
     runtime::Shared,
 };
+use fom_protocol::{
+    FomState,
+    sync::atomic::{Ordering, fence},
+};
 
 /// A circle of foms, each of which waits for what the next has. `Display` tells it in one sentence.
 #[derive(Clone, Debug)]
@@ -92,7 +96,7 @@ pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
     let mut found = circles(&nodes);
     found.retain(|circle| {
         let mut links = circle.iter().copied().map(wait);
-        links.all(|(fom, wait)| still(shared, fom, wait, &nodes[wait.on].fom))
+        links.all(|(fom, wait)| !runs(fom) && still(fom, &wait.why, &nodes[wait.on].fom))
     });
     let tell = |link| {
         let (fom, wait) = wait(link);
@@ -150,21 +154,62 @@ fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
 /// for this one: none of them would ever go on.
 ///
 /// The search stops no fom, so an answer may be old when it is returned. The search looks at `limit` foms at most, and
-/// returns `false` if it finds nothing among them.
+/// returns `false` if it finds nothing among them. A wait with a time limit counts as well. The search calls [`Attached::blockers`] of each fom, so the caller
+/// must hold no lock that these functions take.
 pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
-    let on = |fom: &AnyRef| waits(fom).into_iter().map(|(on, _)| on);
-    let mut seen = HashSet::new();
-    let mut left: Vec<AnyRef> = on(&AnyRef::of(fom.header())).collect();
-    while let Some(next) = left.pop() {
-        let identity = FomIdentity::of(&next);
-        if identity == other.identity() {
-            return true;
+    // The caller has made its own wait known. Of two callers at once, at least one sees the wait of the other: the look
+    // for the parts of a fom takes no lock if there are none.
+    fence(Ordering::SeqCst);
+    let first = AnyRef::of(fom.header());
+    let mut seen = HashSet::from([FomIdentity::of(&first)]);
+    let mut way = vec![Step {
+        fom: first,
+        from: None,
+    }];
+    let mut at = 0;
+    while at < way.len() {
+        for (on, why) in waits(&way[at].fom) {
+            let identity = FomIdentity::of(&on);
+            let is_other = identity == other.identity();
+            if is_other || seen.len() < limit && seen.insert(identity) {
+                way.push(Step {
+                    fom: on,
+                    from: Some((at, why)),
+                });
+            }
+            if is_other {
+                if lasts(&way) {
+                    return true;
+                }
+                way.pop();
+            }
         }
-        if seen.len() < limit && seen.insert(identity) {
-            left.extend(on(&next));
-        }
+        at += 1;
     }
     false
+}
+
+/// A fom on the way of a search.
+struct Step {
+    fom: AnyRef,
+    /// The place of the fom that waits for this one, and the reason of the wait.
+    from: Option<(usize, Why)>,
+}
+
+/// Returns whether all waits on the way to the last fom are as they were when they were read.
+fn lasts(way: &[Step]) -> bool {
+    let mut step = way.last();
+    while let Some(Step {
+        fom,
+        from: Some((before, why)),
+    }) = step
+    {
+        if !still(&way[*before].fom, why, fom) {
+            return false;
+        }
+        step = way.get(*before);
+    }
+    true
 }
 
 /// Finds circles, by a depth-first search that visits each wait once. Of circles that share foms, it may miss some.
@@ -216,15 +261,22 @@ fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
 }
 
 /// Returns whether the wait is as it was when it was read. If so, it lasted all the time between.
-fn still(shared: &Shared, fom: &AnyRef, wait: &Wait, other: &AnyRef) -> bool {
-    match &wait.why {
+/// Returns whether a fom still waits for another one, for this reason.
+fn still(fom: &AnyRef, why: &Why, other: &AnyRef) -> bool {
+    match why {
         Why::Told(part, blocker) => part.still_blocks(blocker),
-        Why::Key => shared
-            .key_index
-            .before(fom)
-            .iter()
-            .any(|holder| holder.as_ptr() == other.as_ptr()),
+        Why::Key => {
+            let before = Shared::of(fom).key_index.before(fom);
+            before
+                .iter()
+                .any(|holder| holder.as_ptr() == other.as_ptr())
+        }
     }
+}
+
+/// Returns whether the fom runs. It can have a wait that it has begun and does not await now.
+fn runs(fom: &AnyRef) -> bool {
+    fom.token.state() == FomState::Running && !fom.is_blocked()
 }
 
 fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
