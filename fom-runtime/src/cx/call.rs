@@ -214,7 +214,7 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = answer.as_mut().poll(cx);
             if polled.is_pending() {
-                self.fom.set_waiting_for(WaitingFor::Resource(place));
+                self.fom.waiting.set(WaitingFor::Resource(place));
             }
             polled
         })
@@ -316,7 +316,7 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = collecting.poll(cx.waker());
             if polled.is_pending() {
-                self.fom.set_waiting_for(WaitingFor::Resource(place));
+                self.fom.waiting.set(WaitingFor::Resource(place));
             }
             polled
         })

@@ -161,7 +161,7 @@ impl<'a, E> Cx<'a, E> {
         poll_fn(|_| match self.fom.take_event() {
             Some(event) => Poll::Ready(event),
             None => {
-                self.fom.set_waiting_for(WaitingFor::Event);
+                self.fom.waiting.set(WaitingFor::Event);
                 Poll::Pending
             }
         })
@@ -180,7 +180,7 @@ impl<'a, E> Cx<'a, E> {
                 return Poll::Ready(Some(event));
             }
             let slept = sleep.as_mut().poll(cx).map(|()| None);
-            self.fom.set_waiting_for(WaitingFor::Event);
+            self.fom.waiting.set(WaitingFor::Event);
             slept
         })
         .await
@@ -203,7 +203,7 @@ impl<'a, E> Cx<'a, E> {
     /// Panics if the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type, or inside
     /// another `local`.
     pub fn local<T: Send + 'static, R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
-        self.fom.settle();
+        self.fom.flags.settle();
         let done = crate::locality::with_core(|core| core.data_mut::<T>().map(f));
         match done {
             Some(Some(done)) => done,

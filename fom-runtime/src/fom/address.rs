@@ -64,7 +64,7 @@ impl FomAddress {
 
     /// Returns whether this is the kind that the fom [recorded](WaitKind::record) last, and waits for now.
     pub fn is_waiting_for(&self, kind: &'static WaitKind) -> bool {
-        self.0.waiting_for() == kind.waiting_for()
+        self.0.waiting.get() == kind.waiting_for()
     }
 
     /// As [`FomRef::attach`](crate::FomRef::attach).

@@ -4,104 +4,25 @@
 //! at any time. So all fields are atomic. Fields that only the thread that runs the fom writes are written with plain
 //! stores.
 
+mod flags;
 mod visit;
+mod waiting;
 
 use std::{any::TypeId, ptr::NonNull, time::Duration};
 
+pub(crate) use self::{
+    flags::Flags,
+    waiting::{WaitCell, WaitingFor},
+};
 use crate::{
-    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom, hand},
+    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
     graph::{Graph, PhaseInfo},
     id::{FomId, Key},
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
-    sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
-
-/// What a fom waits for, as one small number that any thread can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitingFor {
-    Nothing,
-    Future,
-    Event,
-    Timer,
-    Retry,
-    Blocking,
-    /// The commit of its transition.
-    Journal,
-    /// The end of the fom of a handle.
-    Fom,
-    /// The foms that have its key, or asked for the key before.
-    Key,
-    /// The gate of its phase, which tells no more.
-    Gate,
-    /// The [`WaitKind`](crate::fom::WaitKind) with this number.
-    Kind(u16),
-    /// An answer of the resource at this place of the table.
-    Resource(u32),
-}
-
-const RESOURCES_FROM: u16 = 16;
-const KINDS_FROM: u16 = 1 << 15;
-
-impl WaitingFor {
-    fn encode(self) -> u16 {
-        match self {
-            Self::Nothing => 0,
-            Self::Future => 1,
-            Self::Event => 2,
-            Self::Timer => 3,
-            Self::Retry => 4,
-            Self::Blocking => 5,
-            Self::Journal => 6,
-            Self::Fom => 9,
-            Self::Key => 7,
-            Self::Gate => 8,
-            Self::Kind(number) => KINDS_FROM.saturating_add(number),
-            // Resources beyond the range are shown as the last resource.
-            Self::Resource(place) => {
-                let place = u16::try_from(place).unwrap_or(u16::MAX);
-                RESOURCES_FROM.saturating_add(place).min(KINDS_FROM - 1)
-            }
-        }
-    }
-
-    /// Shows in the listing that the fom that runs on this thread, if any, waits for this.
-    pub(crate) fn say(self) {
-        hand::context::with_hand(|hand| {
-            if let Some(fom) = hand.running() {
-                fom.set_waiting_for(self);
-            }
-        });
-    }
-
-    /// As [`say`](Self::say), if this is the fom that runs on this thread.
-    pub(crate) fn say_for(self, fom: &Header) {
-        hand::context::with_hand(|hand| {
-            let running = hand.running();
-            if let Some(running) = running.filter(|running| running.whole() == fom.whole()) {
-                running.set_waiting_for(self);
-            }
-        });
-    }
-
-    fn decode(code: u16) -> Self {
-        match code {
-            1 => Self::Future,
-            2 => Self::Event,
-            3 => Self::Timer,
-            4 => Self::Retry,
-            5 => Self::Blocking,
-            6 => Self::Journal,
-            9 => Self::Fom,
-            7 => Self::Key,
-            8 => Self::Gate,
-            number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
-            place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
-            _ => Self::Nothing,
-        }
-    }
-}
 
 /// The reason why a fom must leave its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,21 +38,6 @@ pub(crate) struct Seen {
     pub(crate) phase: u16,
     pub(crate) at: u64,
 }
-
-// The flags that the thread that runs the fom sets (`Header::own`).
-const PRIORITY: u8 = 0b11;
-/// The fom has entered its first phase.
-const BEGUN: u8 = 1 << 2;
-/// The fom is between enter-block and leave-block.
-const BLOCKED: u8 = 1 << 3;
-/// The fom is listed: submitted, not ended.
-const LISTED: u8 = 1 << 4;
-/// The fom was saved and is submitted again.
-const RESUMED: u8 = 1 << 5;
-/// The fom does not move: it was placed by hand or by its key, or is bound to its locality's data.
-const SETTLED: u8 = 1 << 6;
-/// The transitions of the fom need extra work: its phases are remembered or counted.
-const NOTED: u8 = 1 << 7;
 
 /// The part of a fom that does not depend on its type. The other parts lie behind it.
 #[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
@@ -154,8 +60,8 @@ pub struct Header {
     pub(super) cold: AtomicPtr<Cold>,
     /// The locality that the fom lives in.
     home: AtomicU16,
-    waiting: AtomicU16,
-    own: AtomicU8,
+    pub(crate) waiting: WaitCell,
+    pub(crate) flags: Flags,
 }
 
 // SAFETY: `pool` never changes once the header is made, and a pool is `Sync`; the rest is atomic.
@@ -194,8 +100,8 @@ impl Header {
             since: AtomicU64::new(0),
             cold: AtomicPtr::new(std::ptr::null_mut()),
             home: AtomicU16::new(0),
-            waiting: AtomicU16::new(0),
-            own: AtomicU8::new(0),
+            waiting: WaitCell::default(),
+            flags: Flags::default(),
         }
     }
 
@@ -209,20 +115,13 @@ impl Header {
         self.submitted.store(birth.now, Ordering::Relaxed);
         self.since.store(birth.now, Ordering::Relaxed);
         self.home.store(birth.home as u16, Ordering::Relaxed);
-        self.waiting.store(0, Ordering::Relaxed);
+        self.waiting.reset();
         let history = birth
             .cold
             .as_ref()
             .is_some_and(|cold| cold.history.is_some());
-        let flag = |on: bool, flag: u8| if on { flag } else { 0 };
-        self.own.store(
-            birth.priority as u8
-                | LISTED
-                | flag(birth.settled, SETTLED)
-                | flag(birth.resumed, RESUMED)
-                | flag(history, NOTED),
-            Ordering::Relaxed,
-        );
+        self.flags
+            .reset(birth.priority, birth.settled, birth.resumed, history);
         self.cold.store(
             birth.cold.map_or(std::ptr::null_mut(), Box::into_raw),
             Ordering::Relaxed,
@@ -257,12 +156,6 @@ impl Header {
     /// Returns the id.
     pub fn id(&self) -> FomId {
         FomId(self.id.load(Ordering::Relaxed))
-    }
-
-    /// Returns the [`Priority`] as a number.
-    #[inline]
-    pub(crate) fn priority(&self) -> usize {
-        (self.own.load(Ordering::Relaxed) & PRIORITY).into()
     }
 
     pub(crate) fn submitted(&self) -> u64 {
@@ -368,43 +261,6 @@ impl Header {
         self.phase_info().name()
     }
 
-    #[inline]
-    fn own(&self, flag: u8) -> bool {
-        self.own.load(Ordering::Acquire) & flag != 0
-    }
-
-    /// Only the thread that runs the fom calls this.
-    #[inline]
-    fn set_own(&self, flag: u8, on: bool) {
-        let own = self.own.load(Ordering::Relaxed);
-        let own = if on { own | flag } else { own & !flag };
-        self.own.store(own, Ordering::Release);
-    }
-
-    pub(crate) fn has_begun(&self) -> bool {
-        self.own(BEGUN)
-    }
-
-    pub(crate) fn is_listed(&self) -> bool {
-        self.own(LISTED)
-    }
-
-    pub(crate) fn unlist(&self) {
-        self.set_own(LISTED, false);
-    }
-
-    pub(crate) fn is_resumed(&self) -> bool {
-        self.own(RESUMED)
-    }
-
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.own(BLOCKED)
-    }
-
-    pub(crate) fn set_blocked(&self, blocked: bool) {
-        self.set_own(BLOCKED, blocked);
-    }
-
     /// Only the handler that moves the fom to its new home calls this. The fom is in none of that handler's queues.
     pub(crate) fn set_home(&self, index: usize) {
         self.home.store(index as u16, Ordering::Relaxed);
@@ -413,14 +269,7 @@ impl Header {
     /// Returns whether the fom may move to another locality. A fom in an adaptive phase may not: each locality
     /// measures these phases itself.
     pub(crate) fn may_move(&self) -> bool {
-        !self.own(SETTLED) && self.timing().is_none_or(|timing| !timing.is_measured())
-    }
-
-    /// Keeps the fom in its locality, because it has touched the locality's data.
-    pub(crate) fn settle(&self) {
-        if !self.own(SETTLED) {
-            self.set_own(SETTLED, true);
-        }
+        !self.flags.is_settled() && self.timing().is_none_or(|timing| !timing.is_measured())
     }
 
     pub(crate) fn since(&self) -> u64 {
@@ -430,15 +279,6 @@ impl Header {
     /// Returns the number of failed attempts in this visit.
     pub(crate) fn attempt(&self) -> u32 {
         self.timing().map_or(0, Timing::attempt)
-    }
-
-    pub(crate) fn waiting_for(&self) -> WaitingFor {
-        WaitingFor::decode(self.waiting.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    pub(crate) fn set_waiting_for(&self, what: WaitingFor) {
-        self.waiting.store(what.encode(), Ordering::Relaxed);
     }
 
     pub(crate) fn history(&self) -> Vec<Seen> {
@@ -466,16 +306,10 @@ impl Header {
         self.phase.store(index as u16, Ordering::Release);
     }
 
-    /// Records that the first visit has begun.
-    #[inline]
-    pub(crate) fn set_begun(&self) {
-        self.set_own(BEGUN, true);
-    }
-
     /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
     #[inline]
     pub(crate) fn is_noted(&self) -> bool {
-        self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
+        self.flags.is_noted() || self.marks.is_observed()
     }
 
     #[inline]

@@ -29,7 +29,7 @@
 //! | --- | --- | --- |
 //! | `Header::token`, a [`StateCell`] | init, ready, running, waiting or finished; woken; cancelled | wakes and cancels of any thread; the other steps by the thread that runs the fom |
 //! | `Header::marks`, an [`OutcomeBits`] | wanted, watched, answered, abandoned, taken, in a phase, observed | the thread that runs the fom, the handle, and waiters |
-//! | `Header::own` | priority; begun, blocked, listed, resumed, settled, noted | the thread that runs the fom |
+//! | `Header::flags` | priority; begun, blocked, listed, resumed, settled, noted | the thread that runs the fom |
 //!
 //! # The fields of the header
 //!
@@ -224,12 +224,12 @@ impl Header {
         if let Some(cold) = self.cold() {
             self.leave_key(cold);
         }
-        self.unlist();
+        self.flags.unlist();
         if by_handler {
             counts.one_left();
         }
         env.give_room();
-        if self.is_resumed() {
+        if self.flags.is_resumed() {
             self.leave_room();
         }
         let age = hand::now(env).saturating_sub(self.submitted());

@@ -35,8 +35,8 @@ impl<O: Operation> Instance<O> {
         fom.env().has_asked(fom.id());
         match polled {
             Ok(polled) => {
-                if polled.is_pending() && fom.waiting_for() == WaitingFor::Nothing {
-                    fom.set_waiting_for(WaitingFor::Gate);
+                if polled.is_pending() && fom.waiting.get() == WaitingFor::Nothing {
+                    fom.waiting.set(WaitingFor::Gate);
                 }
                 polled.map_err(Cause::Gate)
             }
@@ -52,12 +52,12 @@ impl<O: Operation> Instance<O> {
         if let Some(failed) = self.resume_again(fom, Entry::Late) {
             return failed;
         }
-        fom.set_waiting_for(WaitingFor::Nothing);
+        fom.waiting.set(WaitingFor::Nothing);
         match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
             Poll::Ready(Ok(())) => self.interrupted(fom, Interrupt::Late, false),
             Poll::Ready(Err(cause)) => self.fails(fom, cause),
             // The fom is still late when it wakes, and reaches this place again.
-            Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
+            Poll::Pending => Ok(Next::Wait(fom.waiting.get())),
         }
     }
 

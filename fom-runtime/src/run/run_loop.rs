@@ -61,14 +61,14 @@ impl<O: Operation> Instance<O> {
                     match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
                         Poll::Ready(Ok(())) => return ControlFlow::Continue(Entry::Enter),
                         Poll::Ready(Err(cause)) => self.fails(fom, cause),
-                        Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
+                        Poll::Pending => Ok(Next::Wait(fom.waiting.get())),
                     }
                 }
                 Next::Call(function) => return ControlFlow::Continue(function),
                 // `start_run` begins a fom, and a failure comes with its cause.
                 Next::Begin | Next::Fail => unreachable!("carried out where it is decided"),
                 Next::Wait(what) => {
-                    fom.set_waiting_for(what);
+                    fom.waiting.set(what);
                     return ControlFlow::Break(Ok(Progress::Waiting));
                 }
                 Next::Again => return ControlFlow::Break(Ok(Progress::Again)),
@@ -80,9 +80,9 @@ impl<O: Operation> Instance<O> {
     /// Begins a run, the first or a later one.
     #[inline(always)]
     pub(super) fn start_run(&mut self, fom: &Typed<O>) -> Decided<O> {
-        fom.set_waiting_for(WaitingFor::Nothing);
+        fom.waiting.set(WaitingFor::Nothing);
         let interrupt;
-        if fom.has_begun() {
+        if fom.flags.has_begun() {
             if let Some(next) = self.committed(fom)? {
                 return Ok(next);
             }
@@ -115,9 +115,9 @@ impl<O: Operation> Instance<O> {
     /// Begins the first visit.
     #[inline(always)]
     fn begin(&mut self, fom: &Typed<O>) -> Decided<O> {
-        fom.set_begun();
+        fom.flags.set_begun();
         let then = Then::Begin {
-            resumed: fom.is_resumed(),
+            resumed: fom.flags.is_resumed(),
         };
         let durable = self.is_begin_durable(fom);
         match next(Step::Made { then, durable }) {
@@ -214,7 +214,7 @@ impl<O: Operation> Instance<O> {
     #[cold]
     fn pause(&mut self, fom: &Typed<O>, until: u64) -> Decided<O> {
         match reference::with_waker(fom, |waker| self.poll_pause(fom, until, waker)) {
-            Poll::Pending => return Ok(Next::Wait(fom.waiting_for())),
+            Poll::Pending => return Ok(Next::Wait(fom.waiting.get())),
             Poll::Ready(Err(cause)) => return self.fails(fom, cause),
             Poll::Ready(Ok(())) => {}
         }
@@ -250,7 +250,7 @@ impl<O: Operation> Instance<O> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        fom.set_waiting_for(WaitingFor::Retry);
+        fom.waiting.set(WaitingFor::Retry);
         Poll::Pending
     }
 }

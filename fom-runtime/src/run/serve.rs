@@ -57,7 +57,7 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
             return false;
         }
         fom.token.finish(true);
-        fom.unlist();
+        fom.flags.unlist();
         let failed = O::GRAPH.phases()[phase].is_failure();
         let age = hand::now(fom.env()).saturating_sub(fom.submitted());
         fom.pool().totals.ended(failed, age, 0);

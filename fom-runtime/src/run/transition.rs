@@ -63,7 +63,7 @@ impl<O: Operation> Instance<O> {
     /// Begins the first visit, in a runtime that keeps nothing and has no listeners.
     #[inline(always)]
     pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
-        fom.set_begun();
+        fom.flags.set_begun();
         let now = hand::first_step(fom.env());
         fom.enter(self.index(), now);
     }

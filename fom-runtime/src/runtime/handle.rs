@@ -322,7 +322,7 @@ impl<O: Operation> FomRef<O> {
 /// Returns the phase that a fom has begun, or `usize::MAX` before its first phase and until the begin is committed.
 fn visited(fom: &Header) -> usize {
     let committed = fom.kept().is_none_or(|kept| kept.is_recorded());
-    if fom.has_begun() && committed {
+    if fom.flags.has_begun() && committed {
         fom.phase_index()
     } else {
         usize::MAX

@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use super::{Header, NOTED, Seen};
+use super::{Header, Seen};
 use crate::{
     fom::{Cold, Recorder, durability::Effects},
     step_key::{EventId, StepKey},
@@ -28,7 +28,7 @@ impl Header {
         ) {
             (Some(journal), Some(kept)) => (journal, kept.visit()),
             _ => {
-                self.set_own(NOTED, true);
+                self.flags.note();
                 let visits = self.cold_made().visits.load(Ordering::Relaxed);
                 (
                     run,
@@ -55,7 +55,7 @@ impl Header {
             (Some(kept), Some(id)) => kept.took(id),
             // Without a journal, only an id from the sender is the same in another run.
             _ => {
-                self.set_own(NOTED, true);
+                self.flags.note();
                 let given = id.filter(|id| matches!(id, EventId::Given(_)));
                 *self.cold_rare_made().event.lock() = given;
             }
@@ -80,7 +80,7 @@ impl Header {
         make: impl FnOnce() -> Box<dyn Effects>,
         f: impl FnOnce(&mut dyn Effects),
     ) {
-        self.set_own(NOTED, true);
+        self.flags.note();
         let mut outbox = self.cold_rare_made().outbox.lock();
         f(&mut **outbox.get_or_insert_with(make));
     }
@@ -116,7 +116,7 @@ impl Header {
         if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
             said.truncate(end);
         }
-        self.set_own(NOTED, true);
+        self.flags.note();
         let mut causes = self.cold_rare_made().causes.lock();
         if causes.len() == MOST_CAUSES {
             // The first cause shows how the failures began, the last causes how they are now. So the second oldest is

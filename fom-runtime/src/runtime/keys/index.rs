@@ -143,7 +143,7 @@ impl KeyIndex {
                 fom.stand(KeyWait::Waits(number));
                 if let Some(new) = new.take() {
                     // Under the lock: the thread that grants the key sees that the fom waits.
-                    fom.set_waiting_for(WaitingFor::Key);
+                    fom.waiting.set(WaitingFor::Key);
                     new.park();
                 }
             }

@@ -169,7 +169,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
     let state = header.token.state();
     let attachments = header.attachments();
     let mut waits = Vec::new();
-    let waiting_for = match header.waiting_for() {
+    let waiting_for = match header.waiting.get() {
         _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
         WaitingFor::Nothing => None,
         WaitingFor::Future => Some("a future".to_owned()),
@@ -206,7 +206,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         key: header.key().cloned(),
         phase: header.phase_name(),
         state,
-        blocked: header.is_blocked(),
+        blocked: header.flags.is_blocked(),
         in_phase: header.age(now),
         age: Duration::from_nanos(now.saturating_sub(header.submitted())),
         waiting_for,
