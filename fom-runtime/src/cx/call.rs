@@ -205,7 +205,7 @@ impl<E> Cx<'_, E> {
         let (reply, answer) = oneshot::channel();
         let place = {
             let (resource, place) = resource::<R>(self.fom);
-            let key = self.fom.request_key().map(Box::new);
+            let key = self.fom.visit().request_key().map(Box::new);
             let to = To::One(reply);
             request(resource, Reply { to, key });
             place
@@ -305,7 +305,7 @@ impl<E> Cx<'_, E> {
                         collector: Some(Arc::clone(&collecting.0)),
                         index: place,
                     }),
-                    key: self.fom.request_key().map(Box::new),
+                    key: self.fom.visit().request_key().map(Box::new),
                 },
             );
         }

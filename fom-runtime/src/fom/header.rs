@@ -5,23 +5,30 @@
 //! stores.
 
 mod flags;
+mod outbox;
 mod visit;
 mod waiting;
 
-use std::{any::TypeId, ptr::NonNull, time::Duration};
+use std::{any::TypeId, ptr::NonNull};
 
 pub(crate) use self::{
     flags::Flags,
+    outbox::Outbox,
+    visit::Visit,
     waiting::{WaitCell, WaitingFor},
 };
 use crate::{
-    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom},
-    graph::{Graph, PhaseInfo},
+    fom::{
+        Cold, EnvRef, Pool, Priority, Timing, cold::ColdCell, durability::KeptFom,
+        failure::VisitFailure, gate::FomGate, key_wait::FomTurn, outcome::Waiters,
+        ticket::EndTicket,
+    },
+    graph::Graph,
     id::{FomId, Key},
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
-    sync::atomic::{AtomicPtr, AtomicU16, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
 /// The reason why a fom must leave its phase.
@@ -30,13 +37,6 @@ pub(crate) enum Interrupt {
     Late,
     Cancelled,
     Shutdown,
-}
-
-/// A line of a fom's history.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    pub(crate) phase: u16,
-    pub(crate) at: u64,
 }
 
 /// The part of a fom that does not depend on its type. The other parts lie behind it.
@@ -57,9 +57,10 @@ pub struct Header {
     submitted: AtomicU64,
     since: AtomicU64,
     /// The state that few foms have.
-    pub(super) cold: AtomicPtr<Cold>,
+    pub(super) cold: ColdCell,
     /// The locality that the fom lives in.
     home: AtomicU16,
+    /// What the fom waits for.
     pub(crate) waiting: WaitCell,
     pub(crate) flags: Flags,
 }
@@ -98,7 +99,7 @@ impl Header {
             id: AtomicU64::new(0),
             submitted: AtomicU64::new(0),
             since: AtomicU64::new(0),
-            cold: AtomicPtr::new(std::ptr::null_mut()),
+            cold: ColdCell::empty(),
             home: AtomicU16::new(0),
             waiting: WaitCell::default(),
             flags: Flags::default(),
@@ -119,13 +120,10 @@ impl Header {
         let history = birth
             .cold
             .as_ref()
-            .is_some_and(|cold| cold.history.is_some());
+            .is_some_and(|cold| cold.history.is_kept());
         self.flags
             .reset(birth.priority, birth.settled, birth.resumed, history);
-        self.cold.store(
-            birth.cold.map_or(std::ptr::null_mut(), Box::into_raw),
-            Ordering::Relaxed,
-        );
+        self.cold.reset(birth.cold);
     }
 
     /// Returns a pointer to the whole fom, which begins with this header.
@@ -179,19 +177,7 @@ impl Header {
 
     /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `cold`.
     pub fn key(&self) -> Option<&Key> {
-        self.cold().and_then(|cold| cold.key.as_ref())
-    }
-
-    /// Returns the key that the fom shares with the fom that submitted it.
-    pub(crate) fn chained(&self) -> Option<&(TypeId, Key)> {
-        self.cold().and_then(|cold| cold.chained.as_deref())
-    }
-
-    /// Returns whether the fom has this key, alone or shared with the fom that submitted it. Only the thread that
-    /// runs the fom calls this.
-    pub(crate) fn has_key(&self, of: &(TypeId, Key)) -> bool {
-        let own = || self.type_id() == of.0 && self.key() == Some(&of.1);
-        own() || self.chained() == Some(of)
+        self.cold().and_then(|cold| cold.keys.own.as_ref())
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
@@ -205,60 +191,23 @@ impl Header {
         self.kept().is_some_and(|kept| kept.is_pending())
     }
 
-    pub(crate) fn cold(&self) -> Option<&Cold> {
-        // SAFETY: the pointer is set once, from a `Box`, and the box is freed when the last reference goes.
-        unsafe { self.cold.load(Ordering::Acquire).as_ref() }
-    }
-
+    /// Returns the state that few foms have, if this fom has it.
     #[inline]
-    pub(crate) fn cold_rare(&self) -> Option<&ColdRare> {
-        self.cold()?.cold_rare.get().map(|cold_rare| &**cold_rare)
-    }
-
-    /// Returns the [`ColdRare`] state, and makes it if there is none.
-    pub(crate) fn cold_rare_made(&self) -> &ColdRare {
-        self.cold_made().cold_rare.get_or_init(Box::default)
+    pub(crate) fn cold(&self) -> Option<&Cold> {
+        self.cold.get()
     }
 
     /// Returns the [`Cold`] state, and makes it if there is none.
     pub(crate) fn cold_made(&self) -> &Cold {
         match self.cold() {
             Some(cold) => cold,
-            None => self.cold_or(Box::default()),
+            None => self.cold.or(Box::default()),
         }
-    }
-
-    /// Makes this the [`Cold`] state if there is none. Returns the state that the fom has then.
-    pub(super) fn cold_or(&self, new: Box<Cold>) -> &Cold {
-        let new = Box::into_raw(new);
-        match self.cold.compare_exchange(
-            std::ptr::null_mut(),
-            new,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            // SAFETY: the box is ours until the exchange, and the fom's after it; see `cold`.
-            Ok(_) => unsafe { &*new },
-            Err(theirs) => {
-                // SAFETY: no other thread has seen the box.
-                drop(unsafe { Box::from_raw(new) });
-                // SAFETY: as in `cold`.
-                unsafe { &*theirs }
-            }
-        }
-    }
-
-    pub(crate) fn phase_index(&self) -> usize {
-        self.phase.load(Ordering::Acquire).into()
-    }
-
-    pub(crate) fn phase_info(&self) -> &'static PhaseInfo {
-        &self.graph().phases()[self.phase_index()]
     }
 
     /// Returns the name of the phase.
     pub fn phase_name(&self) -> &'static str {
-        self.phase_info().name()
+        self.visit().info().name()
     }
 
     /// Only the handler that moves the fom to its new home calls this. The fom is in none of that handler's queues.
@@ -272,38 +221,10 @@ impl Header {
         !self.flags.is_settled() && self.timing().is_none_or(|timing| !timing.is_measured())
     }
 
-    pub(crate) fn since(&self) -> u64 {
-        self.since.load(Ordering::Acquire)
-    }
-
-    /// Returns the number of failed attempts in this visit.
-    pub(crate) fn attempt(&self) -> u32 {
-        self.timing().map_or(0, Timing::attempt)
-    }
-
-    pub(crate) fn history(&self) -> Vec<Seen> {
-        self.cold()
-            .and_then(|cold| cold.history.as_ref())
-            .map(|log| log.lock().iter().copied().collect())
-            .unwrap_or_default()
-    }
-
     /// Returns the deadlines, if the machine has any.
     #[inline]
     pub(crate) fn timing(&self) -> Option<&Timing> {
         self.pool().timing_of(self)
-    }
-
-    /// Returns the nearest deadline of this visit.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        self.timing().and_then(Timing::deadline)
-    }
-
-    /// Begins a visit of the phase at `index`.
-    #[inline]
-    pub(crate) fn enter(&self, index: usize, now: u64) {
-        self.since.store(now, Ordering::Relaxed);
-        self.phase.store(index as u16, Ordering::Release);
     }
 
     /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
@@ -339,9 +260,43 @@ impl Header {
     pub(crate) fn is_alone(&self) -> bool {
         self.refs.load(Ordering::Acquire) == 1
     }
+}
 
-    pub(crate) fn age(&self, now: u64) -> Duration {
-        Duration::from_nanos(now.saturating_sub(self.since()))
+/// The parts of the fom that have functions of their own. The compiler removes these calls.
+impl Header {
+    #[inline]
+    pub(crate) fn visit(&self) -> Visit<'_> {
+        Visit(self)
+    }
+
+    #[inline]
+    pub(crate) fn outbox(&self) -> Outbox<'_> {
+        Outbox(self)
+    }
+
+    #[inline]
+    pub(crate) fn failure(&self) -> VisitFailure<'_> {
+        VisitFailure(self)
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> FomGate<'_> {
+        FomGate(self)
+    }
+
+    #[inline]
+    pub(crate) fn turn(&self) -> FomTurn<'_> {
+        FomTurn(self)
+    }
+
+    #[inline]
+    pub(crate) fn waiters(&self) -> Waiters<'_> {
+        Waiters(self)
+    }
+
+    #[inline]
+    pub(crate) fn ticket(&self) -> EndTicket<'_> {
+        EndTicket(self)
     }
 }
 

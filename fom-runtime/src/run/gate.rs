@@ -28,10 +28,10 @@ impl<O: Operation> Instance<O> {
             return Poll::Ready(Ok(()));
         }
         // Taken out, because the gate is code of another package, or the user's.
-        let mut state = fom.take_gate().unwrap_or_default();
+        let mut state = fom.gate().take().unwrap_or_default();
         let name = || self.operation.gate(&self.phase, RunningFom::new(fom));
         let polled = catch_unwind(AssertUnwindSafe(|| state.poll(name, waker)));
-        fom.put_gate(state);
+        fom.gate().put(state);
         fom.env().has_asked(fom.id());
         match polled {
             Ok(polled) => {
@@ -64,12 +64,12 @@ impl<O: Operation> Instance<O> {
     /// Enters a phase. The gate of the last phase is kept at most until the gate of this phase takes over from it.
     pub(super) fn leave_gate(&self, fom: &Typed<O>) {
         if self.info().is_gated() {
-            if let Some(mut state) = fom.take_gate() {
+            if let Some(mut state) = fom.gate().take() {
                 state.begin_visit();
-                fom.put_gate(state);
+                fom.gate().put(state);
             }
         } else {
-            fom.drop_gate();
+            fom.gate().discard();
         }
     }
 }

@@ -54,7 +54,10 @@ impl<O: Operation> Instance<O> {
             decided = match next {
                 Next::Commit(then) => self.commit(fom, then),
                 Next::Proceed(then) => self.proceed(fom, then),
-                Next::Interrupt(by) => self.interrupted(fom, by, fom.held_gate()),
+                Next::Interrupt(by) => {
+                    let held_gate = fom.cold().is_some_and(|cold| cold.back.held_gate());
+                    self.interrupted(fom, by, held_gate)
+                }
                 Next::OpenAgain => self.open_again(fom),
                 Next::Pause(until) => self.pause(fom, until),
                 Next::Call(Entry::Enter) if const { O::GRAPH.has_gates() } => {
@@ -99,7 +102,7 @@ impl<O: Operation> Instance<O> {
         // before.
         interrupt = fom.interrupt();
         let may_begin = match interrupt {
-            None if fom.cold().is_some() => fom.may_begin(),
+            None if fom.cold().is_some() => fom.turn().may_begin(),
             _ => MayBegin::Now,
         };
         match next(Step::New {
@@ -146,12 +149,12 @@ impl<O: Operation> Instance<O> {
                 let cause = transition_cause(by, fom);
                 self.enter(fom, Some(usize::from(from)), cause, None);
             }
-            Then::Stay if journaled => fom.send_outbox(),
+            Then::Stay if journaled => fom.outbox().send(),
             Then::Stay => _ = self.stay(fom),
             Then::Retry(until) => {
                 if !journaled && !self.info().takes().is_empty() {
                     // The next attempt takes another event.
-                    fom.leave_event();
+                    fom.visit().leave_event();
                 }
                 retry = Some(until);
             }
@@ -203,7 +206,7 @@ impl<O: Operation> Instance<O> {
 
     /// Like [`call_resumed`](Self::call_resumed), if the fom still owes that call.
     pub(super) fn resume_again(&mut self, fom: &Typed<O>, before: Function) -> Option<Decided<O>> {
-        if fom.owes_resume() {
+        if fom.cold().is_some_and(|cold| cold.retry.owes_resume()) {
             self.call_resumed(fom, before)
         } else {
             None
@@ -240,7 +243,9 @@ impl<O: Operation> Instance<O> {
         }
         timing.await_retry(fom, until);
         // A fom that came back holds its gate during the pause. It may know the gate only after `resume`.
-        if const { O::GRAPH.has_gates() } && !fom.owes_resume() {
+        if const { O::GRAPH.has_gates() }
+            && !fom.cold().is_some_and(|cold| cold.retry.owes_resume())
+        {
             match self.poll_gate(fom, waker) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(cause)) => {
