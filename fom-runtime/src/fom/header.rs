@@ -5,6 +5,7 @@
 //! stores.
 
 mod flags;
+mod identity;
 mod outbox;
 mod visit;
 mod waiting;
@@ -13,6 +14,7 @@ use std::{any::TypeId, ptr::NonNull};
 
 pub(crate) use self::{
     flags::Flags,
+    identity::Identity,
     outbox::Outbox,
     visit::Visit,
     waiting::{WaitCell, WaitingFor},
@@ -53,8 +55,7 @@ pub struct Header {
     /// Whether the outcome is there, and which waiters it has.
     pub(crate) marks: OutcomeBits,
     phase: AtomicU16,
-    id: AtomicU64,
-    submitted: AtomicU64,
+    pub(crate) identity: Identity,
     since: AtomicU64,
     /// The state that few foms have.
     pub(super) cold: ColdCell,
@@ -96,8 +97,7 @@ impl Header {
             token: StateCell::new(),
             marks: OutcomeBits::default(),
             phase: AtomicU16::new(0),
-            id: AtomicU64::new(0),
-            submitted: AtomicU64::new(0),
+            identity: Identity::default(),
             since: AtomicU64::new(0),
             cold: ColdCell::empty(),
             home: AtomicU16::new(0),
@@ -112,8 +112,7 @@ impl Header {
         self.token.reset(birth.ready);
         self.marks.reset(birth.wanted);
         self.phase.store(birth.phase as u16, Ordering::Relaxed);
-        self.id.store(birth.id.0, Ordering::Relaxed);
-        self.submitted.store(birth.now, Ordering::Relaxed);
+        self.identity.reset(birth.id, birth.now);
         self.since.store(birth.now, Ordering::Relaxed);
         self.home.store(birth.home as u16, Ordering::Relaxed);
         self.waiting.reset();
@@ -153,11 +152,7 @@ impl Header {
 
     /// Returns the id.
     pub fn id(&self) -> FomId {
-        FomId(self.id.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::Relaxed)
+        self.identity.id()
     }
 
     /// Returns the machine.

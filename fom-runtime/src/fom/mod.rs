@@ -39,7 +39,7 @@
 //! | `pool` | the pool, and through it the runtime, the graph and the functions of the type | never, once the slot is made |
 //! | `refs` | one reference of the runtime until the end; one for each address, handle and waker | any thread |
 //! | `phase`, `since` | the phase, and the time of its entry | the thread that runs the fom |
-//! | `id`, `submitted` | the id, and the time of the submission | the submission |
+//! | `identity` | the id, and the time of the submission | the submission |
 //! | `home` | the locality; it changes only when foms are moved for balance | the handler that moves the fom |
 //! | `waiting` | what the fom waits for, as a small number | the thread that runs the fom |
 //! | `cold` | the state that few foms have, made on demand | set once, by any thread |
@@ -231,7 +231,7 @@ impl Header {
         if self.flags.is_resumed() {
             leave_room(self);
         }
-        let age = hand::now(env).saturating_sub(self.submitted());
+        let age = hand::now(env).saturating_sub(self.identity.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);

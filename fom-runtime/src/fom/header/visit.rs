@@ -1,6 +1,5 @@
 //! The current visit of a fom: the phase, the event that the visit handles, its requests, and its failed attempts. Few
-//! foms have more of it than the phase, so the rest is in [`Cold`](crate::fom::Cold) and the state that durability
-//! keeps.
+//! foms have more of it than the phase, so the rest is in [`Cold`] and the state that durability keeps.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

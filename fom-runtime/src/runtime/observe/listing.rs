@@ -208,7 +208,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         state,
         blocked: header.flags.is_blocked(),
         in_phase: header.visit().age(now),
-        age: Duration::from_nanos(now.saturating_sub(header.submitted())),
+        age: Duration::from_nanos(now.saturating_sub(header.identity.submitted())),
         waiting_for,
         waits,
         waited: attachments.iter().map(|part| part.waited()).sum(),
