@@ -23,18 +23,17 @@ pub fn state_of(fom: &Header) -> Option<&dyn DurableFom> {
 
 /// Returns whether the fom has its key before a fom that may be in the journal.
 pub fn overtakes(fom: &Header) -> bool {
-    fom.key_wait() == KeyWait::Overtakes
+    fom.turn().key_wait() == KeyWait::Overtakes
 }
 
 /// Returns the key that a fom waits for that came back, if it waits for one.
 pub fn waits_again(fom: &Resident) -> Option<KeyOf> {
-    fom.waits_again()
+    fom.turn().waits_again()
 }
 
 /// Calls `f` with the outbox of the visit, if there is one.
 pub fn with_outbox<R>(fom: &Header, f: impl FnOnce(&mut dyn Effects) -> R) -> Option<R> {
-    let mut outbox = fom.cold_rare()?.outbox.lock();
-    outbox.as_deref_mut().map(f)
+    fom.outbox().with(f)
 }
 
 /// As [`with_outbox`], and makes the outbox if there is none.
@@ -43,22 +42,22 @@ pub fn with_outbox_made(
     make: impl FnOnce() -> Box<dyn Effects>,
     f: impl FnOnce(&mut dyn Effects),
 ) {
-    fom.with_outbox_made(make, f);
+    fom.outbox().with_made(make, f);
 }
 
 /// Drops the outbox of the visit, with what is in it.
 pub fn drop_outbox(fom: &Header) {
-    fom.drop_outbox();
+    fom.outbox().discard();
 }
 
 /// Takes the gate that the fom holds.
 pub fn leave_held_gate(fom: &Header) -> Option<Box<dyn Gate>> {
-    fom.leave_held_gate()
+    fom.gate().leave_held()
 }
 
 /// Gives a fom the gate that it held before.
 pub fn take_over(fom: &Resident, gate: Box<dyn Gate>) {
-    fom.take_over(gate);
+    fom.gate().take_over(gate);
 }
 
 /// Calls user code. A panic is reported as an incident that happened to this fom, `when` it says.

@@ -92,13 +92,13 @@ impl BlockingCx<'_> {
 
     /// Returns the number of failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
-        self.fom.attempt()
+        self.fom.visit().attempt()
     }
 
     /// Returns the idempotency key for calls from this section. It names this visit of this phase or, once the function
     /// has taken an event, the last event that it took. See [`StepKey`].
     pub fn step_key(&self) -> StepKey {
-        self.fom.step_key()
+        self.fom.visit().step_key()
     }
 
     /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline

@@ -205,7 +205,7 @@ impl<E> Cx<'_, E> {
         let (reply, answer) = oneshot::channel();
         let place = {
             let (resource, place) = resource::<R>(self.fom);
-            let key = self.fom.request_key().map(Box::new);
+            let key = self.fom.visit().request_key().map(Box::new);
             let to = To::One(reply);
             request(resource, Reply { to, key });
             place
@@ -214,7 +214,7 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = answer.as_mut().poll(cx);
             if polled.is_pending() {
-                self.fom.set_waiting_for(WaitingFor::Resource(place));
+                self.fom.waiting.set(WaitingFor::Resource(place));
             }
             polled
         })
@@ -305,7 +305,7 @@ impl<E> Cx<'_, E> {
                         collector: Some(Arc::clone(&collecting.0)),
                         index: place,
                     }),
-                    key: self.fom.request_key().map(Box::new),
+                    key: self.fom.visit().request_key().map(Box::new),
                 },
             );
         }
@@ -316,7 +316,7 @@ impl<E> Cx<'_, E> {
         poll_fn(|cx| {
             let polled = collecting.poll(cx.waker());
             if polled.is_pending() {
-                self.fom.set_waiting_for(WaitingFor::Resource(place));
+                self.fom.waiting.set(WaitingFor::Resource(place));
             }
             polled
         })

@@ -33,7 +33,7 @@ pub fn context<E>(fom: RunningFom<'_, E>) -> Cx<'_, E> {
 /// For generated code: returns why the phase has failed.
 #[doc(hidden)]
 pub fn failure<C: 'static, E>(fom: RunningFom<'_, E>) -> Cause<C> {
-    let Some(cause) = fom.get().take_failure() else {
+    let Some(cause) = fom.get().failure().take() else {
         unreachable!("a function for a failure without one")
     };
     cause
@@ -74,7 +74,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the number of failed attempts at this phase before this one.
     pub fn attempt(&self) -> u32 {
-        self.fom.attempt()
+        self.fom.visit().attempt()
     }
 
     /// Returns the idempotency key for calls from this function. It names this visit of this phase or, once the
@@ -90,13 +90,13 @@ impl<'a, E> Cx<'a, E> {
     /// }
     /// ```
     pub fn step_key(&self) -> StepKey {
-        self.fom.step_key()
+        self.fom.visit().step_key()
     }
 
     /// Returns the messages of the failed attempts at this phase, oldest first, also of those before a restart. At most
     /// sixteen are kept, each cut after 200 characters.
     pub fn causes(&self) -> Vec<String> {
-        self.fom.causes()
+        self.fom.visit().causes()
     }
 
     /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline
@@ -113,7 +113,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Returns the deadline of this visit, on the runtime's clock.
     pub fn deadline(&self) -> Option<Duration> {
-        self.fom.deadline().map(Duration::from_nanos)
+        self.fom.visit().deadline().map(Duration::from_nanos)
     }
 
     /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.
@@ -161,7 +161,7 @@ impl<'a, E> Cx<'a, E> {
         poll_fn(|_| match self.fom.take_event() {
             Some(event) => Poll::Ready(event),
             None => {
-                self.fom.set_waiting_for(WaitingFor::Event);
+                self.fom.waiting.set(WaitingFor::Event);
                 Poll::Pending
             }
         })
@@ -180,7 +180,7 @@ impl<'a, E> Cx<'a, E> {
                 return Poll::Ready(Some(event));
             }
             let slept = sleep.as_mut().poll(cx).map(|()| None);
-            self.fom.set_waiting_for(WaitingFor::Event);
+            self.fom.waiting.set(WaitingFor::Event);
             slept
         })
         .await
@@ -203,7 +203,7 @@ impl<'a, E> Cx<'a, E> {
     /// Panics if the runtime was built without [`locality_data`](crate::Builder::locality_data) of this type, or inside
     /// another `local`.
     pub fn local<T: Send + 'static, R>(&mut self, f: impl FnOnce(&mut T) -> R) -> R {
-        self.fom.settle();
+        self.fom.flags.settle();
         let done = crate::locality::with_core(|core| core.data_mut::<T>().map(f));
         match done {
             Some(Some(done)) => done,

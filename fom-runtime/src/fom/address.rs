@@ -64,23 +64,23 @@ impl FomAddress {
 
     /// Returns whether this is the kind that the fom [recorded](WaitKind::record) last, and waits for now.
     pub fn is_waiting_for(&self, kind: &'static WaitKind) -> bool {
-        self.0.waiting_for() == kind.waiting_for()
+        self.0.waiting.get() == kind.waiting_for()
     }
 
     /// As [`FomRef::attach`](crate::FomRef::attach).
     pub fn attach(&self, part: Weak<dyn Attached>) {
-        self.0.attach(part);
+        self.0.cold_made().rare_made().attachments.attach(part);
     }
 
     /// Returns the part of this type that the fom keeps. The first call makes it, under a lock: `T::default` must not
     /// attach anything itself. The fom keeps the part until its memory is free.
     pub fn attachment<T: Attached + Default>(&self) -> Arc<T> {
-        self.0.attachment_made()
+        self.0.cold_made().rare_made().attachments.find_or_make()
     }
 
     /// As [`attachment`](Self::attachment). Returns `None` if the part was not made.
     pub fn find_attachment<T: Attached>(&self) -> Option<Arc<T>> {
-        self.0.attachment()
+        self.0.cold()?.rare()?.attachments.find()
     }
 }
 

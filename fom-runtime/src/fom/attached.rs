@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    fom::{FomAddress, Header, WaitingFor},
+    fom::{Cold, FomAddress, Header, WaitingFor},
     id::FomId,
 };
 use fom_protocol::sync::Mutex;
@@ -229,7 +229,7 @@ impl Eq for WaitKind {}
 
 /// The parts of a fom that other packages keep beside it.
 #[derive(Default)]
-pub(super) struct Attachments(Mutex<Vec<Slot>>);
+pub(crate) struct Attachments(Mutex<Vec<Slot>>);
 
 /// One part, which the fom owns or not.
 enum Slot {
@@ -247,19 +247,18 @@ impl Slot {
 }
 
 impl Attachments {
-    fn find<T: Attached>(slots: &[Slot]) -> Option<Arc<T>> {
-        let mut owned = slots.iter().filter_map(|slot| match slot {
-            Slot::Owned(part) => Some(Arc::clone(part) as Arc<dyn Any + Send + Sync>),
-            Slot::Shared(_) => None,
-        });
-        owned.find_map(|part| part.downcast().ok())
+    /// Returns the parts of a fom, in the order in which they came.
+    pub(crate) fn of(fom: &Header) -> Vec<Arc<dyn Attached>> {
+        let Some(rare) = fom.cold().and_then(Cold::rare) else {
+            return Vec::new();
+        };
+        let slots = rare.attachments.0.lock();
+        slots.iter().filter_map(Slot::get).collect()
     }
-}
 
-impl Header {
     /// Adds a part that another package owns.
     pub(crate) fn attach(&self, part: Weak<dyn Attached>) {
-        let mut slots = self.cold_rare_made().attachments.0.lock();
+        let mut slots = self.0.lock();
         if slots.len() == slots.capacity() {
             slots.retain(|slot| match slot {
                 Slot::Owned(_) => true,
@@ -269,28 +268,27 @@ impl Header {
         slots.push(Slot::Shared(part));
     }
 
-    /// Returns the parts, in the order in which they came.
-    pub(crate) fn attachments(&self) -> Vec<Arc<dyn Attached>> {
-        let Some(cold_rare) = self.cold_rare() else {
-            return Vec::new();
-        };
-        let slots = cold_rare.attachments.0.lock();
-        slots.iter().filter_map(Slot::get).collect()
-    }
-
     /// Returns the part of this type that the fom keeps, if there is one.
-    pub(super) fn attachment<T: Attached>(&self) -> Option<Arc<T>> {
-        Attachments::find(&self.cold_rare()?.attachments.0.lock())
+    pub(super) fn find<T: Attached>(&self) -> Option<Arc<T>> {
+        find(&self.0.lock())
     }
 
-    /// As [`attachment`](Self::attachment). Makes the part if there is none.
-    pub(super) fn attachment_made<T: Attached + Default>(&self) -> Arc<T> {
-        let mut slots = self.cold_rare_made().attachments.0.lock();
-        if let Some(part) = Attachments::find(&slots) {
+    /// As [`find`](Self::find). Makes the part if there is none.
+    pub(super) fn find_or_make<T: Attached + Default>(&self) -> Arc<T> {
+        let mut slots = self.0.lock();
+        if let Some(part) = find(&slots) {
             return part;
         }
         let part = Arc::<T>::default();
         slots.push(Slot::Owned(Arc::clone(&part) as _));
         part
     }
+}
+
+fn find<T: Attached>(slots: &[Slot]) -> Option<Arc<T>> {
+    let mut owned = slots.iter().filter_map(|slot| match slot {
+        Slot::Owned(part) => Some(Arc::clone(part) as Arc<dyn Any + Send + Sync>),
+        Slot::Shared(_) => None,
+    });
+    owned.find_map(|part| part.downcast().ok())
 }

@@ -1,17 +1,18 @@
 //! The state that few foms have: a key, a history, and waiters.
 
-use std::{any::TypeId, collections::VecDeque, sync::OnceLock, task::Waker};
+use std::{ptr, sync::OnceLock, task::Waker};
 
 use tokio::sync::oneshot;
 
 use crate::{
     fom::{
-        Seen, Ticket,
+        Env, Ticket,
         attached::Attachments,
         durability::{DurableFom, Effects, KeptFom},
         failure::Failing,
         gate::GateState,
-        key_wait::Turn,
+        history::History,
+        key_wait::Keys,
     },
     id::Key,
     snapshot::Meta,
@@ -19,44 +20,137 @@ use crate::{
 };
 use fom_protocol::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64},
+    atomic::{AtomicBool, AtomicPtr, Ordering},
 };
-
-/// The maximum history capacity that is allocated with the fom. The history grows on demand.
-const HISTORY_AT_ONCE: usize = 64;
 
 /// The state beside the fom, made on demand.
 #[derive(Default)]
 pub(crate) struct Cold {
-    pub(crate) key: Option<Key>,
-    pub(crate) history: Option<Box<Mutex<VecDeque<Seen>>>>,
-    /// The visits of phases since this was made, as far as they are counted. Written by the thread that runs the fom.
-    pub(crate) visits: AtomicU64,
-    pub(crate) cold_rare: OnceLock<Box<ColdRare>>,
+    pub(crate) keys: Keys,
+    pub(crate) history: History,
+    rare: OnceLock<Box<ColdRare>>,
     /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
     /// What durability keeps beside the fom, if it keeps anything.
     pub(crate) durable: Option<Box<dyn DurableFom>>,
-    /// The resume function has failed, and must run again before the next attempt. Written by the thread that runs
-    /// the fom.
-    pub(crate) owes_resume: AtomicBool,
-    /// The fom held the gate of its phase before it came back, and has made no step since. Written by the thread that
-    /// runs the fom.
-    pub(crate) held_gate: AtomicBool,
-    /// The fom came back from the journal.
-    pub(crate) came_back: bool,
-    /// The state that decides when the fom may begin.
-    pub(super) turn: Turn,
+    pub(crate) back: Back,
+    pub(crate) retry: Retry,
     /// Given back when the fom has ended.
     pub(crate) ticket: Mutex<Option<Ticket>>,
-    /// The key that the fom shares with the fom that submitted it.
-    pub(crate) chained: Option<Box<(TypeId, Key)>>,
-    /// The fom waits for its next attempt and has lent its room to another fom. Written by the thread that runs the
-    /// fom.
-    pub(super) paused: AtomicBool,
     pub(crate) waits: Mutex<Waits>,
     /// The gate, if the fom has entered a phase that has a gate.
     pub(crate) gate: Mutex<Option<Box<GateState>>>,
+}
+
+/// The [`Cold`] state of a fom, if there is any.
+pub(super) struct ColdCell(AtomicPtr<Cold>);
+
+impl ColdCell {
+    pub(super) fn empty() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Sets the state of a new fom.
+    #[inline(always)]
+    pub(super) fn reset(&self, cold: Option<Box<Cold>>) {
+        let cold = cold.map_or(ptr::null_mut(), Box::into_raw);
+        self.0.store(cold, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> Option<&Cold> {
+        // SAFETY: the pointer is set once, from a `Box`, and the box is freed when the last reference goes.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Makes this the state if there is none. Returns the state that the fom has then.
+    pub(super) fn or(&self, new: Box<Cold>) -> &Cold {
+        let new = Box::into_raw(new);
+        match self
+            .0
+            .compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire)
+        {
+            // SAFETY: the box is ours until the exchange, and the fom's after it; see `get`.
+            Ok(_) => unsafe { &*new },
+            Err(theirs) => {
+                // SAFETY: no other thread has seen the box.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: as in `get`.
+                unsafe { &*theirs }
+            }
+        }
+    }
+
+    /// Frees the state.
+    ///
+    /// # Safety
+    ///
+    /// The last reference to the fom has gone, and no other code frees the state.
+    #[inline(always)]
+    // SAFETY (caller): as the section above says.
+    pub(super) unsafe fn free(&self) {
+        let cold = self.0.load(Ordering::Relaxed);
+        if !cold.is_null() {
+            // SAFETY: `Box::into_raw` made the pointer, and the caller frees it once.
+            drop(unsafe { Box::<Cold>::from_raw(cold) });
+        }
+    }
+}
+
+/// What is known of a fom that came back from the journal.
+#[derive(Default)]
+pub(crate) struct Back {
+    /// The fom came back from the journal.
+    pub(crate) came_back: bool,
+    /// The fom held the gate of its phase before it came back, and has made no step since. Written by the thread that
+    /// runs the fom.
+    held_gate: AtomicBool,
+}
+
+impl Back {
+    pub(crate) fn new(came_back: bool, held_gate: bool) -> Self {
+        Self {
+            came_back,
+            held_gate: AtomicBool::new(held_gate),
+        }
+    }
+
+    pub(crate) fn held_gate(&self) -> bool {
+        self.held_gate.load(Ordering::Relaxed)
+    }
+
+    /// Records a step of the fom. From then on, only the gate that it holds now counts.
+    pub(crate) fn forget_held_gate(&self) {
+        self.held_gate.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What a fom does before its next attempt. Written by the thread that runs the fom.
+#[derive(Default)]
+pub(crate) struct Retry {
+    /// The resume function has failed, and must run again before the next attempt.
+    owes_resume: AtomicBool,
+    /// The fom waits for its next attempt and has lent its room to another fom.
+    paused: AtomicBool,
+}
+
+impl Retry {
+    /// Returns whether the fom must run its resume function again. Only the thread that runs the fom calls this.
+    pub(crate) fn owes_resume(&self) -> bool {
+        self.owes_resume.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_owes_resume(&self, owes: bool) {
+        self.owes_resume.store(owes, Ordering::Relaxed);
+    }
+
+    fn is_paused(&self) -> bool {
+        self.paused.load(Ordering::Relaxed)
+    }
+
+    fn set_paused(&self, paused: bool) {
+        self.paused.store(paused, Ordering::Relaxed);
+    }
 }
 
 /// The state that hardly any visit needs. It is separate because each fom that is kept in a journal has a [`Cold`],
@@ -72,15 +166,15 @@ pub(crate) struct ColdRare {
     /// The failure of this visit, if its phase declares where to go then.
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// The details from other packages.
-    pub(super) attachments: Attachments,
+    pub(crate) attachments: Attachments,
 }
 
 impl ColdRare {
-    pub(crate) fn with_causes(causes: Vec<String>) -> Self {
-        Self {
-            causes: Mutex::new(causes),
-            ..Self::default()
-        }
+    /// Forgets the attempts and the event of the last visit, because a visit begins.
+    pub(crate) fn begin_visit(&self) {
+        *self.event.lock() = None;
+        self.causes.lock().clear();
+        self.forget_failure();
     }
 }
 
@@ -103,12 +197,8 @@ impl Cold {
         durable: Option<Box<dyn DurableFom>>,
     ) -> Box<Self> {
         Box::new(Self {
-            key,
-            history: (history > 0)
-                .then(|| VecDeque::with_capacity(history.min(HISTORY_AT_ONCE)))
-                .map(|history| Box::new(Mutex::new(history))),
-            visits: AtomicU64::new(0),
-            cold_rare: OnceLock::new(),
+            keys: Keys::new(key),
+            history: History::new(history),
             saved: (meta.left.is_some() || meta.attempt > 0).then(|| {
                 Box::new(WasSaved {
                     left: meta.left,
@@ -117,16 +207,26 @@ impl Cold {
                 })
             }),
             durable,
-            owes_resume: AtomicBool::new(false),
-            held_gate: AtomicBool::new(false),
-            came_back: false,
-            turn: Turn::default(),
-            ticket: Mutex::default(),
-            chained: None,
-            paused: AtomicBool::new(false),
-            waits: Mutex::default(),
-            gate: Mutex::default(),
+            ..Self::default()
         })
+    }
+
+    #[inline]
+    pub(crate) fn rare(&self) -> Option<&ColdRare> {
+        self.rare.get().map(|rare| &**rare)
+    }
+
+    /// Returns the [`ColdRare`] state, and makes it if there is none.
+    pub(crate) fn rare_made(&self) -> &ColdRare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    /// Sets the causes of the failed attempts of a fom that is not made yet.
+    pub(crate) fn set_causes(&mut self, causes: Vec<String>) {
+        self.rare = OnceLock::from(Box::new(ColdRare {
+            causes: Mutex::new(causes),
+            ..ColdRare::default()
+        }));
     }
 
     /// Returns the state of the fom's transitions, if they are kept.
@@ -134,12 +234,28 @@ impl Cold {
         self.durable.as_deref()?.kept()
     }
 
-    /// Gives later effects another key, if no journal keeps the fom: `visits` counts these keys. Only the thread that
+    /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread that
     /// runs the fom calls this.
     #[cold]
     pub(crate) fn next_effect(&self) {
         if self.kept().is_none() {
-            fom_protocol::count(&self.visits, 1);
+            self.history.count();
+        }
+    }
+
+    /// Pauses the fom until its next attempt. A waiting fom with a key lends its room to another fom. Only the thread
+    /// that runs the fom calls this.
+    pub(super) fn pause(&self, env: &Env) {
+        if self.keys.own.is_some() && !self.retry.is_paused() && env.pause_room() {
+            self.retry.set_paused(true);
+        }
+    }
+
+    /// Ends the pause, after which the fom needs its room again. Only the thread that runs the fom calls this.
+    pub(super) fn go_on(&self, env: &Env) {
+        if self.retry.is_paused() {
+            self.retry.set_paused(false);
+            env.resume_room();
         }
     }
 }

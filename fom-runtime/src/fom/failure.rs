@@ -17,19 +17,29 @@ pub(crate) struct Failing {
     cause: Option<Box<dyn Any + Send>>,
 }
 
+/// The failure of the visit of this fom.
+#[derive(Clone, Copy)]
+pub(crate) struct VisitFailure<'a>(pub(super) &'a Header);
+
 /// Only the thread that runs the fom calls these functions.
-impl Header {
-    fn failing<T>(&self, look: impl FnOnce(&mut Failing) -> T) -> Option<T> {
-        self.cold_rare()?.failing.lock().as_deref_mut().map(look)
+impl VisitFailure<'_> {
+    fn look<T>(self, look: impl FnOnce(&mut Failing) -> T) -> Option<T> {
+        self.0
+            .cold()?
+            .rare()?
+            .failing
+            .lock()
+            .as_deref_mut()
+            .map(look)
     }
 
     /// Returns the number of `failed` functions that have run in this visit, the running one included.
-    pub(crate) fn asked(&self) -> u8 {
-        self.failing(|failing| failing.asked).unwrap_or_default()
+    pub(crate) fn asked(self) -> u8 {
+        self.look(|failing| failing.asked).unwrap_or_default()
     }
 
     /// Keeps the cause of a failure, for the next function that says where to go.
-    pub(crate) fn keep_failure(&self, word: &'static str, cause: Box<dyn Any + Send>) {
+    pub(crate) fn keep(self, word: &'static str, cause: Box<dyn Any + Send>) {
         let failing = Failing {
             asked: self.asked() + 1,
             pending: false,
@@ -37,7 +47,9 @@ impl Header {
             cause: Some(cause),
         };
         let before = self
-            .cold_rare_made()
+            .0
+            .cold_made()
+            .rare_made()
             .failing
             .lock()
             .replace(Box::new(failing));
@@ -46,31 +58,31 @@ impl Header {
     }
 
     /// Leaves the failure to the run loop, which must still handle it.
-    pub(crate) fn leave_failure(&self) {
-        self.failing(|failing| failing.pending = true);
+    pub(crate) fn leave(self) {
+        self.look(|failing| failing.pending = true);
     }
 
     /// Returns whether the run loop must handle a failure that was found outside it. Answers so once.
-    pub(crate) fn take_left_failure(&self) -> bool {
-        let left = self.failing(|failing| std::mem::take(&mut failing.pending));
+    pub(crate) fn take_left(self) -> bool {
+        let left = self.look(|failing| std::mem::take(&mut failing.pending));
         left.unwrap_or_default()
     }
 
     /// Returns the cause of the failure as one word.
-    pub(crate) fn failed_with(&self) -> &'static str {
-        self.failing(|failing| failing.word).unwrap_or_default()
+    pub(crate) fn word(self) -> &'static str {
+        self.look(|failing| failing.word).unwrap_or_default()
     }
 
     /// Takes the cause of the failure, for the function that chooses where to go.
-    pub(crate) fn take_failure<C: 'static>(&self) -> Option<C> {
-        let cause = self.failing(|failing| failing.cause.take())??;
+    pub(crate) fn take<C: 'static>(self) -> Option<C> {
+        let cause = self.look(|failing| failing.cause.take())??;
         cause.downcast().ok().map(|cause| *cause)
     }
 
     /// Puts the cause back, with the error type that the next function expects.
-    pub(crate) fn put_failure<C: Send + 'static>(&self, cause: C) {
+    pub(crate) fn put<C: Send + 'static>(self, cause: C) {
         let cause = Box::new(cause);
-        self.failing(|failing| failing.cause = Some(cause));
+        self.look(|failing| failing.cause = Some(cause));
     }
 }
 

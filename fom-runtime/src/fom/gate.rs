@@ -74,72 +74,76 @@ impl GateState {
     }
 }
 
+/// The gate of this fom.
+#[derive(Clone, Copy)]
+pub(crate) struct FomGate<'a>(pub(super) &'a Header);
+
 /// Only the thread that runs the fom calls these functions, or a thread that has the fom alone.
-impl Header {
-    pub(crate) fn take_gate(&self) -> Option<Box<GateState>> {
-        self.cold()?.gate.lock().take()
+impl FomGate<'_> {
+    pub(crate) fn take(self) -> Option<Box<GateState>> {
+        self.0.cold()?.gate.lock().take()
     }
 
-    pub(crate) fn put_gate(&self, state: Box<GateState>) {
-        *self.cold_made().gate.lock() = Some(state);
+    pub(crate) fn put(self, state: Box<GateState>) {
+        *self.0.cold_made().gate.lock() = Some(state);
     }
 
     /// Stops the wait for the gate, because the phase function does not run.
-    pub(crate) fn stop_gate(&self) {
-        if let Some(mut state) = self.take_gate() {
-            self.fenced("in its gate", || state.stop());
-            self.put_gate(state);
+    pub(crate) fn stop(self) {
+        if let Some(mut state) = self.take() {
+            self.0.fenced("in its gate", || state.stop());
+            self.put(state);
         }
-        self.env().has_asked(self.id());
+        self.0.env().has_asked(self.0.id());
     }
 
     /// Drops the gate.
-    pub(crate) fn drop_gate(&self) {
+    pub(crate) fn discard(self) {
         // The drop is code of another package, or the user's. It may wake any task, so it runs without a lock.
-        if let Some(state) = self.take_gate() {
-            self.fenced("in its gate", || drop(state));
+        if let Some(state) = self.take() {
+            self.0.fenced("in its gate", || drop(state));
         }
     }
 
     /// Returns whether the fom has a gate that is held.
-    pub(crate) fn holds_gate(&self) -> bool {
-        let Some(state) = self.take_gate() else {
+    pub(crate) fn is_held(self) -> bool {
+        let Some(state) = self.take() else {
             return false;
         };
-        let held = self.is_held(&state);
-        self.put_gate(state);
+        let held = self.is_held_in(&state);
+        self.put(state);
         held
     }
 
     /// Takes the gate of a fom that ends, for the fom that replaces it, if the gate is held.
-    pub(crate) fn leave_held_gate(&self) -> Option<Box<dyn Gate>> {
-        let mut state = self.take_gate()?;
-        self.fenced("in its gate", || state.stop());
-        if self.is_held(&state) {
+    pub(crate) fn leave_held(self) -> Option<Box<dyn Gate>> {
+        let mut state = self.take()?;
+        self.0.fenced("in its gate", || state.stop());
+        if self.is_held_in(&state) {
             return state.gate;
         }
-        self.fenced("in its gate", || drop(state));
+        self.0.fenced("in its gate", || drop(state));
         None
     }
 
     /// Returns whether the gate is held. A gate that panics counts as held, which is safe.
-    fn is_held(&self, state: &GateState) -> bool {
+    fn is_held_in(self, state: &GateState) -> bool {
         let mut held = state.gate.is_some();
         let ask = || held = state.gate.as_ref().is_some_and(|gate| gate.is_held());
-        self.fenced("in its gate", ask);
+        self.0.fenced("in its gate", ask);
         held
     }
 
     /// Gives this fom the gate of the fom that it replaces, if its phase has a gate, too. Must be called before this
     /// fom runs.
-    pub(crate) fn take_over(&self, gate: Box<dyn Gate>) {
-        if self.kept().is_some_and(|kept| kept.held_gate()) {
-            self.put_gate(Box::new(GateState {
+    pub(crate) fn take_over(self, gate: Box<dyn Gate>) {
+        if self.0.kept().is_some_and(|kept| kept.held_gate()) {
+            self.put(Box::new(GateState {
                 gate: Some(gate),
                 stage: Stage::New,
             }));
         } else {
-            self.fenced("in its gate", || drop(gate));
+            self.0.fenced("in its gate", || drop(gate));
         }
     }
 }

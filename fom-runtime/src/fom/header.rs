@@ -4,104 +4,34 @@
 //! at any time. So all fields are atomic. Fields that only the thread that runs the fom writes are written with plain
 //! stores.
 
+mod flags;
+mod identity;
+mod outbox;
 mod visit;
+mod waiting;
 
-use std::{any::TypeId, ptr::NonNull, time::Duration};
+use std::{any::TypeId, ptr::NonNull};
 
+pub(crate) use self::{
+    flags::Flags,
+    identity::Identity,
+    outbox::Outbox,
+    visit::Visit,
+    waiting::{WaitCell, WaitingFor},
+};
 use crate::{
-    fom::{Cold, ColdRare, EnvRef, Pool, Priority, Timing, durability::KeptFom, hand},
-    graph::{Graph, PhaseInfo},
+    fom::{
+        Cold, EnvRef, Pool, Priority, Timing, cold::ColdCell, durability::KeptFom,
+        failure::VisitFailure, gate::FomGate, key_wait::FomTurn, outcome::Waiters,
+        ticket::EndTicket,
+    },
+    graph::Graph,
     id::{FomId, Key},
 };
 use fom_protocol::{
     Link, OutcomeBits, StateCell,
-    sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
-
-/// What a fom waits for, as one small number that any thread can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitingFor {
-    Nothing,
-    Future,
-    Event,
-    Timer,
-    Retry,
-    Blocking,
-    /// The commit of its transition.
-    Journal,
-    /// The end of the fom of a handle.
-    Fom,
-    /// The foms that have its key, or asked for the key before.
-    Key,
-    /// The gate of its phase, which tells no more.
-    Gate,
-    /// The [`WaitKind`](crate::fom::WaitKind) with this number.
-    Kind(u16),
-    /// An answer of the resource at this place of the table.
-    Resource(u32),
-}
-
-const RESOURCES_FROM: u16 = 16;
-const KINDS_FROM: u16 = 1 << 15;
-
-impl WaitingFor {
-    fn encode(self) -> u16 {
-        match self {
-            Self::Nothing => 0,
-            Self::Future => 1,
-            Self::Event => 2,
-            Self::Timer => 3,
-            Self::Retry => 4,
-            Self::Blocking => 5,
-            Self::Journal => 6,
-            Self::Fom => 9,
-            Self::Key => 7,
-            Self::Gate => 8,
-            Self::Kind(number) => KINDS_FROM.saturating_add(number),
-            // Resources beyond the range are shown as the last resource.
-            Self::Resource(place) => {
-                let place = u16::try_from(place).unwrap_or(u16::MAX);
-                RESOURCES_FROM.saturating_add(place).min(KINDS_FROM - 1)
-            }
-        }
-    }
-
-    /// Shows in the listing that the fom that runs on this thread, if any, waits for this.
-    pub(crate) fn say(self) {
-        hand::context::with_hand(|hand| {
-            if let Some(fom) = hand.running() {
-                fom.set_waiting_for(self);
-            }
-        });
-    }
-
-    /// As [`say`](Self::say), if this is the fom that runs on this thread.
-    pub(crate) fn say_for(self, fom: &Header) {
-        hand::context::with_hand(|hand| {
-            let running = hand.running();
-            if let Some(running) = running.filter(|running| running.whole() == fom.whole()) {
-                running.set_waiting_for(self);
-            }
-        });
-    }
-
-    fn decode(code: u16) -> Self {
-        match code {
-            1 => Self::Future,
-            2 => Self::Event,
-            3 => Self::Timer,
-            4 => Self::Retry,
-            5 => Self::Blocking,
-            6 => Self::Journal,
-            9 => Self::Fom,
-            7 => Self::Key,
-            8 => Self::Gate,
-            number if number >= KINDS_FROM => Self::Kind(number - KINDS_FROM),
-            place if place >= RESOURCES_FROM => Self::Resource((place - RESOURCES_FROM).into()),
-            _ => Self::Nothing,
-        }
-    }
-}
 
 /// The reason why a fom must leave its phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,28 +40,6 @@ pub(crate) enum Interrupt {
     Cancelled,
     Shutdown,
 }
-
-/// A line of a fom's history.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
-    pub(crate) phase: u16,
-    pub(crate) at: u64,
-}
-
-// The flags that the thread that runs the fom sets (`Header::own`).
-const PRIORITY: u8 = 0b11;
-/// The fom has entered its first phase.
-const BEGUN: u8 = 1 << 2;
-/// The fom is between enter-block and leave-block.
-const BLOCKED: u8 = 1 << 3;
-/// The fom is listed: submitted, not ended.
-const LISTED: u8 = 1 << 4;
-/// The fom was saved and is submitted again.
-const RESUMED: u8 = 1 << 5;
-/// The fom does not move: it was placed by hand or by its key, or is bound to its locality's data.
-const SETTLED: u8 = 1 << 6;
-/// The transitions of the fom need extra work: its phases are remembered or counted.
-const NOTED: u8 = 1 << 7;
 
 /// The part of a fom that does not depend on its type. The other parts lie behind it.
 #[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
@@ -147,15 +55,15 @@ pub struct Header {
     /// Whether the outcome is there, and which waiters it has.
     pub(crate) marks: OutcomeBits,
     phase: AtomicU16,
-    id: AtomicU64,
-    submitted: AtomicU64,
+    pub(crate) identity: Identity,
     since: AtomicU64,
     /// The state that few foms have.
-    pub(super) cold: AtomicPtr<Cold>,
+    pub(super) cold: ColdCell,
     /// The locality that the fom lives in.
     home: AtomicU16,
-    waiting: AtomicU16,
-    own: AtomicU8,
+    /// What the fom waits for.
+    pub(crate) waiting: WaitCell,
+    pub(crate) flags: Flags,
 }
 
 // SAFETY: `pool` never changes once the header is made, and a pool is `Sync`; the rest is atomic.
@@ -189,13 +97,12 @@ impl Header {
             token: StateCell::new(),
             marks: OutcomeBits::default(),
             phase: AtomicU16::new(0),
-            id: AtomicU64::new(0),
-            submitted: AtomicU64::new(0),
+            identity: Identity::default(),
             since: AtomicU64::new(0),
-            cold: AtomicPtr::new(std::ptr::null_mut()),
+            cold: ColdCell::empty(),
             home: AtomicU16::new(0),
-            waiting: AtomicU16::new(0),
-            own: AtomicU8::new(0),
+            waiting: WaitCell::default(),
+            flags: Flags::default(),
         }
     }
 
@@ -205,28 +112,17 @@ impl Header {
         self.token.reset(birth.ready);
         self.marks.reset(birth.wanted);
         self.phase.store(birth.phase as u16, Ordering::Relaxed);
-        self.id.store(birth.id.0, Ordering::Relaxed);
-        self.submitted.store(birth.now, Ordering::Relaxed);
+        self.identity.reset(birth.id, birth.now);
         self.since.store(birth.now, Ordering::Relaxed);
         self.home.store(birth.home as u16, Ordering::Relaxed);
-        self.waiting.store(0, Ordering::Relaxed);
+        self.waiting.reset();
         let history = birth
             .cold
             .as_ref()
-            .is_some_and(|cold| cold.history.is_some());
-        let flag = |on: bool, flag: u8| if on { flag } else { 0 };
-        self.own.store(
-            birth.priority as u8
-                | LISTED
-                | flag(birth.settled, SETTLED)
-                | flag(birth.resumed, RESUMED)
-                | flag(history, NOTED),
-            Ordering::Relaxed,
-        );
-        self.cold.store(
-            birth.cold.map_or(std::ptr::null_mut(), Box::into_raw),
-            Ordering::Relaxed,
-        );
+            .is_some_and(|cold| cold.history.is_kept());
+        self.flags
+            .reset(birth.priority, birth.settled, birth.resumed, history);
+        self.cold.reset(birth.cold);
     }
 
     /// Returns a pointer to the whole fom, which begins with this header.
@@ -256,17 +152,7 @@ impl Header {
 
     /// Returns the id.
     pub fn id(&self) -> FomId {
-        FomId(self.id.load(Ordering::Relaxed))
-    }
-
-    /// Returns the [`Priority`] as a number.
-    #[inline]
-    pub(crate) fn priority(&self) -> usize {
-        (self.own.load(Ordering::Relaxed) & PRIORITY).into()
-    }
-
-    pub(crate) fn submitted(&self) -> u64 {
-        self.submitted.load(Ordering::Relaxed)
+        self.identity.id()
     }
 
     /// Returns the machine.
@@ -286,19 +172,7 @@ impl Header {
 
     /// Returns the key that the fom was submitted with. The caller must hold a reference, as for all of `cold`.
     pub fn key(&self) -> Option<&Key> {
-        self.cold().and_then(|cold| cold.key.as_ref())
-    }
-
-    /// Returns the key that the fom shares with the fom that submitted it.
-    pub(crate) fn chained(&self) -> Option<&(TypeId, Key)> {
-        self.cold().and_then(|cold| cold.chained.as_deref())
-    }
-
-    /// Returns whether the fom has this key, alone or shared with the fom that submitted it. Only the thread that
-    /// runs the fom calls this.
-    pub(crate) fn has_key(&self, of: &(TypeId, Key)) -> bool {
-        let own = || self.type_id() == of.0 && self.key() == Some(&of.1);
-        own() || self.chained() == Some(of)
+        self.cold().and_then(|cold| cold.keys.own.as_ref())
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
@@ -312,97 +186,23 @@ impl Header {
         self.kept().is_some_and(|kept| kept.is_pending())
     }
 
-    pub(crate) fn cold(&self) -> Option<&Cold> {
-        // SAFETY: the pointer is set once, from a `Box`, and the box is freed when the last reference goes.
-        unsafe { self.cold.load(Ordering::Acquire).as_ref() }
-    }
-
+    /// Returns the state that few foms have, if this fom has it.
     #[inline]
-    pub(crate) fn cold_rare(&self) -> Option<&ColdRare> {
-        self.cold()?.cold_rare.get().map(|cold_rare| &**cold_rare)
-    }
-
-    /// Returns the [`ColdRare`] state, and makes it if there is none.
-    pub(crate) fn cold_rare_made(&self) -> &ColdRare {
-        self.cold_made().cold_rare.get_or_init(Box::default)
+    pub(crate) fn cold(&self) -> Option<&Cold> {
+        self.cold.get()
     }
 
     /// Returns the [`Cold`] state, and makes it if there is none.
     pub(crate) fn cold_made(&self) -> &Cold {
         match self.cold() {
             Some(cold) => cold,
-            None => self.cold_or(Box::default()),
+            None => self.cold.or(Box::default()),
         }
-    }
-
-    /// Makes this the [`Cold`] state if there is none. Returns the state that the fom has then.
-    pub(super) fn cold_or(&self, new: Box<Cold>) -> &Cold {
-        let new = Box::into_raw(new);
-        match self.cold.compare_exchange(
-            std::ptr::null_mut(),
-            new,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        ) {
-            // SAFETY: the box is ours until the exchange, and the fom's after it; see `cold`.
-            Ok(_) => unsafe { &*new },
-            Err(theirs) => {
-                // SAFETY: no other thread has seen the box.
-                drop(unsafe { Box::from_raw(new) });
-                // SAFETY: as in `cold`.
-                unsafe { &*theirs }
-            }
-        }
-    }
-
-    pub(crate) fn phase_index(&self) -> usize {
-        self.phase.load(Ordering::Acquire).into()
-    }
-
-    pub(crate) fn phase_info(&self) -> &'static PhaseInfo {
-        &self.graph().phases()[self.phase_index()]
     }
 
     /// Returns the name of the phase.
     pub fn phase_name(&self) -> &'static str {
-        self.phase_info().name()
-    }
-
-    #[inline]
-    fn own(&self, flag: u8) -> bool {
-        self.own.load(Ordering::Acquire) & flag != 0
-    }
-
-    /// Only the thread that runs the fom calls this.
-    #[inline]
-    fn set_own(&self, flag: u8, on: bool) {
-        let own = self.own.load(Ordering::Relaxed);
-        let own = if on { own | flag } else { own & !flag };
-        self.own.store(own, Ordering::Release);
-    }
-
-    pub(crate) fn has_begun(&self) -> bool {
-        self.own(BEGUN)
-    }
-
-    pub(crate) fn is_listed(&self) -> bool {
-        self.own(LISTED)
-    }
-
-    pub(crate) fn unlist(&self) {
-        self.set_own(LISTED, false);
-    }
-
-    pub(crate) fn is_resumed(&self) -> bool {
-        self.own(RESUMED)
-    }
-
-    pub(crate) fn is_blocked(&self) -> bool {
-        self.own(BLOCKED)
-    }
-
-    pub(crate) fn set_blocked(&self, blocked: bool) {
-        self.set_own(BLOCKED, blocked);
+        self.visit().info().name()
     }
 
     /// Only the handler that moves the fom to its new home calls this. The fom is in none of that handler's queues.
@@ -413,39 +213,7 @@ impl Header {
     /// Returns whether the fom may move to another locality. A fom in an adaptive phase may not: each locality
     /// measures these phases itself.
     pub(crate) fn may_move(&self) -> bool {
-        !self.own(SETTLED) && self.timing().is_none_or(|timing| !timing.is_measured())
-    }
-
-    /// Keeps the fom in its locality, because it has touched the locality's data.
-    pub(crate) fn settle(&self) {
-        if !self.own(SETTLED) {
-            self.set_own(SETTLED, true);
-        }
-    }
-
-    pub(crate) fn since(&self) -> u64 {
-        self.since.load(Ordering::Acquire)
-    }
-
-    /// Returns the number of failed attempts in this visit.
-    pub(crate) fn attempt(&self) -> u32 {
-        self.timing().map_or(0, Timing::attempt)
-    }
-
-    pub(crate) fn waiting_for(&self) -> WaitingFor {
-        WaitingFor::decode(self.waiting.load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    pub(crate) fn set_waiting_for(&self, what: WaitingFor) {
-        self.waiting.store(what.encode(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn history(&self) -> Vec<Seen> {
-        self.cold()
-            .and_then(|cold| cold.history.as_ref())
-            .map(|log| log.lock().iter().copied().collect())
-            .unwrap_or_default()
+        !self.flags.is_settled() && self.timing().is_none_or(|timing| !timing.is_measured())
     }
 
     /// Returns the deadlines, if the machine has any.
@@ -454,28 +222,10 @@ impl Header {
         self.pool().timing_of(self)
     }
 
-    /// Returns the nearest deadline of this visit.
-    pub(crate) fn deadline(&self) -> Option<u64> {
-        self.timing().and_then(Timing::deadline)
-    }
-
-    /// Begins a visit of the phase at `index`.
-    #[inline]
-    pub(crate) fn enter(&self, index: usize, now: u64) {
-        self.since.store(now, Ordering::Relaxed);
-        self.phase.store(index as u16, Ordering::Release);
-    }
-
-    /// Records that the first visit has begun.
-    #[inline]
-    pub(crate) fn set_begun(&self) {
-        self.set_own(BEGUN, true);
-    }
-
     /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
     #[inline]
     pub(crate) fn is_noted(&self) -> bool {
-        self.own.load(Ordering::Relaxed) & NOTED != 0 || self.marks.is_observed()
+        self.flags.is_noted() || self.marks.is_observed()
     }
 
     #[inline]
@@ -505,9 +255,43 @@ impl Header {
     pub(crate) fn is_alone(&self) -> bool {
         self.refs.load(Ordering::Acquire) == 1
     }
+}
 
-    pub(crate) fn age(&self, now: u64) -> Duration {
-        Duration::from_nanos(now.saturating_sub(self.since()))
+/// The parts of the fom that have functions of their own. The compiler removes these calls.
+impl Header {
+    #[inline]
+    pub(crate) fn visit(&self) -> Visit<'_> {
+        Visit(self)
+    }
+
+    #[inline]
+    pub(crate) fn outbox(&self) -> Outbox<'_> {
+        Outbox(self)
+    }
+
+    #[inline]
+    pub(crate) fn failure(&self) -> VisitFailure<'_> {
+        VisitFailure(self)
+    }
+
+    #[inline]
+    pub(crate) fn gate(&self) -> FomGate<'_> {
+        FomGate(self)
+    }
+
+    #[inline]
+    pub(crate) fn turn(&self) -> FomTurn<'_> {
+        FomTurn(self)
+    }
+
+    #[inline]
+    pub(crate) fn waiters(&self) -> Waiters<'_> {
+        Waiters(self)
+    }
+
+    #[inline]
+    pub(crate) fn ticket(&self) -> EndTicket<'_> {
+        EndTicket(self)
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     fom::{Cold, Header, Order, WaitingFor, reference},
-    id::KeyOf,
+    id::{Key, KeyOf},
 };
 use fom_protocol::sync::{
     Mutex,
@@ -77,21 +77,12 @@ pub(crate) enum MayBegin {
     Rejected(Rejected),
 }
 
-impl Cold {
-    /// Sets the delay of a fom that is not made yet.
-    pub(crate) fn delay(&mut self, sleep: impl Sleeping + 'static, order: Order) {
-        let asks_later = self.key.is_some() && matches!(order, Order::Queue { .. });
-        self.turn = Turn {
-            key_wait: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
-            delayed: AtomicBool::new(true),
-            delay: Mutex::new(Some(Box::new(Delay { order, sleep }))),
-        };
+impl Turn {
+    fn is_delayed(&self) -> bool {
+        self.delayed.load(Ordering::Relaxed)
     }
-}
 
-impl Header {
-    /// Sets the state. The caller holds the lock of the directory.
-    pub(crate) fn stand(&self, key_wait: KeyWait) {
+    fn set(&self, key_wait: KeyWait) {
         let word = match key_wait {
             KeyWait::Has => HAS,
             KeyWait::Overtakes => OVERTAKES,
@@ -101,48 +92,123 @@ impl Header {
             KeyWait::Rejected(Rejected::Stuck) => STUCK,
             KeyWait::Rejected(Rejected::Full) => FULL,
         };
-        if let Some(cold) = self.cold() {
-            cold.turn.key_wait.store(word, Ordering::Release);
+        self.key_wait.store(word, Ordering::Release);
+    }
+
+    fn key_wait(&self) -> KeyWait {
+        match self.key_wait.load(Ordering::Acquire) {
+            HAS => KeyWait::Has,
+            OVERTAKES => KeyWait::Overtakes,
+            OUTSIDE => KeyWait::Outside,
+            SHED => KeyWait::Rejected(Rejected::Shed),
+            STUCK => KeyWait::Rejected(Rejected::Stuck),
+            FULL => KeyWait::Rejected(Rejected::Full),
+            number => KeyWait::Waits(number),
         }
     }
 
-    pub(crate) fn key_wait(&self) -> KeyWait {
-        self.cold().map_or(KeyWait::Has, key_wait)
+    /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
+    pub(super) fn end_delay(&self) {
+        if self.is_delayed() {
+            let delay = self.delay.lock().take();
+            drop(delay);
+        }
+    }
+}
+
+/// The keys that a fom has or waits for.
+#[derive(Default)]
+pub(crate) struct Keys {
+    /// The key that the fom was submitted with.
+    pub(super) own: Option<Key>,
+    /// The key that the fom shares with the fom that submitted it.
+    pub(crate) chained: Option<Box<KeyOf>>,
+    /// The state that decides when the fom may begin.
+    pub(super) turn: Turn,
+}
+
+impl Keys {
+    pub(super) fn new(own: Option<Key>) -> Self {
+        Self {
+            own,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the delay of a fom that is not made yet.
+    pub(crate) fn delay(&mut self, sleep: impl Sleeping + 'static, order: Order) {
+        let asks_later = self.own.is_some() && matches!(order, Order::Queue { .. });
+        self.turn = Turn {
+            key_wait: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
+            delayed: AtomicBool::new(true),
+            delay: Mutex::new(Some(Box::new(Delay { order, sleep }))),
+        };
+    }
+}
+
+/// The turn of this fom among those with the same key, and the time before which it does not begin.
+#[derive(Clone, Copy)]
+pub(crate) struct FomTurn<'a>(pub(super) &'a Header);
+
+impl<'a> FomTurn<'a> {
+    /// Sets the state. The caller holds the lock of the directory.
+    pub(crate) fn set(self, key_wait: KeyWait) {
+        if let Some(cold) = self.0.cold() {
+            cold.keys.turn.set(key_wait);
+        }
+    }
+
+    pub(crate) fn key_wait(self) -> KeyWait {
+        let cold = self.0.cold();
+        cold.map_or(KeyWait::Has, |cold| cold.keys.turn.key_wait())
+    }
+
+    /// Returns the key that the fom shares with the fom that submitted it.
+    pub(crate) fn chained(self) -> Option<&'a KeyOf> {
+        self.0.cold().and_then(|cold| cold.keys.chained.as_deref())
+    }
+
+    /// Returns whether the fom has this key, alone or shared with the fom that submitted it. Only the thread that
+    /// runs the fom calls this.
+    pub(crate) fn has_key(self, of: &KeyOf) -> bool {
+        let own = || self.0.type_id() == of.0 && self.0.key() == Some(&of.1);
+        own() || self.chained() == Some(of)
     }
 
     /// Returns the key that decides the fom's turn: the shared key if it has one, else its own. Only the thread that
     /// runs the fom calls this.
-    pub(crate) fn turn(&self) -> Option<KeyOf> {
-        let own = || Some((self.type_id(), self.key()?.clone()));
+    pub(crate) fn key(self) -> Option<KeyOf> {
+        let own = || Some((self.0.type_id(), self.0.key()?.clone()));
         self.chained().cloned().or_else(own)
     }
 
-    /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`turn`](Self::turn), or the
+    /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`key`](Self::key), or the
     /// submission of the fom.
-    pub(crate) fn waits_again(&self) -> Option<KeyOf> {
-        let cold = self.cold().filter(|cold| cold.came_back)?;
-        let waits = matches!(key_wait(cold), KeyWait::Waits(_));
-        waits.then(|| self.turn()).flatten()
+    pub(crate) fn waits_again(self) -> Option<KeyOf> {
+        let cold = self.0.cold().filter(|cold| cold.back.came_back)?;
+        let waits = matches!(cold.keys.turn.key_wait(), KeyWait::Waits(_));
+        waits.then(|| self.key()).flatten()
     }
 
     /// Returns whether the fom may begin. Only the thread that runs the fom calls this.
     #[inline]
-    pub(crate) fn may_begin(&self) -> MayBegin {
-        match self.cold() {
+    pub(crate) fn may_begin(self) -> MayBegin {
+        match self.0.cold() {
             None => MayBegin::Now,
             Some(cold) => self.may_begin_of(cold),
         }
     }
 
-    fn may_begin_of(&self, cold: &Cold) -> MayBegin {
-        if cold.turn.delayed.load(Ordering::Relaxed) && !self.is_due(cold) {
+    fn may_begin_of(self, cold: &Cold) -> MayBegin {
+        let turn = &cold.keys.turn;
+        if turn.is_delayed() && !self.is_due(turn) {
             return MayBegin::Waits(WaitingFor::Timer);
         }
-        if cold.came_back && matches!(key_wait(cold), KeyWait::Waits(_)) {
+        if cold.back.came_back && matches!(turn.key_wait(), KeyWait::Waits(_)) {
             // By now all foms that were before this fom are there.
-            self.env().host().settle_key(self);
+            self.0.env().host().settle_key(self.0);
         }
-        match key_wait(cold) {
+        match turn.key_wait() {
             KeyWait::Has | KeyWait::Overtakes => MayBegin::Now,
             KeyWait::Waits(_) | KeyWait::Outside => MayBegin::Waits(WaitingFor::Key),
             KeyWait::Rejected(why) => MayBegin::Rejected(why),
@@ -151,51 +217,29 @@ impl Header {
 
     /// Returns whether the fom's time has come. If so, the fom asks for its key.
     #[cold]
-    fn is_due(&self, cold: &Cold) -> bool {
+    fn is_due(self, turn: &Turn) -> bool {
         let order = {
-            let mut delay = cold.turn.delay.lock();
+            let mut delay = turn.delay.lock();
             let due = delay.as_mut().is_none_or(|delay| {
                 let sleep = Pin::new(&mut delay.sleep);
-                reference::with_waker(self, |waker| {
+                reference::with_waker(self.0, |waker| {
                     sleep.poll(&mut Context::from_waker(waker)) == Poll::Ready(())
                 })
             });
             if !due {
                 return false;
             }
-            cold.turn.delayed.store(false, Ordering::Relaxed);
+            turn.delayed.store(false, Ordering::Relaxed);
             delay.take().map(|delay| delay.order)
         };
-        if let (Some(order), KeyWait::Outside) = (order, key_wait(cold)) {
-            let env = self.env();
-            if let Some(of) = self.turn() {
+        if let (Some(order), KeyWait::Outside) = (order, turn.key_wait()) {
+            let env = self.0.env();
+            if let Some(of) = self.key() {
                 // A resting fom that has the key or waits for it goes first.
                 env.revive_key(|| of);
             }
-            env.host().enter_key(self, order);
+            env.host().enter_key(self.0, order);
         }
         true
-    }
-
-    /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
-    pub(super) fn end_delay(&self) {
-        if let Some(cold) = self.cold()
-            && cold.turn.delayed.load(Ordering::Relaxed)
-        {
-            let delay = cold.turn.delay.lock().take();
-            drop(delay);
-        }
-    }
-}
-
-fn key_wait(cold: &Cold) -> KeyWait {
-    match cold.turn.key_wait.load(Ordering::Acquire) {
-        HAS => KeyWait::Has,
-        OVERTAKES => KeyWait::Overtakes,
-        OUTSIDE => KeyWait::Outside,
-        SHED => KeyWait::Rejected(Rejected::Shed),
-        STUCK => KeyWait::Rejected(Rejected::Stuck),
-        FULL => KeyWait::Rejected(Rejected::Full),
-        number => KeyWait::Waits(number),
     }
 }

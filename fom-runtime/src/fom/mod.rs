@@ -29,7 +29,7 @@
 //! | --- | --- | --- |
 //! | `Header::token`, a [`StateCell`] | init, ready, running, waiting or finished; woken; cancelled | wakes and cancels of any thread; the other steps by the thread that runs the fom |
 //! | `Header::marks`, an [`OutcomeBits`] | wanted, watched, answered, abandoned, taken, in a phase, observed | the thread that runs the fom, the handle, and waiters |
-//! | `Header::own` | priority; begun, blocked, listed, resumed, settled, noted | the thread that runs the fom |
+//! | `Header::flags` | priority; begun, blocked, listed, resumed, settled, noted | the thread that runs the fom |
 //!
 //! # The fields of the header
 //!
@@ -39,10 +39,28 @@
 //! | `pool` | the pool, and through it the runtime, the graph and the functions of the type | never, once the slot is made |
 //! | `refs` | one reference of the runtime until the end; one for each address, handle and waker | any thread |
 //! | `phase`, `since` | the phase, and the time of its entry | the thread that runs the fom |
-//! | `id`, `submitted` | the id, and the time of the submission | the submission |
+//! | `identity` | the id, and the time of the submission | the submission |
 //! | `home` | the locality; it changes only when foms are moved for balance | the handler that moves the fom |
 //! | `waiting` | what the fom waits for, as a small number | the thread that runs the fom |
 //! | `cold` | the state that few foms have, made on demand | set once, by any thread |
+//!
+//! # The functions of the header
+//!
+//! [`Header`] has the functions that every fom needs: to find its pool, to count, to wake, to end. The functions of one
+//! subject are in a type of their own:
+//!
+//! | function or field | subject |
+//! | --- | --- |
+//! | `flags` | the flags and the priority |
+//! | `waiting` | what the fom waits for |
+//! | `visit()` | the current visit: its phase, its event, its failed attempts |
+//! | `outbox()` | what durability sends when the transition is made |
+//! | `failure()` | the failure of the visit, for the functions that say where to go |
+//! | `gate()` | the gate of the phase |
+//! | `turn()` | the keys of the fom, and when it may begin |
+//! | `waiters()` | the handle, and waits for phases |
+//! | `ticket()` | what is given back when the fom has ended |
+//! | `cold()` | the rest of the state that few foms have |
 //!
 //! # Access to the parts
 //!
@@ -82,6 +100,7 @@ mod failure;
 mod gate;
 pub(crate) mod hand;
 mod header;
+mod history;
 mod host;
 mod key_order;
 mod key_wait;
@@ -105,8 +124,9 @@ use std::{
 };
 
 pub use address::{FomAddress, FomIdentity};
+pub(crate) use attached::Attachments;
 pub use attached::{Attached, Blocker, Hold, Holder, Wait, WaitKind};
-pub(crate) use cold::{Cold, ColdRare, Told, Watcher};
+pub(crate) use cold::{Back, Cold, ColdRare, Told, Watcher};
 use durability::KeptFom;
 pub use durability::Recorder;
 pub use env::RuntimeState;
@@ -115,7 +135,7 @@ pub use error::{
     BlockError, Cause, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered,
 };
 pub use header::Header;
-pub(crate) use header::{Interrupt, NewFom, Seen, WaitingFor};
+pub(crate) use header::{Interrupt, NewFom, WaitingFor};
 pub(crate) use host::{EnvRef, Host};
 pub(crate) use key_order::Full;
 pub use key_order::Order;
@@ -195,48 +215,50 @@ impl Header {
         }
     }
 
-    /// If the fom came back from the journal, makes room for another passive fom.
-    #[cold]
-    fn leave_room(&self) {
-        let came_back = self.cold().is_some_and(|cold| cold.came_back);
-        if came_back && let Some(recorder) = self.env().recorder() {
-            recorder.one_ended(self.id());
-        }
-    }
-
-    /// Releases the keys of the fom, if it has any.
-    fn leave_key(&self, cold: &Cold) {
-        self.end_delay();
-        self.go_on(cold);
-        // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
-        // comes back by itself.
-        let uncommitted = |kept: &dyn KeptFom| kept.is_uncommitted();
-        if cold.chained.is_some() || cold.key.is_some() && !cold.kept().is_some_and(uncommitted) {
-            self.env().host().leave_key(self);
-        }
-    }
-
     /// Removes the fom from the tables, before its outcome is told.
     #[inline(always)]
     pub(crate) fn leave(&self, counts: &InFlight, failed: bool, untaken: usize, by_handler: bool) {
         let env = self.env();
         if let Some(cold) = self.cold() {
-            self.leave_key(cold);
+            leave_key(self, cold);
         }
-        self.unlist();
+        self.flags.unlist();
         if by_handler {
             counts.one_left();
         }
         env.give_room();
-        if self.is_resumed() {
-            self.leave_room();
+        if self.flags.is_resumed() {
+            leave_room(self);
         }
-        let age = hand::now(env).saturating_sub(self.submitted());
+        let age = hand::now(env).saturating_sub(self.identity.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);
         } else {
             pool.totals.ended_elsewhere(failed, age, untaken);
         }
+    }
+}
+
+/// If the fom came back from the journal, makes room for another passive fom.
+#[cold]
+fn leave_room(fom: &Header) {
+    let came_back = fom.cold().is_some_and(|cold| cold.back.came_back);
+    if came_back && let Some(recorder) = fom.env().recorder() {
+        recorder.one_ended(fom.id());
+    }
+}
+
+/// Releases the keys of the fom, if it has any.
+fn leave_key(fom: &Header, cold: &Cold) {
+    cold.keys.turn.end_delay();
+    cold.go_on(fom.env());
+    // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
+    // comes back by itself.
+    let uncommitted = |kept: &dyn KeptFom| kept.is_uncommitted();
+    if cold.keys.chained.is_some()
+        || cold.keys.own.is_some() && !cold.kept().is_some_and(uncommitted)
+    {
+        fom.env().host().leave_key(fom);
     }
 }

@@ -2,26 +2,30 @@
 
 use crate::fom::{Header, Watcher};
 
-impl Header {
+/// The waiters of this fom: the handle, and waits for phases.
+#[derive(Clone, Copy)]
+pub(crate) struct Waiters<'a>(pub(super) &'a Header);
+
+impl Waiters<'_> {
     /// Gives up on the fom. Returns whether there was no answer before.
-    pub(crate) fn give_up_on(&self) -> bool {
-        let first = self.marks.abandon();
+    pub(crate) fn give_up(self) -> bool {
+        let first = self.0.marks.abandon();
         if first == Some(true) {
             self.tell_end(None);
         }
         if first.is_some() {
-            if let Some(state) = self.cold().and_then(|cold| cold.durable.as_deref()) {
-                state.given_up(self);
+            if let Some(state) = self.0.cold().and_then(|cold| cold.durable.as_deref()) {
+                state.given_up(self.0);
             }
-            self.give_guard();
+            self.0.ticket().give_guard();
         }
         first.is_some()
     }
 
     /// Tells the end without the lock, because a woken task may use this fom at once.
     #[cold]
-    pub(crate) fn tell_end(&self, ended: Option<usize>) {
-        let Some(cold) = self.cold() else { return };
+    pub(crate) fn tell_end(self, ended: Option<usize>) {
+        let Some(cold) = self.0.cold() else { return };
         let (waker, watchers) = {
             let mut waits = cold.waits.lock();
             (waits.waker.take(), std::mem::take(&mut waits.watchers))
@@ -37,19 +41,19 @@ impl Header {
     /// Registers a wait for a phase, or answers it if the fom has ended. Returns whether the wait was registered. A
     /// wait for the phase that the fom is in already is answered by a call of [`arrived`](Self::arrived), on the thread
     /// that runs the fom's locality.
-    pub(crate) fn watch(&self, watcher: Watcher) -> bool {
-        self.cold_made().waits.lock().watch(watcher);
-        let Some(in_phase) = self.marks.observe() else {
+    pub(crate) fn watch(self, watcher: Watcher) -> bool {
+        self.0.cold_made().waits.lock().watch(watcher);
+        let Some(in_phase) = self.0.marks.observe() else {
             return true;
         };
-        self.tell_end(in_phase.then(|| self.phase_index()));
+        self.tell_end(in_phase.then(|| self.0.visit().index()));
         false
     }
 
     /// Tells the waiters for this phase.
     #[cold]
-    pub(crate) fn arrived(&self, index: usize) {
-        let Some(cold) = self.cold() else { return };
+    pub(crate) fn arrived(self, index: usize) {
+        let Some(cold) = self.0.cold() else { return };
         let told = super::Told::Phase(index);
         let watchers: Vec<_> = cold
             .waits

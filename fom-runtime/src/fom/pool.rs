@@ -128,7 +128,7 @@ impl Pool {
                 let header = unsafe { page.memory.byte_add(index * page.slot).cast::<Header>() };
                 // SAFETY: as above; without a reference only the header is read.
                 let fom = unsafe { AnyRef::upgrade(header) }?;
-                fom.is_listed().then_some(fom)
+                fom.flags.is_listed().then_some(fom)
             }));
         }
     }

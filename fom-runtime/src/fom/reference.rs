@@ -9,7 +9,7 @@ use std::{
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
-use crate::fom::{Cold, Header, Pool, Progress, hand};
+use crate::fom::{Header, Pool, Progress, hand};
 use fom_protocol::{
     Cancelled, FomState, Link,
     sync::atomic::{self, Ordering},
@@ -229,11 +229,8 @@ pub(crate) unsafe fn dispose(slot: NonNull<Header>, clear: unsafe fn(NonNull<Hea
     let _give_back = GiveBack(pool, slot);
     // SAFETY: no other thread can reach the fom any more.
     unsafe { clear(slot) };
-    let cold = header.cold.load(Ordering::Relaxed);
-    if !cold.is_null() {
-        // SAFETY: `Box::into_raw` made the pointer, and no other code frees it.
-        drop(unsafe { Box::<Cold>::from_raw(cold) });
-    }
+    // SAFETY: as above.
+    unsafe { header.cold.free() };
 }
 
 /// Gives up one reference. Returns whether it was the last; then the caller must dispose of the fom. Takes a pointer,

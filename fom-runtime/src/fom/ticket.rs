@@ -27,42 +27,46 @@ pub(crate) struct PartTicket {
     pub(crate) number: u64,
 }
 
-impl Header {
+/// The [`Ticket`] of this fom.
+#[derive(Clone, Copy)]
+pub(crate) struct EndTicket<'a>(pub(super) &'a Header);
+
+impl EndTicket<'_> {
     /// Sets the part that is told when the fom has ended.
-    pub(crate) fn set_part(&self, ticket: PartTicket) {
-        if self.cold().is_none() {
+    pub(crate) fn set_part(self, ticket: PartTicket) {
+        if self.0.cold().is_none() {
             let mut new = Box::<Cold>::default();
             new.ticket = Mutex::new(Some(Ticket::Part(ticket)));
             let new_at: *const Cold = &raw const *new;
-            if std::ptr::eq(self.cold_or(new), new_at) {
+            if std::ptr::eq(self.0.cold.or(new), new_at) {
                 return;
             }
         }
-        *self.cold_made().ticket.lock() = Some(Ticket::Part(ticket));
+        *self.0.cold_made().ticket.lock() = Some(Ticket::Part(ticket));
     }
 
     /// Drops the guard of a fom that cannot be stopped.
     #[cold]
-    pub(super) fn give_guard(&self) {
-        let guard = self.cold().and_then(|cold| {
+    pub(super) fn give_guard(self) {
+        let guard = self.0.cold().and_then(|cold| {
             let is_guard = |ticket: &mut Ticket| matches!(ticket, Ticket::Guard(_));
             cold.ticket.lock().take_if(is_guard)
         });
         if let Some(guard) = guard {
-            self.fenced("while its end was told", || drop(guard));
+            self.0.fenced("while its end was told", || drop(guard));
         }
     }
 
     /// Gives the ticket back, which tells waiters for the end of this fom or of all foms.
     #[cold]
-    pub(crate) fn give_ticket(&self) {
-        let ticket = self.cold().and_then(|cold| cold.ticket.lock().take());
+    pub(crate) fn give(self) {
+        let ticket = self.0.cold().and_then(|cold| cold.ticket.lock().take());
         let Some(ticket) = ticket else { return };
         match ticket {
-            Ticket::Guard(guard) => self.fenced("while its end was told", || drop(guard)),
+            Ticket::Guard(guard) => self.0.fenced("while its end was told", || drop(guard)),
             Ticket::Part(ticket) => {
-                self.fenced("while its end was told", || {
-                    self.env().host().part_ended(ticket)
+                self.0.fenced("while its end was told", || {
+                    self.0.env().host().part_ended(ticket)
                 });
             }
         }

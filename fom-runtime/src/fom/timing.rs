@@ -143,7 +143,7 @@ impl Timing {
     #[inline(always)]
     fn kept_over(&self, header: &Header, index: usize) -> (u64, usize) {
         let phases = header.graph().phases();
-        let from = header.phase_index();
+        let from = header.visit().index();
         let keeps = |owner: usize| {
             let kept: &PhaseInfo = &phases[owner];
             kept.kept_in_indexes().contains(&(index as u16))
@@ -174,7 +174,7 @@ impl Timing {
         // The timer belongs to the thread that has the core. If user code has leaked its guard of a blocking section,
         // the thread must regain the core first. The same holds where a retry arms the timer.
         regain_leaked(header);
-        let took = now.saturating_sub(header.since());
+        let took = now.saturating_sub(header.visit().since());
         self.give_back(header, |estimate, ticket| {
             estimate.answered(ticket, took, now);
         });
@@ -217,7 +217,7 @@ impl Timing {
             regain_leaked(header);
             // SAFETY: `how` is a function of this file. It calls an estimate, which only calculates.
             unsafe {
-                estimate(header, header.phase_index(), 0, |estimate| {
+                estimate(header, header.visit().index(), 0, |estimate| {
                     how(estimate, ticket);
                 });
             }
@@ -248,14 +248,16 @@ impl Timing {
     pub(crate) fn await_retry(&self, header: &Header, at: u64) {
         self.retry_at.store(at.max(1), Ordering::Relaxed);
         regain_leaked(header);
-        header.pause();
+        if let Some(cold) = header.cold() {
+            cold.pause(header.env());
+        }
         self.arm(self.deadline().map_or(at, |deadline| deadline.min(at)));
     }
 
     /// Ends the wait for an attempt. Only the deadlines stay armed.
     pub(crate) fn retried(&self, header: &Header) {
         if let Some(cold) = header.cold() {
-            header.go_on(cold);
+            cold.go_on(header.env());
         }
         self.retry_at.store(0, Ordering::Relaxed);
         regain_leaked(header);
@@ -285,7 +287,7 @@ impl Timing {
     pub(crate) fn fired(&self, header: &Header, now: u64) {
         if self.deadline.load(Ordering::Relaxed) <= now {
             self.late_of
-                .store(header.phase_index() as u8, Ordering::Relaxed);
+                .store(header.visit().index() as u8, Ordering::Relaxed);
         } else if self.kept.load(Ordering::Relaxed) <= now {
             self.late_of
                 .store(self.kept_by.load(Ordering::Relaxed), Ordering::Relaxed);
@@ -320,7 +322,7 @@ impl Timing {
     /// Acknowledges the lateness. The late function runs without any deadline. A deadline that an earlier phase keeps
     /// and that has not passed continues after it.
     pub(crate) fn clear_late(&self, header: &Header, now: u64) {
-        let own = usize::from(self.late_of.load(Ordering::Relaxed)) == header.phase_index();
+        let own = usize::from(self.late_of.load(Ordering::Relaxed)) == header.visit().index();
         self.give_back(header, |estimate, ticket| {
             if own {
                 estimate.late(ticket, now);
@@ -330,7 +332,7 @@ impl Timing {
         });
         self.late_of.store(NOT_LATE, Ordering::Relaxed);
         if let Some(cold) = header.cold() {
-            header.go_on(cold);
+            cold.go_on(header.env());
         }
         self.retry_at.store(0, Ordering::Relaxed);
         self.deadline.store(NEVER, Ordering::Relaxed);

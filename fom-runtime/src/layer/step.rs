@@ -50,7 +50,7 @@ pub fn is_inside<R: Operation>(
 ) -> bool {
     let info = &R::GRAPH.phases()[R::index(R::kind(phase))];
     match entry {
-        Entry::Failed => fom.get().asked() <= info.ways_out(),
+        Entry::Failed => fom.get().failure().asked() <= info.ways_out(),
         _ => !info.is_end(),
     }
 }
@@ -68,7 +68,7 @@ pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(fom: RunningFom<'_, 
 /// Passes on why a phase of the operation inside failed, for a function of that operation.
 fn lower<E: Send + 'static, R: Operation>(fom: RunningFom<'_, R::Event>) {
     let cause: Cause<Layered<E, R::Error>> = failure(fom);
-    fom.get().put_failure(cause.map(|error| match error {
+    fom.get().failure().put(cause.map(|error| match error {
         Layered::Inner(error) => error,
         Layered::Own(_) => unreachable!("the layer is asked after what is inside"),
     }));

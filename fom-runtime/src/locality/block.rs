@@ -53,8 +53,8 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
             }
         }
     };
-    fom.set_waiting_for(WaitingFor::Blocking);
-    fom.set_blocked(true);
+    fom.waiting.set(WaitingFor::Blocking);
+    fom.flags.set_blocked(true);
     Ok(Away { fom, short_since })
 }
 
@@ -155,8 +155,8 @@ impl Drop for Away {
         // Before anything else of this fom: what it posted during the section precedes what it does from now on. The
         // drain also removes the marks of the inbox.
         core.drain();
-        fom.set_blocked(false);
-        fom.set_waiting_for(WaitingFor::Nothing);
+        fom.flags.set_blocked(false);
+        fom.waiting.set(WaitingFor::Nothing);
         core.running = Some(fom.whole());
         context::set(core);
     }

@@ -46,7 +46,7 @@ impl Default for BlockGuess {
 impl BlockGuess {
     fn record(&mut self, fom: &Header) -> &mut Record {
         let graph = std::ptr::from_ref(fom.graph()).addr() / align_of::<usize>();
-        let place = graph.wrapping_mul(31).wrapping_add(fom.phase_index());
+        let place = graph.wrapping_mul(31).wrapping_add(fom.visit().index());
         &mut self.phases[place % 64]
     }
 

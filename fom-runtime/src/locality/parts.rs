@@ -330,7 +330,9 @@ impl Core {
                 if let Some(owned) = slot.and_then(|slot| slot.part.as_mut()) {
                     let number = owned.get_mut().goes_on(0);
                     // SAFETY: a fom that is noted as running has not ended.
-                    unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
+                    unsafe { fom.as_ref() }
+                        .ticket()
+                        .set_part(PartTicket { part, number });
                 }
             })
         });

@@ -94,7 +94,9 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     if stayed && let Some(part) = core.parts.get(id) {
         let (part, number) = (id.place(), part.goes_on(nanos));
         // SAFETY: the fom has not ended, because only a thread that has the core of its home ends it.
-        unsafe { fom.as_ref() }.set_part(PartTicket { part, number });
+        unsafe { fom.as_ref() }
+            .ticket()
+            .set_part(PartTicket { part, number });
     }
     Ran::GoesOn
 }

@@ -65,7 +65,7 @@ impl<O: Operation> Instance<O> {
             Written::Now => false,
             Written::Later => true,
             Written::Refused(error) => {
-                fom.drop_outbox();
+                fom.outbox().discard();
                 return Err(Box::new(Cause::NotSaved(error)));
             }
         };
@@ -87,9 +87,9 @@ impl<O: Operation> Instance<O> {
         }
         let retries = matches!(then, Then::Retry(_));
         // A fom that held its gate before a restart, and failed before the gate was open again, must still go first.
-        let held = fom.holds_gate() || retries && kept.held_gate();
-        if !retries {
-            fom.forget_held_gate();
+        let held = fom.gate().is_held() || retries && kept.held_gate();
+        if !retries && let Some(cold) = fom.cold() {
+            cold.back.forget_held_gate();
         }
         Some(held && self.info().is_gated())
     }
@@ -107,7 +107,7 @@ impl<O: Operation> Instance<O> {
                 (0, Vec::new(), deadlines)
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
-                (timing.attempt(), fom.causes(), timing.deadlines())
+                (timing.attempt(), fom.visit().causes(), timing.deadlines())
             }
         };
         Some(SavedTiming {

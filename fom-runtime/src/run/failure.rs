@@ -35,7 +35,7 @@ impl<O: Operation> Instance<O> {
 
     /// Returns whether the phase has a function for its failure that has not run yet.
     pub(super) fn has_way_out(&self, fom: &Typed<O>) -> bool {
-        (const { O::GRAPH.has_ways_out() }) && fom.asked() < self.info().ways_out()
+        (const { O::GRAPH.has_ways_out() }) && fom.failure().asked() < self.info().ways_out()
     }
 
     /// Fails the fom, unless the decision is to call the function for a failure. That function gets the cause.
@@ -51,17 +51,17 @@ impl<O: Operation> Instance<O> {
         }
         // The first cause must stay known if the way out fails too.
         match &cause {
-            Cause::Error(error) => fom.failed_attempt(O::DESCRIBE, error),
-            other => fom.failed_attempt(Cause::<O::Error>::text, other),
+            Cause::Error(error) => fom.visit().failed(O::DESCRIBE, error),
+            other => fom.visit().failed(Cause::<O::Error>::text, other),
         }
-        fom.drop_outbox();
+        fom.outbox().discard();
         if let Some(timing) = fom.timing() {
             timing.failed(fom);
         }
         if let Some(kept) = fom.journaled() {
             kept.enter(Entry::Failed);
         }
-        fom.keep_failure(cause.name(), Box::new(cause));
+        fom.failure().keep(cause.name(), Box::new(cause));
         Ok(decided)
     }
 
@@ -73,13 +73,13 @@ impl<O: Operation> Instance<O> {
         cause: Cause<O::Error>,
     ) -> Result<(), Cause<O::Error>> {
         self.fails(fom, cause).map_err(|cause| *cause)?;
-        fom.leave_failure();
+        fom.failure().leave();
         Ok(())
     }
 
     /// Returns whether the run loop must take a way out for a failure that was found outside it.
     #[inline]
     pub(super) fn takes_way_out(fom: &Typed<O>) -> bool {
-        (const { O::GRAPH.has_ways_out() }) && fom.take_left_failure()
+        (const { O::GRAPH.has_ways_out() }) && fom.failure().take_left()
     }
 }

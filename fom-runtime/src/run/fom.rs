@@ -207,7 +207,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             tell_failure(fom, failure);
         }
         if const { O::GRAPH.has_gates() } {
-            fom.drop_gate();
+            fom.gate().discard();
         }
         // The callers that submitted the fom again, and their answer.
         let others = if const { O::CODEC.is_some() } && fom.cold().is_some() {
@@ -242,7 +242,9 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
         let answered = fom.marks.answer(ended.is_some(), fom.is_alone());
         if answered.watched {
-            fom.fenced("while its outcome was told", || fom.tell_end(ended));
+            fom.fenced("while its outcome was told", || {
+                fom.waiters().tell_end(ended)
+            });
         }
         if let Some(others) = others {
             fom.fenced("while its outcome was told", others);
@@ -255,7 +257,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             }
         }
         if fom.cold().is_some() {
-            fom.give_ticket();
+            fom.ticket().give();
         }
         let env = fom.env().start();
         if by_handler {
@@ -345,7 +347,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
         let untaken = fom.typed.mail.close();
-        if fom.typed.give_up_on() {
+        if fom.typed.waiters().give_up() {
             fom.typed.pool().totals.left_behind_elsewhere(untaken);
         }
     }

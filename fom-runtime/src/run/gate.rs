@@ -28,15 +28,15 @@ impl<O: Operation> Instance<O> {
             return Poll::Ready(Ok(()));
         }
         // Taken out, because the gate is code of another package, or the user's.
-        let mut state = fom.take_gate().unwrap_or_default();
+        let mut state = fom.gate().take().unwrap_or_default();
         let name = || self.operation.gate(&self.phase, RunningFom::new(fom));
         let polled = catch_unwind(AssertUnwindSafe(|| state.poll(name, waker)));
-        fom.put_gate(state);
+        fom.gate().put(state);
         fom.env().has_asked(fom.id());
         match polled {
             Ok(polled) => {
-                if polled.is_pending() && fom.waiting_for() == WaitingFor::Nothing {
-                    fom.set_waiting_for(WaitingFor::Gate);
+                if polled.is_pending() && fom.waiting.get() == WaitingFor::Nothing {
+                    fom.waiting.set(WaitingFor::Gate);
                 }
                 polled.map_err(Cause::Gate)
             }
@@ -52,24 +52,24 @@ impl<O: Operation> Instance<O> {
         if let Some(failed) = self.resume_again(fom, Entry::Late) {
             return failed;
         }
-        fom.set_waiting_for(WaitingFor::Nothing);
+        fom.waiting.set(WaitingFor::Nothing);
         match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
             Poll::Ready(Ok(())) => self.interrupted(fom, Interrupt::Late, false),
             Poll::Ready(Err(cause)) => self.fails(fom, cause),
             // The fom is still late when it wakes, and reaches this place again.
-            Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
+            Poll::Pending => Ok(Next::Wait(fom.waiting.get())),
         }
     }
 
     /// Enters a phase. The gate of the last phase is kept at most until the gate of this phase takes over from it.
     pub(super) fn leave_gate(&self, fom: &Typed<O>) {
         if self.info().is_gated() {
-            if let Some(mut state) = fom.take_gate() {
+            if let Some(mut state) = fom.gate().take() {
                 state.begin_visit();
-                fom.put_gate(state);
+                fom.gate().put(state);
             }
         } else {
-            fom.drop_gate();
+            fom.gate().discard();
         }
     }
 }

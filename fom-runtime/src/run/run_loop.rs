@@ -54,21 +54,24 @@ impl<O: Operation> Instance<O> {
             decided = match next {
                 Next::Commit(then) => self.commit(fom, then),
                 Next::Proceed(then) => self.proceed(fom, then),
-                Next::Interrupt(by) => self.interrupted(fom, by, fom.held_gate()),
+                Next::Interrupt(by) => {
+                    let held_gate = fom.cold().is_some_and(|cold| cold.back.held_gate());
+                    self.interrupted(fom, by, held_gate)
+                }
                 Next::OpenAgain => self.open_again(fom),
                 Next::Pause(until) => self.pause(fom, until),
                 Next::Call(Entry::Enter) if const { O::GRAPH.has_gates() } => {
                     match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
                         Poll::Ready(Ok(())) => return ControlFlow::Continue(Entry::Enter),
                         Poll::Ready(Err(cause)) => self.fails(fom, cause),
-                        Poll::Pending => Ok(Next::Wait(fom.waiting_for())),
+                        Poll::Pending => Ok(Next::Wait(fom.waiting.get())),
                     }
                 }
                 Next::Call(function) => return ControlFlow::Continue(function),
                 // `start_run` begins a fom, and a failure comes with its cause.
                 Next::Begin | Next::Fail => unreachable!("carried out where it is decided"),
                 Next::Wait(what) => {
-                    fom.set_waiting_for(what);
+                    fom.waiting.set(what);
                     return ControlFlow::Break(Ok(Progress::Waiting));
                 }
                 Next::Again => return ControlFlow::Break(Ok(Progress::Again)),
@@ -80,9 +83,9 @@ impl<O: Operation> Instance<O> {
     /// Begins a run, the first or a later one.
     #[inline(always)]
     pub(super) fn start_run(&mut self, fom: &Typed<O>) -> Decided<O> {
-        fom.set_waiting_for(WaitingFor::Nothing);
+        fom.waiting.set(WaitingFor::Nothing);
         let interrupt;
-        if fom.has_begun() {
+        if fom.flags.has_begun() {
             if let Some(next) = self.committed(fom)? {
                 return Ok(next);
             }
@@ -99,7 +102,7 @@ impl<O: Operation> Instance<O> {
         // before.
         interrupt = fom.interrupt();
         let may_begin = match interrupt {
-            None if fom.cold().is_some() => fom.may_begin(),
+            None if fom.cold().is_some() => fom.turn().may_begin(),
             _ => MayBegin::Now,
         };
         match next(Step::New {
@@ -115,9 +118,9 @@ impl<O: Operation> Instance<O> {
     /// Begins the first visit.
     #[inline(always)]
     fn begin(&mut self, fom: &Typed<O>) -> Decided<O> {
-        fom.set_begun();
+        fom.flags.set_begun();
         let then = Then::Begin {
-            resumed: fom.is_resumed(),
+            resumed: fom.flags.is_resumed(),
         };
         let durable = self.is_begin_durable(fom);
         match next(Step::Made { then, durable }) {
@@ -146,12 +149,12 @@ impl<O: Operation> Instance<O> {
                 let cause = transition_cause(by, fom);
                 self.enter(fom, Some(usize::from(from)), cause, None);
             }
-            Then::Stay if journaled => fom.send_outbox(),
+            Then::Stay if journaled => fom.outbox().send(),
             Then::Stay => _ = self.stay(fom),
             Then::Retry(until) => {
                 if !journaled && !self.info().takes().is_empty() {
                     // The next attempt takes another event.
-                    fom.leave_event();
+                    fom.visit().leave_event();
                 }
                 retry = Some(until);
             }
@@ -203,7 +206,7 @@ impl<O: Operation> Instance<O> {
 
     /// Like [`call_resumed`](Self::call_resumed), if the fom still owes that call.
     pub(super) fn resume_again(&mut self, fom: &Typed<O>, before: Function) -> Option<Decided<O>> {
-        if fom.owes_resume() {
+        if fom.cold().is_some_and(|cold| cold.retry.owes_resume()) {
             self.call_resumed(fom, before)
         } else {
             None
@@ -214,7 +217,7 @@ impl<O: Operation> Instance<O> {
     #[cold]
     fn pause(&mut self, fom: &Typed<O>, until: u64) -> Decided<O> {
         match reference::with_waker(fom, |waker| self.poll_pause(fom, until, waker)) {
-            Poll::Pending => return Ok(Next::Wait(fom.waiting_for())),
+            Poll::Pending => return Ok(Next::Wait(fom.waiting.get())),
             Poll::Ready(Err(cause)) => return self.fails(fom, cause),
             Poll::Ready(Ok(())) => {}
         }
@@ -240,7 +243,9 @@ impl<O: Operation> Instance<O> {
         }
         timing.await_retry(fom, until);
         // A fom that came back holds its gate during the pause. It may know the gate only after `resume`.
-        if const { O::GRAPH.has_gates() } && !fom.owes_resume() {
+        if const { O::GRAPH.has_gates() }
+            && !fom.cold().is_some_and(|cold| cold.retry.owes_resume())
+        {
             match self.poll_gate(fom, waker) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(cause)) => {
@@ -250,7 +255,7 @@ impl<O: Operation> Instance<O> {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        fom.set_waiting_for(WaitingFor::Retry);
+        fom.waiting.set(WaitingFor::Retry);
         Poll::Pending
     }
 }

@@ -57,9 +57,9 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
             return false;
         }
         fom.token.finish(true);
-        fom.unlist();
+        fom.flags.unlist();
         let failed = O::GRAPH.phases()[phase].is_failure();
-        let age = hand::now(fom.env()).saturating_sub(fom.submitted());
+        let age = hand::now(fom.env()).saturating_sub(fom.identity.submitted());
         fom.pool().totals.ended(failed, age, 0);
         fom.fenced("while its outcome was dropped", || body.as_mut().clear());
         // A listing may have taken a reference meanwhile.

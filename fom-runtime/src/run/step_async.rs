@@ -148,7 +148,7 @@ fn enter<O: AsyncOperation>(
     }
     let event = fom.take_event();
     if event.is_none() {
-        fom.set_waiting_for(WaitingFor::Event);
+        fom.waiting.set(WaitingFor::Event);
     }
     event.map(Entry::Event)
 }
@@ -246,13 +246,13 @@ impl<O: Operation, F: Future> Future for Fence<'_, O, F> {
         {
             return Poll::Ready(Err(interrupt));
         }
-        header.set_waiting_for(WaitingFor::Nothing);
+        header.waiting.set(WaitingFor::Nothing);
         match catch_unwind(AssertUnwindSafe(|| this.inner.poll(cx))) {
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(Ok(output))),
             Ok(Poll::Pending) => {
                 *this.waited = true;
-                if header.waiting_for() == WaitingFor::Nothing {
-                    header.set_waiting_for(WaitingFor::Future);
+                if header.waiting.get() == WaitingFor::Nothing {
+                    header.waiting.set(WaitingFor::Future);
                 }
                 Poll::Pending
             }

@@ -82,7 +82,7 @@ fn enter<O: SyncOperation>(
         None
     };
     if event.is_none() {
-        fom.set_waiting_for(WaitingFor::Event);
+        fom.waiting.set(WaitingFor::Event);
     }
     event.map(Entry::Event)
 }

@@ -63,9 +63,9 @@ impl<O: Operation> Instance<O> {
     /// Begins the first visit, in a runtime that keeps nothing and has no listeners.
     #[inline(always)]
     pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
-        fom.set_begun();
+        fom.flags.set_begun();
         let now = hand::first_step(fom.env());
-        fom.enter(self.index(), now);
+        fom.visit().enter(self.index(), now);
     }
 
     /// Goes to the next phase. The caller has checked, after the step, that there are no hooks.
@@ -102,8 +102,8 @@ impl<O: Operation> Instance<O> {
         // A step counts like a phase, so that a flood of events does not occupy the locality.
         let (_, spent) = hand::step(fom.env());
         if fom.is_noted() {
-            fom.leave_event();
-            fom.send_outbox();
+            fom.visit().leave_event();
+            fom.outbox().send();
         }
         next(Step::Visit(Visit {
             spent,
@@ -150,7 +150,7 @@ impl<O: Operation> Instance<O> {
         if const { O::GRAPH.has_deadlines() } {
             self.enter_timed(fom, left, now);
         } else {
-            fom.enter(self.index(), now);
+            fom.visit().enter(self.index(), now);
         }
     }
 
@@ -165,7 +165,7 @@ impl<O: Operation> Instance<O> {
             now = hand::look(fom.env());
             timing.enter(fom, index, now, left);
         }
-        fom.enter(index, now);
+        fom.visit().enter(index, now);
         now
     }
 
@@ -182,17 +182,19 @@ impl<O: Operation> Instance<O> {
         let hooks = env.hooks.active();
         let index = self.index();
         let info = self.info();
-        let (before, tried) = (fom.since(), fom.attempt());
+        let (before, tried) = (fom.visit().since(), fom.visit().attempt());
         // Listeners get the current time.
         if hooks.is_some() {
             now = hand::look(env);
         }
         now = self.enter_timed(fom, left, now);
-        let has_more = fom.cold().is_some();
-        if has_more {
-            fom.remember(index, now);
-            if cause != TransitionCause::Resumed {
-                fom.forget_attempts();
+        let cold = fom.cold();
+        if let Some(cold) = cold {
+            cold.history.remember(index, now, env.history);
+            if cause != TransitionCause::Resumed
+                && let Some(rare) = cold.rare()
+            {
+                rare.begin_visit();
             }
         }
         if let Some(hooks) = hooks {
@@ -203,10 +205,10 @@ impl<O: Operation> Instance<O> {
             typed::tell(&hooks, env, &transition, &self.operation, Some(&self.phase));
         }
         if fom.marks.is_observed() {
-            fom.arrived(index);
+            fom.waiters().arrived(index);
         }
-        if has_more {
-            fom.send_outbox();
+        if cold.is_some() {
+            fom.outbox().send();
         }
     }
 
@@ -220,7 +222,9 @@ impl<O: Operation> Instance<O> {
         let operation = &mut self.operation;
         let done = catch_unwind(AssertUnwindSafe(|| operation.resumed(at)));
         // A call that failed is due again before the next attempt.
-        fom.set_owes_resume(matches!(done, Ok(Err(_))));
+        if let Some(cold) = fom.cold() {
+            cold.retry.set_owes_resume(matches!(done, Ok(Err(_))));
+        }
         done
     }
 
@@ -327,7 +331,7 @@ impl<O: Operation> Instance<O> {
             return Ok(decided);
         }
         if const { O::GRAPH.has_gates() } {
-            fom.stop_gate();
+            fom.gate().stop();
         }
         match by {
             Interrupt::Shutdown => self.fails_unless(fom, decided, Cause::Shutdown),
@@ -356,10 +360,10 @@ impl<O: Operation> Instance<O> {
         let armed_in = timing.late_of(fom);
         timing.clear_late(fom, fom.env().clock.nanos());
         // The phase function did not return, so its outbox is dropped. The late function has an outbox of its own.
-        fom.drop_outbox();
+        fom.outbox().discard();
         if !self.info().takes().is_empty() {
             // After a restart the fom is late at once, and takes no event before.
-            fom.leave_event();
+            fom.visit().leave_event();
         }
         armed_in
     }
@@ -372,7 +376,7 @@ impl<O: Operation> Instance<O> {
         error: O::Error,
         function: Function,
     ) -> Decided<O> {
-        fom.drop_outbox();
+        fom.outbox().discard();
         let attempt = self.info().retries().zip(fom.timing());
         let now = || fom.env().clock.nanos();
         let decided = next_cold(Step::Error {
@@ -384,14 +388,14 @@ impl<O: Operation> Instance<O> {
         });
         match decided {
             Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {
-                fom.failed_attempt(O::DESCRIBE, &error);
+                fom.visit().failed(O::DESCRIBE, &error);
                 if let Some((_, timing)) = attempt {
                     timing.set_attempt(timing.attempt() + 1);
                 }
                 Ok(decided)
             }
             Next::Call(Entry::Exhausted) => {
-                fom.failed_attempt(O::DESCRIBE, &error);
+                fom.visit().failed(O::DESCRIBE, &error);
                 if let Some(kept) = fom.journaled() {
                     kept.enter(Entry::Exhausted);
                 }
@@ -411,7 +415,7 @@ impl<O: Operation> Instance<O> {
 
     pub(super) fn failed(self, fom: &Typed<O>, cause: Cause<O::Error>) -> Failure<O> {
         let mut failure = Failure::new(cause, self.info().name(), Some(self.operation));
-        failure.attempts = fom.causes();
+        failure.attempts = fom.visit().causes();
         failure
     }
 }
@@ -440,7 +444,7 @@ pub(super) fn transition_cause(function: Function, fom: &Header) -> TransitionCa
         Entry::Enter => TransitionCause::Returned,
         Entry::Late => TransitionCause::Late,
         Entry::Exhausted => TransitionCause::Exhausted,
-        Entry::Failed => TransitionCause::Failed(fom.failed_with()),
+        Entry::Failed => TransitionCause::Failed(fom.failure().word()),
     }
 }
 
@@ -451,7 +455,7 @@ pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
         return;
     };
     let now = env.clock.nanos();
-    let stayed = now.saturating_sub(fom.since());
+    let stayed = now.saturating_sub(fom.visit().since());
     let cause = TransitionCause::Failed(failure.cause.name());
     let transition = Transition::new(fom, Some(failure.phase), None, cause, now, stayed);
     match &failure.operation {

@@ -205,7 +205,7 @@ impl<O: Operation> FomRef<O> {
 
     /// Adds a part that tells listings more about the fom, as long as the part exists.
     pub fn attach(&self, part: Weak<dyn Attached>) {
-        self.0.attach(part);
+        self.0.cold_made().rare_made().attachments.attach(part);
     }
 
     /// Returns the id of the fom.
@@ -295,11 +295,11 @@ impl<O: Operation> FomRef<O> {
         // Registered at once, not by the job below. A running fom may take an event sent after this call, and pass
         // through phases, before its locality runs the job. Because of the mailbox's lock, the fom sees the mark by
         // then.
-        if self.0.watch(watcher) && !kinds.is_empty() {
+        if self.0.waiters().watch(watcher) && !kinds.is_empty() {
             // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
             // meanwhile.
             let fom = self.any().clone();
-            let look = |fom: &AnyRef| fom.arrived(visited(fom));
+            let look = |fom: &AnyRef| fom.waiters().arrived(visited(fom));
             let looked = crate::locality::with_core(|core| {
                 let here = core.home.is(fom.env(), fom.home_index());
                 if here {
@@ -322,8 +322,8 @@ impl<O: Operation> FomRef<O> {
 /// Returns the phase that a fom has begun, or `usize::MAX` before its first phase and until the begin is committed.
 fn visited(fom: &Header) -> usize {
     let committed = fom.kept().is_none_or(|kept| kept.is_recorded());
-    if fom.has_begun() && committed {
-        fom.phase_index()
+    if fom.flags.has_begun() && committed {
+        fom.visit().index()
     } else {
         usize::MAX
     }

@@ -1,11 +1,11 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::{mem, sync::OnceLock, time::Duration};
+use std::{mem, time::Duration};
 
 use crate::{
     fom::{
-        Cold, ColdRare, NewFom, Order, Priority, Resident, Ticket,
-        durability::{DurableFom, NewRecord},
+        Back, Cold, NewFom, Order, Priority, Resident, Ticket,
+        durability::{DurableFom, KeptFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
@@ -224,19 +224,17 @@ impl SpawnRequest<'_> {
             cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
         }
         if !self.causes.is_empty() {
-            let causes = mem::take(&mut self.causes);
-            cold.cold_rare = OnceLock::from(Box::new(ColdRare::with_causes(causes)));
+            cold.set_causes(mem::take(&mut self.causes));
         }
-        cold.came_back = self.came_back;
-        if const { O::GRAPH.has_gates() } && self.came_back {
-            let kept = cold.durable.as_deref().and_then(|state| state.kept());
-            *cold.held_gate.get_mut() = kept.is_some_and(|kept| kept.held_gate());
-        }
+        let held_gate = const { O::GRAPH.has_gates() }
+            && self.came_back
+            && cold.kept().is_some_and(KeptFom::held_gate);
+        cold.back = Back::new(self.came_back, held_gate);
         cold.ticket = Mutex::new(self.ticket.take());
-        cold.chained = self.chained.take().map(Box::new);
+        cold.keys.chained = self.chained.take().map(Box::new);
         if let Some(after) = self.after {
             let home = Home::new(shared.env.owned(), self.index);
-            cold.delay(Sleep::new(home, after), self.order);
+            cold.keys.delay(Sleep::new(home, after), self.order);
         }
         Some(cold)
     }

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     fom::{
-        AnyRef, Cause, Header, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
+        AnyRef, Cause, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
         durability::DurableFom, hand,
     },
     id::{FomId, Key},
@@ -306,7 +306,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
         let chained = match self.order {
-            Order::Chain => hand::context::running(&shared.env, Header::turn).flatten(),
+            Order::Chain => hand::context::running(&shared.env, |fom| fom.turn().key()).flatten(),
             _ => None,
         };
         let no_turn = self.order == Order::Chain && chained.is_none();

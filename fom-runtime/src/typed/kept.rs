@@ -33,7 +33,7 @@ impl<O: Operation> Typed<O> {
     pub(crate) fn awaits_journal(&self) -> bool {
         let pending = self.journaled().is_some_and(|kept| kept.is_pending());
         if pending {
-            self.set_waiting_for(WaitingFor::Journal);
+            self.waiting.set(WaitingFor::Journal);
         }
         pending
     }

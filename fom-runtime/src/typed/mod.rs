@@ -83,7 +83,7 @@ impl<O: Operation> Typed<O> {
         match unsafe { *self.takes.get() } {
             Some(kind) => {
                 let takes = |event: &O::Event| O::takes(kind, event);
-                self.mail.take(takes, |id| self.took(id))
+                self.mail.take(takes, |id| self.visit().took(id))
             }
             None => (None, true),
         }

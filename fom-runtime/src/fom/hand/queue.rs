@@ -101,7 +101,7 @@ impl RunQueue {
     pub(crate) fn push(&mut self, fom: Resident) {
         self.len += 1;
         let lowest = self.queues.len() - 1;
-        self.queues[fom.priority().min(lowest)].push(fom);
+        self.queues[fom.flags.priority().min(lowest)].push(fom);
     }
 
     #[inline]

@@ -76,8 +76,9 @@ impl<'a> Transition<'a> {
             at,
             stayed,
             locality: header.home_index(),
-            attempt: header.attempt(),
+            attempt: header.visit().attempt(),
             left: header
+                .visit()
                 .deadline()
                 .map(|deadline| deadline.saturating_sub(at)),
         }

@@ -79,7 +79,7 @@ impl KeyIndex {
         };
         let keys = self.lock(key);
         let entry = keys.get(&(fom.type_id(), key.clone()));
-        let waits = matches!(fom.key_wait(), KeyWait::Waits(_));
+        let waits = matches!(fom.turn().key_wait(), KeyWait::Waits(_));
         let holders = entry
             .filter(|_| waits)
             .map(|entry| entry.holders().cloned());
@@ -114,11 +114,11 @@ impl KeyIndex {
     pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
         let Some(key) = fom.key() else { return };
         // Set first: `let_in` sets another standing if the fom does not get the key.
-        fom.stand(KeyWait::Has);
+        fom.turn().set(KeyWait::Has);
         let of = (fom.type_id(), key.clone());
         let entered = self.let_in(of, order, None, || (AnyRef::of(fom), None));
         if entered.is_err() {
-            fom.stand(KeyWait::Rejected(Rejected::Full));
+            fom.turn().set(KeyWait::Rejected(Rejected::Full));
         }
     }
 
@@ -138,18 +138,18 @@ impl KeyIndex {
         let place = entry.enter(order, number, fom.clone());
         match place {
             Place::Has => {}
-            Place::Overtakes => fom.stand(KeyWait::Overtakes),
+            Place::Overtakes => fom.turn().set(KeyWait::Overtakes),
             Place::Waits(number) => {
-                fom.stand(KeyWait::Waits(number));
+                fom.turn().set(KeyWait::Waits(number));
                 if let Some(new) = new.take() {
                     // Under the lock: the thread that grants the key sees that the fom waits.
-                    fom.set_waiting_for(WaitingFor::Key);
+                    fom.waiting.set(WaitingFor::Key);
                     new.park();
                 }
             }
         }
         if let Some(shed) = &shed {
-            shed.stand(KeyWait::Rejected(Rejected::Shed));
+            shed.turn().set(KeyWait::Rejected(Rejected::Shed));
         }
         drop(keys);
         if let Some(shed) = shed {
@@ -198,7 +198,7 @@ impl KeyIndex {
         let make = || made.insert(make()).clone();
         let place = entry.put_first(make, shares, number);
         if let (Some(Place::Overtakes), Some(fom)) = (place, &made) {
-            fom.stand(KeyWait::Overtakes);
+            fom.turn().set(KeyWait::Overtakes);
         }
         drop(keys);
         place.is_some()
@@ -216,7 +216,7 @@ impl KeyIndex {
         let mut keys = self.lock(key);
         let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
         let fom = make();
-        fom.stand(KeyWait::Waits(number));
+        fom.turn().set(KeyWait::Waits(number));
         entry.line_made().wait(number, shares, fom);
     }
 
@@ -273,14 +273,14 @@ impl KeyIndex {
     /// Gives the key of a fom that has ended to the next.
     pub(crate) fn leave(&self, fom: &Header) {
         let id = fom.id();
-        if let Some(of) = fom.chained() {
+        if let Some(of) = fom.turn().chained() {
             self.remove(Shared::of(fom), of.clone(), id);
         }
         if let Some(key) = fom.key() {
             self.change(
                 Shared::of(fom),
                 (fom.type_id(), key.clone()),
-                |entry| match fom.key_wait() {
+                |entry| match fom.turn().key_wait() {
                     KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
                     KeyWait::Waits(number) => entry.change_line(|line| line.give_up(number)),
                     KeyWait::Outside | KeyWait::Rejected(_) => None,
@@ -302,10 +302,10 @@ impl KeyIndex {
     pub(super) fn bar(&self, fom: &Header, why: Rejected) {
         let Some(key) = fom.key() else { return };
         self.change(Shared::of(fom), (fom.type_id(), key.clone()), |entry| {
-            let KeyWait::Waits(number) = fom.key_wait() else {
+            let KeyWait::Waits(number) = fom.turn().key_wait() else {
                 return None;
             };
-            fom.stand(KeyWait::Rejected(why));
+            fom.turn().set(KeyWait::Rejected(why));
             entry.change_line(|line| line.give_up(number))
         });
         fom.wake();
@@ -398,7 +398,7 @@ impl KeyIndex {
         let gone = change(entry.get_mut());
         let mut granted = Granted::default();
         while let Some((next, overtakes)) = entry.get_mut().next() {
-            next.stand(match overtakes {
+            next.turn().set(match overtakes {
                 true => KeyWait::Overtakes,
                 false => KeyWait::Has,
             });

@@ -30,7 +30,8 @@ impl<'a> KeyPlace<'a> {
                 return Some(Self { shared, of });
             };
             let mut told = Told::new(told, || shared.key_index.release(shared, &of));
-            let own = crate::fom::hand::context::running(&shared.env, |fom| fom.has_key(&of));
+            let own =
+                crate::fom::hand::context::running(&shared.env, |fom| fom.turn().has_key(&of));
             if own == Some(true) || shared.is_late() {
                 return None;
             }

@@ -63,7 +63,8 @@ impl Runtime {
     /// spawned are outside.
     pub fn is_current<O: Operation>(&self, key: impl Into<Key>) -> bool {
         let of = (TypeId::of::<O>(), key.into());
-        let current = crate::fom::hand::context::running(&self.shared.env, |fom| fom.has_key(&of));
+        let current =
+            crate::fom::hand::context::running(&self.shared.env, |fom| fom.turn().has_key(&of));
         current == Some(true)
     }
 }
@@ -97,13 +98,14 @@ impl Drop for SuspendedKey {
 /// The fom that runs on this thread waits for `fom`. Bars `fom` if it waits for the key that the running fom has,
 /// because then it never begins.
 pub(in crate::runtime) fn bar_if_stuck(fom: &Header) {
-    let KeyWait::Waits(_) = fom.key_wait() else {
+    let KeyWait::Waits(_) = fom.turn().key_wait() else {
         return;
     };
     let shared = Shared::of(fom);
     let Some(key) = fom.key() else { return };
     let of = (fom.type_id(), key.clone());
-    if crate::fom::hand::context::running(&shared.env, |fom| fom.has_key(&of)) == Some(true) {
+    if crate::fom::hand::context::running(&shared.env, |fom| fom.turn().has_key(&of)) == Some(true)
+    {
         shared.key_index.bar(fom, Rejected::Stuck);
     }
 }

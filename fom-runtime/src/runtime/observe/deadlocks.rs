@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    fom::{AnyRef, Attached, Blocker, FomAddress, FomIdentity, Header, Hold, KeyWait},
+    fom::{AnyRef, Attached, Attachments, Blocker, FomAddress, FomIdentity, Header, Hold, KeyWait},
     id::{FomId, Key},
     runtime::Shared,
 };
@@ -137,13 +137,13 @@ fn foms(shared: &Shared) -> Vec<AnyRef> {
 /// Returns the foms that must act before this fom goes on.
 fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
     let mut waits = Vec::new();
-    for part in fom.attachments() {
+    for part in Attachments::of(fom) {
         for blocker in part.blockers() {
             let on = AnyRef::of(blocker.fom.header());
             waits.push((on, Why::Told(Arc::clone(&part), blocker)));
         }
     }
-    if let KeyWait::Waits(_) = fom.key_wait() {
+    if let KeyWait::Waits(_) = fom.turn().key_wait() {
         let holders = Shared::of(fom).key_index.before(fom).into_iter();
         waits.extend(holders.map(|on| (on, Why::Key)));
     }
@@ -276,7 +276,7 @@ fn still(fom: &AnyRef, why: &Why, other: &AnyRef) -> bool {
 
 /// Returns whether the fom runs. It can have a wait that it has begun and does not await now.
 fn runs(fom: &AnyRef) -> bool {
-    fom.token.state() == FomState::Running && !fom.is_blocked()
+    fom.token.state() == FomState::Running && !fom.flags.is_blocked()
 }
 
 fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
-    fom::{AnyRef, Attached, Header, Wait, WaitKind, WaitingFor},
+    fom::{AnyRef, Attached, Attachments, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
     runtime::{Shared, totals},
@@ -167,18 +167,18 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
     let shared = Shared::of(header);
     let now = shared.env.clock.nanos();
     let state = header.token.state();
-    let attachments = header.attachments();
+    let attachments = Attachments::of(header);
     let mut waits = Vec::new();
-    let waiting_for = match header.waiting_for() {
+    let waiting_for = match header.waiting.get() {
         _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
         WaitingFor::Nothing => None,
         WaitingFor::Future => Some("a future".to_owned()),
-        WaitingFor::Event if header.phase_info().takes().is_empty() => {
+        WaitingFor::Event if header.visit().info().takes().is_empty() => {
             Some("an event, and its phase takes none".to_owned())
         }
         WaitingFor::Event => Some(format!(
             "an event: {}",
-            header.phase_info().takes().join(", ")
+            header.visit().info().takes().join(", ")
         )),
         WaitingFor::Timer => Some("a timer".to_owned()),
         WaitingFor::Retry => Some("its next attempt".to_owned()),
@@ -206,24 +206,27 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         key: header.key().cloned(),
         phase: header.phase_name(),
         state,
-        blocked: header.is_blocked(),
-        in_phase: header.age(now),
-        age: Duration::from_nanos(now.saturating_sub(header.submitted())),
+        blocked: header.flags.is_blocked(),
+        in_phase: header.visit().age(now),
+        age: Duration::from_nanos(now.saturating_sub(header.identity.submitted())),
         waiting_for,
         waits,
         waited: attachments.iter().map(|part| part.waited()).sum(),
         deadline_in: header
+            .visit()
             .deadline()
             .map(|at| Duration::from_nanos(at.saturating_sub(now))),
         events: attachments
             .iter()
             .find_map(|part| part.queued())
             .unwrap_or_else(|| fom.events()),
-        attempt: header.attempt(),
+        attempt: header.visit().attempt(),
         locality: header.home_index(),
         bytes: fom.bytes(),
         history: header
-            .history()
+            .cold()
+            .map(|cold| cold.history.lines())
+            .unwrap_or_default()
             .iter()
             .map(|seen| Visited {
                 phase: header.graph().phases()[usize::from(seen.phase)].name(),
