@@ -2,7 +2,10 @@
 
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
-use fom_durable::{DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, journal::{JournalStats, MemoryJournal}};
+use fom_durable::{
+    DurableBuilderExt as _, DurableCxExt as _, DurableExt as _,
+    journal::{JournalStats, MemoryJournal},
+};
 use fom_runtime::{Cx, Runtime, fom};
 use kit::{mix, now};
 use serde::{Deserialize, Serialize};

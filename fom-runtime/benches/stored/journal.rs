@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use fom_durable::journal::{Batch, Damage, EntryId, FileJournal, Journal as _, JournalError, Recover, Recovery};
+use fom_durable::journal::{
+    Batch, Damage, EntryId, FileJournal, Journal as _, JournalError, Recover, Recovery,
+};
 
 use crate::stored::{Change, RECORD, Store};
 
