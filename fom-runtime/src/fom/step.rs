@@ -1,4 +1,6 @@
 //! The steps of a fom: why a function of its phase runs, and what the fom does after that.
+//!
+//! Hidden items here are for generated code.
 
 use std::convert::Infallible;
 

@@ -427,7 +427,7 @@ impl PhaseInfo {
     }
 
     /// Only for a layer: the phases of the operation inside replace this phase. The layer goes on where they end, or
-    /// ends there.
+    /// ends there. Only generated code calls this.
     #[doc(hidden)]
     #[must_use]
     pub const fn inner(mut self, goes_on: bool) -> Self {

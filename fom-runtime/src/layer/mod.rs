@@ -3,6 +3,8 @@
 //! A layer is a machine over a type that holds another operation. One of its phases is marked `inner`; the phases of
 //! the operation inside take the place of that phase. The two are one machine with one graph, and run as one fom. See
 //! [`around`](macro@crate::fom#aroundtype).
+//!
+//! Hidden items in this folder are for generated code.
 
 mod step;
 mod versions;

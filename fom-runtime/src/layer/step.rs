@@ -1,4 +1,6 @@
 //! Steps of the operation inside a layer, as steps of the layer.
+//!
+//! Hidden items here are for generated code.
 
 use crate::{
     cx::failure,

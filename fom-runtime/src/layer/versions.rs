@@ -1,4 +1,6 @@
 //! Migration of a saved layer. It has two versions: its own, and that of the operation inside.
+//!
+//! Hidden items here are for generated code.
 
 use crate::{
     graph::versions,

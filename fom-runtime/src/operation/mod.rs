@@ -1,4 +1,6 @@
 //! The traits that `#[fom]` implements for a declaration.
+//!
+//! Hidden items in this folder are for generated code.
 
 mod describe;
 mod events;

@@ -1,4 +1,6 @@
 //! The persistent operations of the program, known without their types.
+//!
+//! Hidden items here are for generated code and `fom-durable`.
 
 use std::{
     any::{TypeId, type_name},

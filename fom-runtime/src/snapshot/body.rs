@@ -104,7 +104,7 @@ pub(crate) fn write<O: Serialize>(
     }
 }
 
-/// The operation and phase of a fom as bytes, and how they are read.
+/// The operation and phase of a fom as bytes, and how they are read. For `fom-durable`.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Encoded<'a> {

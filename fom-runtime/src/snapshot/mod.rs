@@ -31,7 +31,6 @@ const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;
 
 /// The data saved beside the operation and its phase.
-#[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Meta {
     /// The id of the fom; 0 if it is saved outside of a runtime.

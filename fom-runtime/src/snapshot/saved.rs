@@ -17,7 +17,7 @@ use crate::{
 };
 use fom_protocol::panic_message;
 
-/// The version from which a migration starts, and the function that migrates to the next version.
+/// The version from which a migration starts, and the function that migrates to the next version. For generated code.
 #[doc(hidden)]
 pub type Migration = (u32, fn(&mut Saved) -> Result<(), BoxError>);
 

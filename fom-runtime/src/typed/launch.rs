@@ -115,7 +115,8 @@ impl<O: Operation> fmt::Debug for Launched<O> {
 /// The first run of a fom that was just launched. A fom that has not ended stays with the caller.
 pub(crate) struct FirstRun<'a, O> {
     fom: NonNull<Header>,
-    launched: PhantomData<(&'a Resident, fn(O) -> O)>,
+    launched: PhantomData<&'a Resident>,
+    operation: PhantomData<fn(O) -> O>,
 }
 
 impl<'a, O> FirstRun<'a, O> {
@@ -126,6 +127,7 @@ impl<'a, O> FirstRun<'a, O> {
         Self {
             fom: fom.as_ptr(),
             launched: PhantomData,
+            operation: PhantomData,
         }
     }
 
