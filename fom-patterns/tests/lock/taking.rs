@@ -179,7 +179,7 @@ fn who_would_wait_for_itself_is_told() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let (log, lock) = (Log::default(), LongLock::new("it"));
-        let again = "the lock `it` is taken again by the caller that has it to write, that caller would wait for itself; use its guard, or drop the guard first";
+        let again = "the lock `it` is taken again by the caller that has it to write; that caller would wait for itself; use its guard, or drop the guard first";
         let upgrade = "the lock `it` is held to read by the one that asks to write; take it to write from the start, or give it back first";
         for (steps, said) in [
             (
