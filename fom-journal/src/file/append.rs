@@ -26,7 +26,6 @@ pub(super) struct Active {
     named: u64,
     /// The offset of the next frame.
     end: u64,
-    size: u64,
     /// Whether the link of the segment is durable.
     begun: bool,
 }
@@ -67,18 +66,19 @@ fn too_long(length: usize, most: usize) -> JournalError {
 
 impl FileJournal {
     /// Appends the staged moves and then a batch, with one write and one sync. The frames of the batch take `length`
-    /// bytes. A batch larger than a segment enlarges its segment. In two segments, the first half would be kept when
-    /// the second cannot be written.
+    /// bytes. A batch larger than a segment gets a segment of its own size: in two segments, the first half would be
+    /// kept when the second cannot be written.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = std::mem::take(&mut self.moves);
         let moved = match moves.is_empty() {
             true => 0,
             false => frame_length(moves.changes()),
         };
-        let fits = |active: &Active| active.end + (moved + length) as u64 <= active.size;
+        let room = (moved + length) as u64;
+        let fits = |active: &Active| active.end + room <= active.header.size;
         let rotated = match self.active.as_ref().is_some_and(fits) {
             true => Ok(()),
-            false => self.rotate(),
+            false => self.rotate(room),
         };
         let done = rotated.and_then(|()| self.write_and_apply(&moves, batch));
         if done.is_err() {
@@ -102,7 +102,7 @@ impl FileJournal {
             Err(_) => {
                 let unused = self.active.take().filter(|active| !active.begun);
                 self.failed
-                    .extend(unused.map(|active| (active.header.number, active.size)));
+                    .extend(unused.map(|active| (active.header.number, active.header.size)));
             }
         }
         done
@@ -139,7 +139,7 @@ impl FileJournal {
         }
         let end = at + buffer.len() as u64;
         // Zeros in place of the next head mark the end. The next write overwrites them.
-        let zeros = active.size.saturating_sub(end).min(HEAD as u64);
+        let zeros = active.header.size.saturating_sub(end).min(HEAD as u64);
         buffer.extend(iter::repeat_n(0, zeros as usize));
         self.stats.written_bytes += buffer.len() as u64;
         let path = || self.directory.segment(active.header.number);
@@ -149,7 +149,6 @@ impl FileJournal {
         let synced = active.file.sync();
         synced.map_err(|error| JournalError::io("sync", path(), error))?;
         active.end = end;
-        active.size = active.size.max(end);
         Ok(())
     }
 
@@ -204,14 +203,13 @@ impl FileJournal {
                 salt: active.header.salt,
                 first: self.next,
                 valid: FIRST as u64,
-                size: active.size,
+                size: active.header.size,
                 live: 0,
             });
         }
         let Some(segment) = self.index.segments.back_mut() else {
             return;
         };
-        segment.size = active.size;
         let mut at = std::mem::replace(&mut segment.valid, active.end);
         if !moves.is_empty() {
             self.next += 1;
@@ -234,13 +232,13 @@ impl FileJournal {
     /// Whether it is time to make the next segment. Not at once after a rotation, because an old file may become free a
     /// little later.
     pub(super) fn wants_next(&self) -> bool {
-        let is_begun = |active: &Active| active.end >= active.size / 4;
+        let is_begun = |active: &Active| active.end >= active.header.size / 4;
         self.preallocated.is_none() && self.active.as_ref().is_some_and(is_begun)
     }
 
-    /// Switches to a new segment.
-    fn rotate(&mut self) -> Result<(), JournalError> {
-        let (made, named) = self.next_made()?;
+    /// Switches to a new segment, with room for `room` bytes of frames.
+    fn rotate(&mut self, room: u64) -> Result<(), JournalError> {
+        let (made, named) = self.next_made(room)?;
         self.stats.prepared_bytes += made.prepared;
         self.stats.written_bytes += made.prepared;
         self.stats.syncs += SYNCS;
@@ -249,18 +247,26 @@ impl FileJournal {
             file: made.file,
             named,
             end: FIRST as u64,
-            size: made.header.size,
             begun: false,
         });
         Ok(())
     }
 
-    /// Returns the next segment, and the generation of the manifest that names it.
-    pub(super) fn next_made(&mut self) -> Result<(NewSegment, u64), JournalError> {
-        // The failure may have been temporary, so a second attempt follows at once.
+    /// Returns the next segment, with room for `room` bytes of frames, and the generation of the manifest that names
+    /// it.
+    pub(super) fn next_made(&mut self, room: u64) -> Result<(NewSegment, u64), JournalError> {
+        // Recovery takes a file that is shorter than its header says for damaged. So a segment never grows.
+        let size = self.segment_bytes.max(FIRST as u64 + room);
         let mut made = match self.preallocated.take() {
-            Some(Ok(made)) => made,
-            Some(Err(_)) | None => self.make()?,
+            Some(Ok(made)) if made.header.size >= size => made,
+            Some(Ok(small)) => {
+                // The manifest names this file until it names the next one.
+                let small = small.header;
+                self.failed.push((small.number, small.size));
+                self.make(size)?
+            }
+            // The failure may have been temporary, so a second attempt follows at once.
+            Some(Err(_)) | None => self.make(size)?,
         };
         let named = match made.named {
             Some(named) => named,
@@ -283,31 +289,35 @@ impl FileJournal {
         Ok((made, named))
     }
 
-    fn make(&mut self) -> Result<NewSegment, JournalError> {
-        let (spare, header) = (self.spares.pop(), self.new_header());
+    fn make(&mut self, size: u64) -> Result<NewSegment, JournalError> {
+        let spare = match size <= self.segment_bytes {
+            true => self.spares.pop(),
+            false => None,
+        };
+        let header = self.new_header(size);
         match make(&self.directory, spare, header) {
             Err(_) if spare.is_some() => {
-                let header = self.new_header();
+                let header = self.new_header(size);
                 make(&self.directory, None, header)
             }
             made => made,
         }
     }
 
-    fn new_header(&mut self) -> Header {
+    fn new_header(&mut self, size: u64) -> Header {
         self.highest += 1;
         Header {
             salt: salt(),
             number: self.highest,
             journal: self.journal,
-            size: self.segment_bytes,
+            size,
         }
     }
 
     /// Starts a thread that makes the next segment, unless there is one or the option `background` is off.
     pub(super) fn begin_next(&mut self) {
         if self.background && self.preallocated.is_none() {
-            let header = self.new_header();
+            let header = self.new_header(self.segment_bytes);
             let spare = self.spares.pop();
             let checkpoint = self.checkpoint(Some(header.number));
             self.preallocated =

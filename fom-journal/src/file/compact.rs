@@ -217,7 +217,7 @@ impl FileJournal {
         if self.wants_next() {
             match self.background {
                 true => self.begin_next(),
-                false => self.preallocated = Preallocated::Ready(self.next_made()?.0),
+                false => self.preallocated = Preallocated::Ready(self.next_made(0)?.0),
             }
         }
         if std::mem::replace(&mut self.is_idle, true) {

@@ -121,6 +121,34 @@ fn each_lost_file_is_named_or_nothing_is_missing() {
     assert!(named > 500, "{named}");
 }
 
+/// A batch larger than a segment is acknowledged, and then its file loses a part.
+#[test]
+fn a_large_batch_that_is_lost_is_named() {
+    let place = Place::new();
+    let (mut journal, ..) = open(small(), place.path()).unwrap();
+    put(&mut journal, &[(70_000, b"before")]).unwrap();
+    let large = vec![7; 3000];
+    put(&mut journal, &[(70_001, b"beside"), (70_002, &large)]).unwrap();
+    let killed = place.copy();
+    drop(journal);
+    let entries = [
+        (70_000, b"before".to_vec()),
+        (70_001, b"beside".to_vec()),
+        (70_002, large),
+    ];
+    let entries = BTreeMap::from(entries);
+    let content = killed.content();
+    let newest = used(&killed).pop().unwrap();
+    assert!(fs::metadata(&newest).unwrap().len() > 3000);
+    for (way, lose) in WAYS {
+        killed.restore(&content);
+        lose(&newest);
+        assert!(is_named(&killed, &newest, &entries, way), "{way}");
+    }
+    killed.restore(&content);
+    assert!(!is_named(&killed, Path::new(""), &entries, "whole"));
+}
+
 /// The manifest has two records, and a crash may destroy the record that is being written. Without either record the
 /// journal is complete, or does not open.
 #[test]
