@@ -273,22 +273,7 @@ fn met(faults: usize) {
                 cause: Cause::Cancelled,
                 ..
             }) => {}
-            Err(Failure {
-                cause: Cause::Journal(_),
-                ..
-            }) if disk.mark_of(id).is_none() => {}
-            Err(Failure {
-                cause: Cause::Journal(_),
-                ..
-            }) => {
-                // The visit comes back and waits; or it had ended, and its end is committed by now.
-                disk.wait_for_back_or_gone(1);
-                if let Some(visit) = bench.runtime.find::<Visit>("visit") {
-                    assert_eq!(visit.id(), id);
-                    visit.cancel();
-                }
-            }
-            Err(failure) => panic!("{failure:?}"),
+            Err(failure) => end_after_failed_commit(&bench, &disk, id, "visit", &failure),
         }
         cancels.join().unwrap();
         sends.join().unwrap();

@@ -126,22 +126,7 @@ fn late(faults: usize) {
                     _ => unreachable!("it has two ends"),
                 }
             }
-            Err(Failure {
-                cause: Cause::Journal(_),
-                ..
-            }) if disk.mark_of(id).is_none() => {}
-            Err(Failure {
-                cause: Cause::Journal(_),
-                ..
-            }) => {
-                // The fom comes back and waits. Or it had ended, and its end is committed by now.
-                disk.wait_for_back_or_gone(1);
-                if let Some(order) = bench.runtime.find::<Order>("order") {
-                    assert_eq!(order.id(), id);
-                    order.cancel();
-                }
-            }
-            Err(failure) => panic!("{failure:?}"),
+            Err(failure) => end_after_failed_commit(&bench, &disk, id, "order", &failure),
         }
         passes.join().unwrap();
         sends.join().unwrap();

@@ -25,7 +25,7 @@ pub(crate) trait Host: Any + Send + Sync {
     /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
     fn settle_key(&self, fom: &Header);
 
-    /// Makes a fom whose delay has ended ask for its key.
+    /// Asks for the key of this fom. Its delay has ended.
     fn enter_key(&self, fom: &Header, order: Order);
 
     /// Makes the handler of this locality check everything once more.

@@ -87,7 +87,7 @@ impl<T> Line<T> {
         first.is_none_or(|(first, _)| number.is_some_and(|number| number < *first))
     }
 
-    /// Returns the number of the next fom that comes to wait.
+    /// Returns the number of the next fom in the line.
     pub(super) fn next_number(&self) -> u64 {
         self.drawn + 1
     }
