@@ -45,7 +45,7 @@ pub mod testing;
 
 pub use durable::{
     DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
-    Outbox, Posting, RecoveryProgress, RetryError,
+    Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
 };
 #[doc(inline)]
 pub use fom_journal as journal;

@@ -240,6 +240,11 @@ use proc_macro::TokenStream;
 /// - `"lazy"`: at once. The transition is on disk soon after. A crash can lose the commits of the last 50 ms.
 /// - `"none"`: the transition is never written.
 ///
+/// ### `failed = "forget"`
+///
+/// An operation that fails is gone. Without this key, a journal keeps it in quarantine, with its cause, so that a later
+/// release can try it again from the phase in which it failed.
+///
 /// ### `version = 2`
 ///
 /// The version of the saved data, counted from 1. The default is 1. Raise the version, and add a migration, when names

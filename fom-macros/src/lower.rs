@@ -59,6 +59,7 @@ pub(crate) fn lower(
         retired_key: args.retired_key,
         retired: args.retired,
         durability: args.durability,
+        failed: args.failed,
         phases,
         names,
         item,

@@ -42,6 +42,8 @@ pub(crate) struct Machine {
     pub(crate) retired: Vec<LitStr>,
     /// The text as written, and its value.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
+    /// `failed = "forget"`: the journal does not keep an operation that fails.
+    pub(crate) failed: Option<LitStr>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) names: Names,
 }

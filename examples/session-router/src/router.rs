@@ -297,7 +297,7 @@ impl CameBack {
     /// Counts before the first packet from outside.
     fn of(runtime: &Runtime) -> CameBack {
         let mut back = CameBack {
-            set_aside: runtime.set_aside(),
+            set_aside: runtime.quarantine().list(),
             ..CameBack::default()
         };
         for fom in runtime.operations().foms {

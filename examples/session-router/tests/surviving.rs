@@ -188,7 +188,7 @@ fn an_ack_is_passed_on_when_it_is_kept() {
     let ack = call.ack();
     disk.full.store(true, Ordering::Release);
     caller.request("ACK", &ack, bed.at);
-    wait_until(|| !bed.router.runtime().set_aside().is_empty());
+    wait_until(|| !bed.router.runtime().quarantine().list().is_empty());
 
     disk.full.store(false, Ordering::Release);
     let bed = restart(bed, &mut disk, bob.address);
@@ -279,7 +279,7 @@ fn a_full_disk_refuses_new_calls_and_keeps_the_others() {
     caller.request("BYE", &bye, bed.at);
     let got = bob.expect_request("BYE");
     bob.answer(&got, 200, "b");
-    wait_until(|| !bed.router.runtime().set_aside().is_empty());
+    wait_until(|| !bed.router.runtime().quarantine().list().is_empty());
     caller.request("BYE", &bye, bed.at);
     disk.full.store(false, Ordering::Release);
     assert_eq!(caller.expect(200).header("CSeq"), "3 BYE");

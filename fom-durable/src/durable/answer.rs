@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use crate::durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told};
 use fom_runtime::__durability::{self as seam, DurableFom, End, Header, KeptFom};
 
@@ -12,13 +14,31 @@ impl DurableFom for DurableState {
     }
 
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
-        Some(self.once()?.end(fom, Some(self), end))
+        let once = self.once()?;
+        match end {
+            End::Failed(failed) if self.inner().is_kept_failure() => {
+                let durable = Durable::of(seam::shared_of(fom));
+                let answer = Arc::new(Stored::failed(failed));
+                let place = (fom.type_id(), once.id.clone());
+                let waiting = durable.memory.failed(place, fom.id(), Arc::clone(&answer));
+                Some(Box::new(move || tell_all(waiting, &Ok(answer))))
+            }
+            end => Some(once.end(fom, Some(self), end)),
+        }
     }
 
     fn given_up(&self, fom: &Header) {
         if let Some(once) = self.once() {
             once.forget(fom);
         }
+    }
+}
+
+/// Tells callers with the same operation id how the fom ended.
+fn tell_all(waiting: Vec<oneshot::Sender<Told>>, told: &Told) {
+    for tell in waiting {
+        // The receiver may have given up.
+        let _ = tell.send(told.clone());
     }
 }
 
@@ -86,10 +106,8 @@ impl OperationId {
         let waiting = durable.memory.ended(&place, fom.id(), answer, now);
         let told = told.or(other);
         Box::new(move || {
-            let Some(told) = told else { return };
-            for tell in waiting {
-                // The receiver may have given up.
-                let _ = tell.send(told.clone());
+            if let Some(told) = told {
+                tell_all(waiting, &told);
             }
         })
     }

@@ -10,7 +10,7 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 
 use crate::durable::{
     CommitBuffer, Durable, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
-    component::REMEMBERED, held_gate, recover,
+    component::Limits, held_gate, recover,
 };
 use fom_runtime::{
     __durability::{self as seam, Recording, Resident, Shared},
@@ -166,6 +166,24 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn remember(self, outcomes: usize, time: Duration) -> Self;
 
+    /// Sets how many [failed operations](crate::Quarantine) are kept, and how long, on the clock of the journal.
+    /// Default: 10,000, for 30 days. The oldest are dropped first; each one is an
+    /// [incident](fom_runtime::observe::Operations::incidents), and is counted.
+    ///
+    /// ```
+    /// use fom_durable::{journal::MemoryJournal, prelude::*};
+    /// use std::time::Duration;
+    ///
+    /// let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// let runtime = Runtime::builder()
+    ///     .journal_with(MemoryJournal::new())
+    ///     .keep_failed(1_000, week)
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn keep_failed(self, operations: usize, time: Duration) -> Self;
+
     /// Sets the maximum number of foms that are back out of the journal at once. Default: no limit.
     ///
     /// The other foms rest: only their journal records are in memory. The oldest come back first. A resting fom comes
@@ -223,12 +241,17 @@ impl DurableBuilderExt for Builder {
     }
 
     fn remember(mut self, outcomes: usize, time: Duration) -> Self {
-        settings(&mut self).remember = (outcomes, time);
+        settings(&mut self).limits.remember = (outcomes, time);
+        self
+    }
+
+    fn keep_failed(mut self, operations: usize, time: Duration) -> Self {
+        settings(&mut self).limits.failed = (operations, time);
         self
     }
 
     fn resident(mut self, most: usize) -> Self {
-        settings(&mut self).resident = most;
+        settings(&mut self).limits.resident = most;
         self
     }
 }
@@ -253,8 +276,7 @@ struct Settings {
     opened: Option<Box<dyn Journal>>,
     /// Made with the first use, because it looks at each operation type of the program.
     types: Option<Types>,
-    remember: (usize, Duration),
-    resident: usize,
+    limits: Limits,
     tell: Tell,
 }
 
@@ -264,8 +286,7 @@ impl Default for Settings {
             journal: None,
             opened: None,
             types: None,
-            remember: REMEMBERED,
-            resident: usize::MAX,
+            limits: Limits::default(),
             tell: Box::new(|_| {}),
         }
     }
@@ -273,7 +294,7 @@ impl Default for Settings {
 
 impl Recording for Settings {
     fn open(&mut self) -> Result<bool, BuildError> {
-        if self.resident == 0 {
+        if self.limits.resident == 0 {
             return Err(BuildError::Range {
                 what: "resident",
                 hint: "at least one",
@@ -288,7 +309,7 @@ impl Recording for Settings {
 
     fn attach(&mut self, shared: &Shared) {
         let types = self.types.take().unwrap_or_default();
-        let durable = Durable::new(shared, types, self.remember, self.resident);
+        let durable = Durable::new(shared, types, &self.limits);
         // The runtime was made just now, and has no other.
         seam::recorder_or(shared, || durable);
     }

@@ -8,7 +8,7 @@ use std::{
 
 use crate::durable::{
     CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, OperationId,
-    Passive, Quarantine, Types, quarantine::listed, record::stored, types::Entered,
+    Passive, QuarantineList, Types, quarantine::listed, record::stored, types::Entered,
 };
 use fom_runtime::{
     __durability::{self as seam, DurableFom, KeyOf, NewRecord, Recorder, Shared},
@@ -18,8 +18,25 @@ use fom_runtime::{
     time::Clock,
 };
 
-/// The number of remembered outcomes, and the time, unless the builder sets them.
-pub(super) const REMEMBERED: (usize, Duration) = (10_000, Duration::from_secs(3600));
+/// How much durability keeps: the most of each, and how long.
+pub(super) struct Limits {
+    /// The outcomes that are remembered.
+    pub(super) remember: (usize, Duration),
+    /// The failed operations in quarantine.
+    pub(super) failed: (usize, Duration),
+    /// The foms that are back out of the journal at once.
+    pub(super) resident: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            remember: (10_000, Duration::from_secs(3600)),
+            failed: (10_000, Duration::from_secs(30 * 24 * 3600)),
+            resident: usize::MAX,
+        }
+    }
+}
 
 /// All that durability keeps beside one runtime.
 pub(crate) struct Durable {
@@ -31,8 +48,8 @@ pub(crate) struct Durable {
     committer: OnceLock<Arc<Committer>>,
     /// The operation types that can come back.
     pub(super) types: Types,
-    /// What is in the journal and cannot run.
-    pub(super) set_aside: Quarantine,
+    /// What is in the journal and does not run.
+    pub(super) set_aside: QuarantineList,
     /// Foms that came back and rest.
     pub(super) passive: Arc<Passive>,
     /// Foms that held the gates of their phases, and have not asked for them again.
@@ -42,12 +59,7 @@ pub(crate) struct Durable {
 }
 
 impl Durable {
-    pub(super) fn new(
-        shared: &Shared,
-        types: Types,
-        remember: (usize, Duration),
-        resident: usize,
-    ) -> Arc<Self> {
+    pub(super) fn new(shared: &Shared, types: Types, limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             shared: seam::weak(shared),
             clock: seam::clock(shared).clone(),
@@ -56,19 +68,19 @@ impl Durable {
                 .collect(),
             committer: OnceLock::new(),
             types,
-            set_aside: Quarantine::default(),
-            passive: Arc::new(Passive::new(resident)),
+            set_aside: QuarantineList::new((limits.failed.0, fom_protocol::nanos(limits.failed.1))),
+            passive: Arc::new(Passive::new(limits.resident)),
             gate_recovery: GateRecovery::default(),
             memory: Arc::new(IdempotencyStore::new(
-                remember.0,
-                fom_protocol::nanos(remember.1),
+                limits.remember.0,
+                fom_protocol::nanos(limits.remember.1),
             )),
         })
     }
 
     /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
     pub(super) fn of(shared: &Shared) -> &Self {
-        let make = || Self::new(shared, Types::default(), REMEMBERED, usize::MAX) as _;
+        let make = || Self::new(shared, Types::default(), &Limits::default()) as _;
         let recorder: &dyn Any = seam::recorder_or(shared, make);
         recorder
             .downcast_ref()
@@ -171,7 +183,7 @@ impl Recorder for Durable {
     }
 
     fn set_aside(&self) -> Vec<SetAside> {
-        self.set_aside.list()
+        self.set_aside.list(self.journal_now())
     }
 
     fn close(&self) {

@@ -35,6 +35,8 @@ pub struct JournalCheck {
     pub outcomes: u64,
     /// Events that were sent through an outbox and not yet taken.
     pub events: u64,
+    /// Operations that failed, and are kept.
+    pub failed: u64,
     /// Entries that would be set aside, by id.
     pub set_aside: Vec<SetAside>,
     /// The state of the files.
@@ -73,6 +75,7 @@ impl fmt::Display for JournalCheck {
         }
         writeln!(f, "{:>9} outcomes are remembered", self.outcomes)?;
         writeln!(f, "{:>9} events are to be taken", self.events)?;
+        writeln!(f, "{:>9} failed operations are kept", self.failed)?;
         writeln!(f, "{:>9} would be set aside", self.set_aside.len())?;
         for alike in self.alike() {
             match alike.as_slice() {
@@ -186,6 +189,10 @@ impl Recover for Checker<'_> {
             kind if kind == Kind::Outcome as u8 => {
                 self.check.outcomes += 1;
                 decode_outcome(rest).map(drop)
+            }
+            kind if kind == Kind::Failed as u8 => {
+                self.check.failed += 1;
+                Ok(())
             }
             kind if kind == Kind::Message as u8 => {
                 self.check.events += 1;

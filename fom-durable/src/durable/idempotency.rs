@@ -70,6 +70,8 @@ enum Slot {
     Aside(FomId),
     /// The fom came back and rests.
     Rests(FomId),
+    /// The fom failed, and the quarantine keeps it.
+    Failed(FomId, Arc<Stored>),
     Ended {
         id: FomId,
         answer: Arc<Stored>,
@@ -291,9 +293,27 @@ impl IdempotencyStore {
         }
     }
 
+    /// Notes that a fom failed, and that the quarantine keeps it. Returns the callers that wait for its answer.
+    pub(crate) fn failed(
+        &self,
+        place: Place,
+        id: FomId,
+        answer: Arc<Stored>,
+    ) -> Vec<oneshot::Sender<Told>> {
+        let mut slots = self.slots.lock();
+        slots.forget_ended(&place);
+        match slots.slots.insert(place, Slot::Failed(id, answer)) {
+            Some(Slot::Live { waiting, .. }) => waiting,
+            _ => Vec::new(),
+        }
+    }
+
     /// Notes that a set-aside fom is no longer in the journal.
     pub(crate) fn discarded(&self, id: FomId) {
-        let is_it = |slot: &Slot| matches!(slot, Slot::Aside(aside) if *aside == id);
+        let is_it = |slot: &Slot| match slot {
+            Slot::Aside(aside) | Slot::Failed(aside, _) => *aside == id,
+            _ => false,
+        };
         self.slots.lock().slots.retain(|_, slot| !is_it(slot));
     }
 
@@ -347,7 +367,9 @@ impl Slots {
             None => Seen::Never,
             Some(Slot::Aside(_)) => Seen::Aside,
             Some(Slot::Rests(id)) => Seen::Rests(*id),
-            Some(Slot::Ended { id, answer, .. }) => Seen::Ended(*id, Arc::clone(answer)),
+            Some(Slot::Failed(id, answer) | Slot::Ended { id, answer, .. }) => {
+                Seen::Ended(*id, Arc::clone(answer))
+            }
             Some(Slot::Live { fom, waiting }) => {
                 let (tell, told) = oneshot::channel();
                 waiting.retain(|waiting| !waiting.is_closed());

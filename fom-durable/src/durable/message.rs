@@ -22,7 +22,7 @@ use fom_runtime::{
     __durability::{self as seam, EventId, EventReader, Header, Restorer, Shared},
     FomId, Key, Operation,
     machine::Graph,
-    snapshot::{RestoreError, SetAside},
+    snapshot::{QuarantineKind, RestoreError, SetAside},
 };
 
 /// The event as it is stored in the journal, behind the number with which it was sent.
@@ -118,7 +118,7 @@ impl Posted {
     }
 
     /// Returns the entry once more.
-    fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
+    pub(super) fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
         match &self.written {
             Written::Bytes(bytes) => Some(bytes.to_vec()),
             Written::By(number, write) => {
@@ -350,6 +350,19 @@ impl Durable {
         self.give(id, kept, before, true);
     }
 
+    /// Delivers the events that waited for a fom that never comes back. Without another receiver they stay in
+    /// quarantine.
+    pub(crate) fn never_comes(&self, shared: &Shared, id: FomId) {
+        for event in self.set_aside.events_for(id) {
+            let Some(aside) = self.set_aside.take(event) else {
+                continue;
+            };
+            if let Err(still) = Types::take_in(shared, entry_of(event), &aside.bytes) {
+                self.set_aside.put(*still);
+            }
+        }
+    }
+
     /// Notes that the fom still cannot run, and why.
     pub(crate) fn stays_aside(&self, shared: &Shared, still: SetAside) {
         let (id, key) = (still.id, still.key.clone());
@@ -358,7 +371,10 @@ impl Durable {
         };
         let waiting = {
             let mut orphans = committer.orphans.lock();
-            self.set_aside.put(still);
+            // A failed operation has not left the list.
+            if still.kind() != QuarantineKind::Failed {
+                self.set_aside.put(still);
+            }
             self.set_aside.tried(id);
             orphans.remove(&id)
         };
@@ -386,10 +402,24 @@ impl Durable {
                     Some(_) => ", since as many are set aside as may be",
                     None => ", since its sender is not kept in a journal",
                 };
+                self.set_aside.drop_event();
                 seam::report(shared, format!("an event was dropped{why}: {reason}"));
                 self.drop_messages([posted.entry]);
             }
         }
+    }
+
+    /// Keeps an event for a fom that failed, until the fom is tried again or discarded.
+    pub(crate) fn wait_for_failed(
+        &self,
+        shared: &Shared,
+        receiver: FomId,
+        entry: EntryId,
+        bytes: &[u8],
+    ) {
+        let reason = RestoreError::ReceiverSetAside(receiver);
+        // The event is not lost in either case.
+        let _ = self.put_event_aside(shared, self.aside(fom_of(entry), reason, bytes));
     }
 
     /// Lists an event, or delivers it if its receiver has come back since.
@@ -481,7 +511,7 @@ impl Durable {
         self.drop_messages(left.iter().map(|message| message.entry));
     }
 
-    fn drop_messages(&self, entries: impl IntoIterator<Item = EntryId>) {
+    pub(super) fn drop_messages(&self, entries: impl IntoIterator<Item = EntryId>) {
         if let Some(committer) = self.committer() {
             committer.drop_later(entries);
         }

@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Fom = 6,
     /// How a fom ended that was submitted with an operation id.
     Outcome = 5,
+    /// A fom that failed, and can be tried again.
+    Failed = 7,
     /// An event for a fom.
     Message = 4,
 }

@@ -287,6 +287,10 @@ impl Recover for Sink<'_> {
             }
             return;
         }
+        if bytes.first() == Some(&(Kind::Failed as u8)) {
+            Durable::of(self.shared).list_failed(self.shared, fom_of(id), bytes);
+            return;
+        }
         if let Some(number) = number_of(bytes) {
             seam::number_above(self.shared, number);
             let list = match is_fom(bytes) {

@@ -1,16 +1,20 @@
 //! The state beside a fom that is kept in a journal.
 
-use std::{any::Any, collections::VecDeque};
+use std::{any::Any, collections::VecDeque, sync::Arc};
 
-use fom_journal::{EntryId, JournalError};
+use fom_journal::{Batch, EntryId, JournalError};
 
-use crate::durable::{Meta, OperationId, Posted, RecordRare, Uncommitted};
+use crate::{
+    durable::{Durable, Meta, OperationId, Posted, RecordRare, Uncommitted},
+    entry::entry_of,
+};
 use fom_protocol::sync::{
     Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
 };
 use fom_runtime::{
     __durability::{self as seam, Answer, EventId, Function, Header, Then},
+    FomId, Key,
     error::DurabilityError,
 };
 
@@ -56,6 +60,31 @@ pub(crate) struct Inner {
     pub(super) priority: u8,
     /// Whether the fom takes no more events that come through an outbox.
     closed: bool,
+    path: Path,
+}
+
+/// The phases that a fom has left, by their index.
+#[derive(Clone, Copy, Default)]
+struct Path {
+    /// The last phases, at the number of the step modulo the length.
+    last: [u16; PATH],
+    steps: u32,
+}
+
+/// The number of phases in a [`Path`].
+const PATH: usize = 8;
+
+impl Path {
+    fn left(&mut self, phase: usize) {
+        self.last[self.steps as usize % PATH] = phase as u16;
+        self.steps = self.steps.wrapping_add(1);
+    }
+
+    /// Returns the phases, the oldest first.
+    fn phases(self) -> impl Iterator<Item = usize> {
+        let first = self.steps.saturating_sub(PATH as u32);
+        (first..self.steps).map(move |step| self.last[step as usize % PATH].into())
+    }
 }
 
 /// State that few foms have. Made when it is needed.
@@ -70,10 +99,56 @@ pub(crate) struct More {
     error: Option<JournalError>,
     /// Events that came through an outbox.
     inbox: VecDeque<Posted>,
-    /// Entries of the events that were taken since the last step was committed.
-    pub(crate) taken: Vec<EntryId>,
+    /// The events that were taken since the last step was committed.
+    taken: Vec<Taken>,
     /// The last step, which could not be committed. Tried again when the fom has gone.
     pub(crate) uncommitted: Option<Uncommitted>,
+    /// Set if the fom failed and is kept.
+    pub(crate) failed: Option<Failed>,
+}
+
+/// An event that a phase took. The journal has its entry until the next step.
+struct Taken {
+    entry: EntryId,
+    /// The entry, for a fom that fails and is kept. `None` if the sender is not kept.
+    bytes: Option<Vec<u8>>,
+}
+
+/// A fom that failed and is kept, with the events for it.
+pub(crate) struct Failed {
+    entry: Arc<[u8]>,
+    /// The events that it took in its last phase.
+    taken: Vec<Taken>,
+    /// The events that no phase took.
+    left: Vec<Posted>,
+}
+
+impl Failed {
+    /// Puts the entry, and the entries of the events that the fom took. They are in the journal already, unless a commit
+    /// of them failed.
+    pub(crate) fn put(&self, id: FomId, group: &mut Batch) {
+        group.put(entry_of(id), &self.entry);
+        for taken in &self.taken {
+            if let Some(bytes) = &taken.bytes {
+                group.put(taken.entry, bytes);
+            }
+        }
+    }
+
+    /// Lists the fom, which has left all tables. The events that it took in its last phase, and those that no phase
+    /// took, wait for it.
+    pub(crate) fn list(self, fom: &Header) {
+        let shared = seam::shared_of(fom);
+        let durable = Durable::of(shared);
+        durable.list_failed(shared, fom.id(), &self.entry);
+        let taken = self.taken.into_iter();
+        let events = taken.filter_map(|taken| Some((taken.entry, taken.bytes?)));
+        let left = self.left.into_iter().zip(std::iter::repeat(fom.key()));
+        let left = left.filter_map(|(posted, key)| Some((posted.entry, posted.bytes(key?)?)));
+        for (entry, bytes) in events.chain(left) {
+            durable.wait_for_failed(shared, fom.id(), entry, &bytes);
+        }
+    }
 }
 
 impl Inner {
@@ -128,8 +203,34 @@ impl Inner {
     }
 
     /// Returns the entries of the events that were taken since the last step was committed.
-    pub(crate) fn taken(&self) -> &[EntryId] {
-        self.more().map_or(&[], |more| &more.taken)
+    pub(crate) fn taken(&self) -> impl Iterator<Item = EntryId> {
+        let taken = self.more().into_iter().flat_map(|more| &more.taken);
+        taken.map(|taken| taken.entry)
+    }
+
+    /// Whether the fom failed and is kept.
+    pub(crate) fn is_kept_failure(&self) -> bool {
+        self.more().is_some_and(|more| more.failed.is_some())
+    }
+
+    /// Whether the fom failed and is kept. Then the events that it did not take stay with it until it is listed.
+    pub(crate) fn keeps_left(&mut self, left: &mut Vec<Posted>) -> bool {
+        let failed = self.more_mut().and_then(|more| more.failed.as_mut());
+        let keeps = failed.is_some();
+        if let Some(failed) = failed {
+            failed.left = std::mem::take(left);
+        }
+        keeps
+    }
+
+    /// Notes that the fom failed, and is kept by this entry.
+    pub(crate) fn set_failed(&mut self, entry: Arc<[u8]>) {
+        let more = self.more_made();
+        more.failed = Some(Failed {
+            entry,
+            taken: std::mem::take(&mut more.taken),
+            left: Vec::new(),
+        });
     }
 
     fn forget_taken(&mut self) {
@@ -137,6 +238,11 @@ impl Inner {
         if let Some(more) = self.more_mut() {
             more.taken.clear();
         }
+    }
+
+    /// Notes that the fom leaves this phase.
+    pub(crate) fn leaves(&mut self, phase: usize) {
+        self.path.left(phase);
     }
 
     /// Sets what the fom does after the commit of the step that is being written.
@@ -177,6 +283,7 @@ impl DurableState {
                 settled: meta.settled,
                 priority: meta.priority,
                 closed: false,
+                path: Path::default(),
             }),
             once,
         })
@@ -186,6 +293,14 @@ impl DurableState {
     pub(super) fn of(fom: &Header) -> Option<&Self> {
         let state: &dyn Any = seam::state_of(fom)?;
         state.downcast_ref()
+    }
+
+    /// Returns the names of the last phases that the fom has left, the oldest first.
+    pub(super) fn path(&self, fom: &Header) -> Vec<String> {
+        let phases = fom.graph().phases();
+        let path = self.inner().path;
+        let names = path.phases().filter_map(|index| phases.get(index));
+        names.map(|phase| phase.name().to_owned()).collect()
     }
 
     /// Returns the operation id, if the fom was submitted with one.
@@ -254,9 +369,11 @@ impl DurableState {
         Ok(())
     }
 
-    /// Takes the oldest event for which `takes` is true. Only for the thread that runs the fom.
+    /// Takes the oldest event for which `takes` is true. `key` is the key of the fom. Only for the thread that runs the
+    /// fom.
     pub(super) fn take_message(
         &self,
+        key: Option<&Key>,
         takes: &dyn Fn(&dyn Any) -> bool,
     ) -> Option<Box<dyn Any + Send>> {
         let taken = {
@@ -267,7 +384,10 @@ impl DurableState {
                 .iter()
                 .position(|message| takes(&*message.event))?;
             let taken = more.inbox.remove(at)?;
-            more.taken.push(taken.entry);
+            more.taken.push(Taken {
+                entry: taken.entry,
+                bytes: key.and_then(|key| taken.bytes(key)),
+            });
             taken
         };
         self.took(taken.id());

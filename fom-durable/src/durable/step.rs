@@ -18,8 +18,8 @@ use crate::{
 use fom_protocol::panic_message;
 use fom_runtime::{
     __durability::{
-        self as seam, Answer, AnyRef, Content, EventId, FailedAs, Function, Header, KeptFom,
-        KeptStep, LastStep, Then, Written,
+        self as seam, Answer, AnyRef, Content, EventId, FailedAs, FailedOperation, Function,
+        Header, KeptFom, KeptStep, LastStep, Then, Written,
     },
     context::Local,
     error::DurabilityError,
@@ -64,8 +64,12 @@ impl KeptFom for DurableState {
         self.enter(function);
     }
 
-    fn take_event(&self, takes: &dyn Fn(&dyn Any) -> bool) -> Option<Box<dyn Any + Send>> {
-        self.take_message(takes)
+    fn take_event(
+        &self,
+        fom: &Header,
+        takes: &dyn Fn(&dyn Any) -> bool,
+    ) -> Option<Box<dyn Any + Send>> {
+        self.take_message(fom.key(), takes)
     }
 
     fn events(&self) -> usize {
@@ -99,6 +103,9 @@ impl KeptFom for DurableState {
                 // The record of the fom is in the journal already, with the number of its first step.
                 inner.step -= u64::from(was_there);
                 inner.stand_after(step, |at| committer.to_journal(at));
+                if matches!(step.then, Then::Enter { .. }) {
+                    inner.leaves(seam::phase_index(fom));
+                }
             })
         });
         match written {
@@ -135,19 +142,31 @@ impl KeptFom for DurableState {
         seam::drop_outbox(fom);
     }
 
-    /// Deletes the fom's record, or records the failure for its operation id.
+    /// Replaces the fom's record: by an entry that keeps the failed fom, by the failure for its operation id, or by
+    /// nothing.
     fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool) {
-        if !self.is_recorded() && self.once().is_none() {
+        let kept = match failed.operation {
+            FailedOperation::Kept(content) => Some(self.failed_entry(fom, failed, content)),
+            FailedOperation::Gone => None,
+        };
+        if kept.is_none() && !self.is_recorded() && self.once().is_none() {
             return;
         }
         let durable = Durable::of(seam::shared_of(fom));
         let written = group(durable, fom, waits, |batch| {
-            match self.once() {
-                Some(_) => self.remember(fom, batch, Stored::failed(failed)),
-                None => batch.delete(entry_of(fom.id())),
+            match (&kept, self.once()) {
+                (Some(entry), _) => batch.put(entry_of(fom.id()), entry),
+                (None, Some(_)) => self.remember(fom, batch, Stored::failed(failed)),
+                (None, None) => batch.delete(entry_of(fom.id())),
             }
-            self.delete_taken(batch);
-            self.inner().set_then(Then::Fail);
+            if kept.is_none() {
+                self.delete_taken(batch);
+            }
+            let mut inner = self.inner();
+            inner.set_then(Then::Fail);
+            if let Some(entry) = kept {
+                inner.set_failed(entry);
+            }
             Ok(())
         });
         if waits && written.is_ok() {
@@ -157,17 +176,26 @@ impl KeptFom for DurableState {
 
     fn keep_failure(&self, fom: &Header, error: &DurabilityError) {
         let mut group = Batch::new();
-        match self.once().and_then(|once| once.take()) {
-            Some((answer, _)) => self.remember(fom, &mut group, answer),
-            None => group.delete(entry_of(fom.id())),
+        let kept = self.inner().more_mut().and_then(|more| more.failed.take());
+        match (kept, self.once().and_then(|once| once.take())) {
+            (Some(failed), _) => failed.put(fom.id(), &mut group),
+            (None, once) => {
+                match once {
+                    Some((answer, _)) => self.remember(fom, &mut group, answer),
+                    None => group.delete(entry_of(fom.id())),
+                }
+                self.delete_taken(&mut group);
+            }
         }
-        self.delete_taken(&mut group);
         group.end_group();
         self.keep(fom, group, error);
     }
 
     fn leave_events(&self, fom: &Header, end: LastStep) {
-        let left = self.close();
+        let mut left = self.close();
+        if self.inner().keeps_left(&mut left) {
+            return;
+        }
         let back = match end {
             // These events stay in the journal until the fom comes back.
             LastStep::Shutdown => return,
@@ -185,6 +213,10 @@ impl KeptFom for DurableState {
 
     #[cold]
     fn leave(&self, fom: &Header) {
+        let failed = self.inner().more_mut().and_then(|more| more.failed.take());
+        if let Some(failed) = failed {
+            failed.list(fom);
+        }
         let take = || self.inner().more_mut()?.uncommitted.take();
         if let Some(uncommitted) = take() {
             Durable::of(seam::shared_of(fom)).stall(uncommitted);
@@ -266,7 +298,7 @@ impl DurableState {
     /// Deletes the events that an ending fom took since its last step.
     fn delete_taken(&self, batch: &mut Batch) {
         for message in self.inner().taken() {
-            batch.delete(*message);
+            batch.delete(message);
         }
     }
 
@@ -293,7 +325,7 @@ impl DurableState {
         let stand = || {
             let mut inner = self.inner();
             step(&mut inner);
-            done.extend_from_slice(inner.taken());
+            done.extend(inner.taken());
             inner
         };
         if !content.is_end() {

@@ -166,16 +166,23 @@ impl Types {
         entry: EntryId,
         bytes: &[u8],
     ) -> Result<Resident, Box<SetAside>> {
-        let id = fom_of(entry);
-        let durable = Durable::of(shared);
+        Self::make_again(shared, entry, bytes).map_err(|reason| {
+            let mut aside = Box::new(Durable::of(shared).aside(fom_of(entry), reason, bytes));
+            keep_place(&mut aside, shared);
+            aside
+        })
+    }
+
+    /// As [`bring_back`](Self::bring_back). A fom that cannot come back keeps no place for its key.
+    pub(super) fn make_again(
+        shared: &Shared,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<Resident, RestoreError> {
         // The user's code reads a part of the entry.
-        let back = catch_unwind(AssertUnwindSafe(|| durable.read(shared, id, bytes)));
+        let read = || Durable::of(shared).read(shared, fom_of(entry), bytes);
+        let back = catch_unwind(AssertUnwindSafe(read));
         back.unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
-            .map_err(|reason| {
-                let mut aside = Box::new(durable.aside(id, reason, bytes));
-                keep_place(&mut aside, shared);
-                aside
-            })
     }
 
     /// Takes in an entry: remembers an outcome, delivers an event, or makes a fom. The fom has the events that waited
@@ -188,6 +195,10 @@ impl Types {
         match bytes.first() {
             Some(kind) if *kind == Kind::Outcome as u8 => {
                 return Self::remember_again(shared, entry, bytes).map(|()| None);
+            }
+            Some(kind) if *kind == Kind::Failed as u8 => {
+                Durable::of(shared).list_failed(shared, fom_of(entry), bytes);
+                return Ok(None);
             }
             Some(kind) if *kind == Kind::Message as u8 => {
                 let deliver = || Message::deliver_again(shared, entry, bytes);

@@ -93,7 +93,7 @@ fn an_event_for_nobody_is_kept() {
     limited(|| async {
         let journal = MemoryJournal::new();
         let is_listed = |runtime: &Runtime| {
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             assert_eq!(aside.len(), 1, "{aside:?}");
             assert_eq!(aside[0].operation.as_deref(), Some("Account"));
             assert_eq!(aside[0].key, Some("ada".into()));
@@ -101,7 +101,7 @@ fn an_event_for_nobody_is_kept() {
             let reason = RestoreError::NoReceiver { operation, key };
             assert_eq!(aside[0].reason, reason);
             assert!(aside[0].snapshot().is_none());
-            let still = runtime.retry_set_aside(aside[0].id);
+            let still = runtime.quarantine().retry(aside[0].id);
             assert_eq!(still, Err(RetryError::Still(reason)));
             aside[0].id
         };
@@ -114,12 +114,12 @@ fn an_event_for_nobody_is_kept() {
         let journal = journal.fork();
         let runtime = build(&journal);
         let id = is_listed(&runtime);
-        let deliver = |runtime: &Runtime| runtime.retry_set_aside(id).unwrap();
+        let deliver = |runtime: &Runtime| runtime.quarantine().retry(id).unwrap();
         let cents = total(&runtime, deliver);
         assert_eq!(cents.await, 5);
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         let runtime = build(&journal.fork());
-        assert!(runtime.set_aside().is_empty(), "it was taken");
+        assert!(runtime.quarantine().list().is_empty(), "it was taken");
     });
 }
 
@@ -133,11 +133,11 @@ fn an_event_that_its_receiver_did_not_take_is_kept() {
         busy.reached([WorkingKind::Work]).await;
         runtime.submit(Note).await.unwrap();
         runtime.quiet().await;
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         busy.cancel();
         assert!(matches!(busy.await.unwrap_err().cause, Cause::Cancelled));
         let ids = |runtime: &Runtime| {
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             let ids: Vec<_> = aside.iter().map(|aside| aside.id).collect();
             let has_none = |aside: &fom_durable::SetAside| {
                 matches!(aside.reason, RestoreError::NoReceiver { .. })
@@ -151,10 +151,10 @@ fn an_event_that_its_receiver_did_not_take_is_kept() {
         let runtime = build(&journal);
         assert_eq!(ids(&runtime), here, "the same after a crash");
         for id in here {
-            runtime.discard_set_aside(id).await.unwrap();
+            runtime.quarantine().discard(id).await.unwrap();
         }
         let runtime = build(&journal.fork());
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
     });
 }
 

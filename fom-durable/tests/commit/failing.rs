@@ -122,7 +122,7 @@ fn a_failed_step_is_tried_again_although_nothing_else_is_committed() {
             Cause::Journal(_)
         ));
         let fom = wait_for(|| runtime.find::<Trip>("a"));
-        wait_for(|| runtime.set_aside().is_empty().then_some(()));
+        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
         let home = fom.reached([TravelKind::Home]);
         fom.send(Go::On).unwrap();
         home.await;
@@ -147,7 +147,7 @@ fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
         ));
         journal.fail(false);
         wait_for(|| runtime.find::<Trip>("a"));
-        wait_for(|| runtime.set_aside().is_empty().then_some(()));
+        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
         wait_for(|| (log.lines() == ["card"]).then_some(()));
     });
 }
@@ -181,7 +181,7 @@ fn a_fom_does_not_come_back_before_it_has_gone() {
             Cause::Journal(_)
         ));
         let fom = wait_for(|| runtime.find::<Trip>("a"));
-        wait_for(|| runtime.set_aside().is_empty().then_some(()));
+        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
         let again = runtime
             .submit(Trip { child: false })
             .once("a")

@@ -235,7 +235,7 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
         ),
         "{failure:?}"
     );
-    assert_eq!(runtime.set_aside().len(), 1);
+    assert_eq!(runtime.quarantine().list().len(), 1);
     // The fom's key stays in use: no submission overtakes the fom.
     assert!(runtime.find::<Call>("a").is_none());
     let refused = runtime.submit(call()).key("a").start().unwrap_err();
@@ -249,7 +249,7 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
     let next = runtime.submit(call()).start().unwrap();
     next.reached([RouteKind::Ring]).wait();
     let fom = wait_for(|| runtime.find::<Call>("a"));
-    wait_for(|| runtime.set_aside().is_empty().then_some(()));
+    wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
     let closed = fom.reached([RouteKind::Closed]);
     fom.send(CallEvent::Bye).unwrap();
     closed.wait();

@@ -108,7 +108,7 @@ fn what_is_not_kept_sends_as_anybody_outside_does() {
         journal.hold_commits(false);
         rings.await;
         runtime.quiet().await;
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         let runtime = build(journal.journal.fork());
         assert!(runtime.find::<Alarm>("alarm").is_some());
         let log = runtime.submit(Log { seen: 9 }).key("log").start();

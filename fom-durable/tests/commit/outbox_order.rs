@@ -213,7 +213,7 @@ fn deaf(journal: &MemoryJournal, log: &Log) -> Runtime {
 }
 
 fn ear_of(runtime: &Runtime) -> FomId {
-    let aside = runtime.set_aside();
+    let aside = runtime.quarantine().list();
     let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
     aside.iter().find(|aside| unread(&aside.reason)).unwrap().id
 }
@@ -348,7 +348,7 @@ fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
         UNREADABLE.set(true);
         let runtime = build(&journal, &log);
         UNREADABLE.set(false);
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert_eq!(aside.len(), 1 + senders * WORDS as usize);
         let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
         let ear = aside.iter().find(|aside| unread(&aside.reason)).unwrap();
@@ -359,9 +359,9 @@ fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
             been,
         };
         runtime.submit(late).await.unwrap();
-        runtime.retry_set_aside(ear.id).unwrap();
+        runtime.quarantine().retry(ear.id).unwrap();
         all_in_order(&heard(&runtime, &log, senders + 1).await);
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
     });
 }
 
@@ -377,12 +377,12 @@ fn what_is_sent_while_its_receiver_comes_back_is_heard_behind_what_was_set_aside
             let next: Meanwhile = Box::new(move || say(&runtime));
             MEANWHILE.with_borrow_mut(|all| all.push(next));
         }
-        runtime.retry_set_aside(ear_of(&runtime)).unwrap();
+        runtime.quarantine().retry(ear_of(&runtime)).unwrap();
         assert!(MEANWHILE.take().is_empty(), "they are read");
         say(&runtime);
         let heard = heard(&runtime, &log, 1).await;
         assert_eq!(heard["0"], (1..=8).collect::<Vec<_>>());
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
     });
 }
 
@@ -402,12 +402,12 @@ fn what_is_sent_while_its_receiver_does_not_come_back_stays_for_it() {
         };
         MEANWHILE.with_borrow_mut(|all| all.push(meanwhile));
         assert!(matches!(
-            runtime.retry_set_aside(ear),
+            runtime.quarantine().retry(ear),
             Err(RetryError::Still(RestoreError::Panicked(_)))
         ));
         let waits = |aside: &&fom_durable::SetAside| matches!(aside.reason, RestoreError::ReceiverSetAside(id) if id == ear);
-        assert_eq!(runtime.set_aside().iter().filter(waits).count(), 3);
-        runtime.retry_set_aside(ear).unwrap();
+        assert_eq!(runtime.quarantine().list().iter().filter(waits).count(), 3);
+        runtime.quarantine().retry(ear).unwrap();
         let heard = heard(&runtime, &log, 1).await;
         assert_eq!(heard["0"], [1, 2, 3]);
     });
@@ -420,12 +420,12 @@ fn nothing_waits_for_an_event_that_cannot_be_read() {
         UNHEARD_OF.set(2);
         let runtime = build(&journal, &log);
         UNHEARD_OF.set(0);
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert_eq!(aside.len(), 1);
         assert!(matches!(aside[0].reason, RestoreError::Event { .. }));
         assert_eq!(heard(&runtime, &log, 1).await["0"], [1, 3]);
         log.take();
-        runtime.retry_set_aside(aside[0].id).unwrap();
+        runtime.quarantine().retry(aside[0].id).unwrap();
         runtime.quiet().await;
         assert_eq!(log.lines(), ["0 2"]);
     });

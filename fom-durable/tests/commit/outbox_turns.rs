@@ -234,7 +234,7 @@ fn a_turn_that_was_granted_goes_on_first_after_a_crash() {
                 until_log(&log, &["y begins", "y ends", "x begins"]);
                 go_on_as(what, &runtime);
                 until_log(&log, &["y begins", "y ends", "x begins", "x ends"]);
-                assert_eq!(runtime.set_aside().len(), 0);
+                assert_eq!(runtime.quarantine().list().len(), 0);
             });
         }
     }
@@ -253,24 +253,24 @@ fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
         runtime.quiet().await;
         go_on::<Strict>(&runtime);
         until_log(&log, &["y begins", "y ends", "x begins"]);
-        assert_eq!(runtime.set_aside().len(), 0);
+        assert_eq!(runtime.quarantine().list().len(), 0);
     });
     limited(|| async {
         for resident in [1, usize::MAX] {
             let log = Log::default();
             let (crashed, runtime) = overtaken(What::Alone, What::Queues, &log);
-            until("x is set aside", || runtime.set_aside().len() == 1);
+            until("x is set aside", || runtime.quarantine().list().len() == 1);
             drop(runtime);
             let log = Log::default();
             let runtime = build(crashed, &log, &Stop::default(), resident);
             until_log(&log, &["y begins"]);
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             assert!(
                 matches!(aside[0].reason, RestoreError::KeyInUse(_)),
                 "{aside:?}"
             );
             go_on::<Strict>(&runtime);
-            runtime.retry_set_aside(aside[0].id).unwrap();
+            runtime.quarantine().retry(aside[0].id).unwrap();
             until_log(&log, &["y begins", "y ends", "x begins"]);
         }
     });
@@ -287,7 +287,7 @@ fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
         let holder = holder.start().unwrap();
         until_log(&log, &["h begins"]);
         runtime.submit(post("x", What::Alone)).await.unwrap();
-        until("x is set aside", || runtime.set_aside().len() == 1);
+        until("x is set aside", || runtime.quarantine().list().len() == 1);
         runtime.submit(post("y", What::Queues)).await.unwrap();
         holder.send(Go::On).unwrap();
         holder.await.unwrap();
@@ -297,7 +297,7 @@ fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
         let log = Log::default();
         let runtime = build(crashed, &log, &Stop::default(), usize::MAX);
         until_log(&log, &["y begins"]);
-        assert_eq!(runtime.set_aside().len(), 1);
+        assert_eq!(runtime.quarantine().list().len(), 1);
     });
 }
 
@@ -371,7 +371,7 @@ fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
         until("it has ended", || runtime.in_flight() == 2);
         journal.fail(false);
         runtime.submit(post("z", What::Queues)).await.unwrap();
-        until("it is gone", || runtime.set_aside().is_empty());
+        until("it is gone", || runtime.quarantine().list().is_empty());
         holder.send(Go::On).unwrap();
         until_log(&log, &["h begins", "h ends", "y begins"]);
     });
@@ -403,6 +403,9 @@ fn one_that_is_lazy_has_given_its_key_back_before_another_begins() {
         let log = Log::default();
         let runtime = build(crashed, &log, &Stop::default(), usize::MAX);
         until_log(&log, &["b begins"]);
-        assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (1, 0));
+        assert_eq!(
+            (runtime.in_flight(), runtime.quarantine().list().len()),
+            (1, 0)
+        );
     });
 }

@@ -137,7 +137,7 @@ fn one_that_is_refused_holds_up_no_other() {
         }
         journal.refuse(Some("too long"));
         journal.fill(false);
-        wait_for(|| (runtime.set_aside().len() == 2).then_some(()));
+        wait_for(|| (runtime.quarantine().list().len() == 2).then_some(()));
         for name in names {
             let there = runtime.find::<Tour>(name).map(|trip| trip.phase());
             let refused = name.starts_with("too long");
@@ -145,13 +145,13 @@ fn one_that_is_refused_holds_up_no_other() {
         }
         // The listing gives the step's own reason, not the earlier failure of the journal.
         wait_for(|| {
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             let reasons = aside.iter().map(|aside| &aside.reason);
             let says = |reason: &RestoreError| matches!(reason, RestoreError::NotCommitted(why) if why.contains("too long"));
             reasons.clone().all(says).then_some(())
         });
         journal.refuse(None);
-        wait_for(|| runtime.set_aside().is_empty().then_some(()));
+        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
         for name in names {
             let trip = runtime.find::<Tour>(name).unwrap();
             let home = trip.reached([TravelKind::Home]);

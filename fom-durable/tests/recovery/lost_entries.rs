@@ -189,7 +189,7 @@ fn wherever_the_first_batch_breaks_off_there_is_a_head() {
                 left.commit(group).unwrap();
             }
             let runtime = build(left).unwrap_or_else(|error| panic!("{there} groups: {error}"));
-            assert!(runtime.set_aside().is_empty(), "{there} groups");
+            assert!(runtime.quarantine().list().is_empty(), "{there} groups");
         }
     });
 }

@@ -160,7 +160,7 @@ fn one_that_rests_is_made_once_however_many_look_for_it() {
         }
         assert_eq!(runtime.operations().passive, 0);
         assert_eq!(runtime.operations().foms.len(), ALL as usize);
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
     });
 }
 

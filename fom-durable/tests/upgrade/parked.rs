@@ -121,7 +121,7 @@ fn parked_foms_go_on_in_the_next_release() {
     let (journal, heard) = (parked(), Heard::default());
     for _ in 0..2 {
         let runtime = runtime::<second::Call>(&journal, &heard);
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert_eq!(aside.len(), 1);
         assert!(
             matches!(&aside[0].reason, RestoreError::MigrationFailed { .. }),
@@ -144,7 +144,7 @@ fn a_release_that_strands_foms_loses_none() {
     let journal = parked();
     {
         let runtime = runtime::<careless::Call>(&journal, &Heard::default());
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert_eq!(aside.len(), 2);
         for aside in aside {
             assert!(
@@ -162,7 +162,7 @@ fn a_release_that_strands_foms_loses_none() {
         handle.wait().unwrap_err();
     }
     let runtime = runtime::<first::Call>(&journal, &Heard::default());
-    assert!(runtime.set_aside().is_empty());
+    assert!(runtime.quarantine().list().is_empty());
     for callee in ["ada", "nobody"] {
         let fom = runtime.find::<first::Call>(callee).expect("it is back");
         let over = fom.reached([first::RouteKind::Over]);
@@ -182,7 +182,7 @@ fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
         handle.reached([second::RouteKind::Alert]).wait();
     }
     let runtime = runtime::<first::Call>(&journal, &Heard::default());
-    let aside = runtime.set_aside();
+    let aside = runtime.quarantine().list();
     assert!(
         matches!(&aside[..], [one] if matches!(one.reason, RestoreError::NewerVersion { .. })),
         "{aside:?}"
@@ -207,7 +207,7 @@ fn a_rollback_strands_only_what_the_newer_release_moved() {
     }
     {
         let runtime = runtime::<second::Call>(&journal, &Heard::default());
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         let call = second::Call { user: "new".into() };
         let new = runtime.submit(call).key("new").start().unwrap();
         new.reached([second::RouteKind::Alert]).wait();
@@ -218,7 +218,7 @@ fn a_rollback_strands_only_what_the_newer_release_moved() {
     }
     {
         let runtime = runtime::<first::Call>(&journal, &Heard::default());
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert_eq!(aside.len(), 1, "{aside:?}");
         assert_eq!(
             (aside[0].key.clone(), aside[0].version),
@@ -230,7 +230,7 @@ fn a_rollback_strands_only_what_the_newer_release_moved() {
         }
     }
     let runtime = runtime::<second::Call>(&journal, &Heard::default());
-    assert!(runtime.set_aside().is_empty());
+    assert!(runtime.quarantine().list().is_empty());
     for key in ["bob", "eve", "new"] {
         assert_eq!(runtime.find::<second::Call>(key).unwrap().phase(), "Alert");
     }
@@ -284,7 +284,7 @@ fn a_damaged_schema_strands_nobody_and_a_damaged_head_is_an_error() {
         builder.operation::<first::Call>().build()
     };
     let runtime = build(schema).unwrap();
-    assert!(runtime.set_aside().is_empty());
+    assert!(runtime.quarantine().list().is_empty());
     assert!(runtime.find::<first::Call>("ada").is_some());
     assert_eq!(runtime.operations().incidents.len(), 1);
     let refused = build(head).unwrap_err();

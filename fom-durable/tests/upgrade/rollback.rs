@@ -141,7 +141,7 @@ async fn upgraded(log: &Log) -> MemoryJournal {
         runtime.quiet().await;
     }
     let runtime = on(&journal, log).operation::<new::Step>().build().unwrap();
-    assert!(runtime.set_aside().is_empty());
+    assert!(runtime.quarantine().list().is_empty());
     let first = runtime.find::<new::Step>("a").unwrap();
     first.send(Word::Go).unwrap();
     drop(runtime.submit(new("b1")).key("b").start().unwrap());
@@ -176,7 +176,7 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
             let runtime = on(&journal, &log).operation::<old::Step>();
             let runtime = runtime.build().unwrap();
             runtime.quiet().await;
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             assert_eq!(aside.len(), 3, "a1, b1 and b2: {aside:?}");
             for (aside, key) in aside.iter().zip(["a", "b", "b"]) {
                 assert!(
@@ -198,7 +198,7 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
             let note = post(false, "a", &[], Some(1));
             runtime.submit(note).await.unwrap();
             runtime.quiet().await;
-            assert_eq!(runtime.set_aside().len(), 4);
+            assert_eq!(runtime.quarantine().list().len(), 4);
             assert!(log.take().is_empty());
             let keys = runtime.operations().keys;
             let of_a = keys.iter().find(|info| info.key == "a".into()).unwrap();
@@ -214,7 +214,11 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
         }
         let runtime = on(&journal, &log).operation::<new::Step>();
         let runtime = runtime.build().unwrap();
-        assert!(runtime.set_aside().is_empty(), "{:?}", runtime.set_aside());
+        assert!(
+            runtime.quarantine().list().is_empty(),
+            "{:?}",
+            runtime.quarantine().list()
+        );
         runtime.quiet().await;
         let mut lines = log.take();
         lines.sort();
@@ -242,11 +246,11 @@ fn those_behind_it_have_their_turn_when_it_goes() {
         let journal = upgraded(&log).await;
         let runtime = on(&journal, &log).operation::<old::Step>();
         let runtime = runtime.build().unwrap();
-        let first = runtime.set_aside().remove(0);
-        runtime.retry_set_aside(first.id).unwrap_err();
+        let first = runtime.quarantine().list().remove(0);
+        runtime.quarantine().retry(first.id).unwrap_err();
         runtime.quiet().await;
         assert!(log.take().is_empty(), "it is as it was");
-        runtime.discard_set_aside(first.id).await.unwrap();
+        runtime.quarantine().discard(first.id).await.unwrap();
         runtime.quiet().await;
         assert_eq!(log.take(), ["a2 holds"]);
         let second = runtime.find::<old::Step>("a").unwrap();

@@ -49,19 +49,19 @@ fn an_event_waits_for_a_receiver_that_is_set_aside() {
             runtime.submit(Tell).await.unwrap();
             runtime.quiet().await;
             before = journal.fork();
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             assert_eq!(aside.len(), 2, "the receiver and the event: {aside:?}");
             assert_eq!(aside[1].reason, RestoreError::ReceiverSetAside(aside[0].id));
         }
         {
             // The receiver is still set aside.
             let runtime = of_second(&journal).build().unwrap();
-            assert_eq!(runtime.set_aside().len(), 2);
+            assert_eq!(runtime.quarantine().list().len(), 2);
         }
         for journal in [journal, before] {
             let runtime = of_first(&journal).build().unwrap();
             runtime.idle().await;
-            assert!(runtime.set_aside().is_empty());
+            assert!(runtime.quarantine().list().is_empty());
             assert!(runtime.operations().incidents.is_empty());
             drop(runtime);
             let left = journal.ids().into_iter().filter(|id| *id >= EntryId::HEAD);
@@ -123,7 +123,7 @@ fn what_a_release_cannot_read_waits_for_one_that_can() {
         {
             let runtime = of_second(&journal).build().unwrap();
             assert!(runtime.find::<Touchy>("t").is_some(), "the rest runs");
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             let ids: Vec<_> = aside.iter().map(|one| one.id).collect();
             assert_eq!(ids, [job, shop]);
             assert!(matches!(
@@ -151,13 +151,13 @@ fn what_a_release_cannot_read_waits_for_one_that_can() {
             );
             assert!(listing.contains("Order s"), "{listing}");
             assert!(matches!(
-                runtime.retry_set_aside(shop),
+                runtime.quarantine().retry(shop),
                 Err(RetryError::Still(RestoreError::Operation { .. }))
             ));
-            assert_eq!(runtime.set_aside().len(), 2);
+            assert_eq!(runtime.quarantine().list().len(), 2);
         }
         let runtime = of_first(&journal).build().unwrap();
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         for id in [job, shop] {
             assert_eq!(runtime.operation(id).unwrap().phase, "Park");
         }
@@ -182,16 +182,16 @@ fn a_panic_while_it_is_read_sets_one_aside() {
         let runtime = of_first(&journal).build().unwrap();
         PANICS.with(|panics| panics.set(false));
         assert!(runtime.find::<first::Order>("s").is_some());
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert!(
             matches!(&aside[0].reason, RestoreError::Panicked(what) if what == "do not touch me")
         );
         assert_eq!(aside.len(), 1);
-        runtime.retry_set_aside(aside[0].id).unwrap();
+        runtime.quarantine().retry(aside[0].id).unwrap();
         assert!(runtime.find::<Touchy>("t").is_some());
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         assert!(matches!(
-            runtime.retry_set_aside(aside[0].id),
+            runtime.quarantine().retry(aside[0].id),
             Err(RetryError::NotSetAside(id)) if id == aside[0].id
         ));
     });
@@ -209,11 +209,11 @@ fn a_key_in_use_can_be_waited_for() {
         {
             // In a release that cannot read the record, another fom takes its key.
             let runtime = of_second(&journal).build().unwrap();
-            assert_eq!(runtime.set_aside().len(), 1);
+            assert_eq!(runtime.quarantine().list().len(), 1);
             parked(&runtime, second::Order { pieces: 1 }, "s");
         }
         let runtime = of_first(&journal).build().unwrap();
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         assert_eq!(aside.len(), 1, "{aside:?}");
         // The older of the two has the key; the other cannot be read by this release.
         assert_eq!(aside[0].key, Some("s".into()));
@@ -226,14 +226,14 @@ fn a_key_in_use_can_be_waited_for() {
             .operation::<Either>()
             .build()
             .unwrap();
-        let aside = both.set_aside();
+        let aside = both.quarantine().list();
         assert_eq!(aside.len(), 1, "{aside:?}");
         assert!(matches!(&aside[0].reason, RestoreError::KeyInUse(key) if *key == "s".into()));
-        let still = both.retry_set_aside(aside[0].id).unwrap_err();
+        let still = both.quarantine().retry(aside[0].id).unwrap_err();
         assert_eq!(still, RetryError::Still(RestoreError::KeyInUse("s".into())));
         both.find::<Either>("s").unwrap().cancel();
         both.idle().await;
-        both.retry_set_aside(aside[0].id).unwrap();
+        both.quarantine().retry(aside[0].id).unwrap();
         assert_eq!(both.find::<Either>("s").unwrap().id(), aside[0].id);
     });
 }
@@ -295,7 +295,7 @@ fn what_is_discarded_is_given_back() {
         let (runtime, aside);
         {
             runtime = of_second(&journal).build().unwrap();
-            aside = runtime.set_aside().remove(0);
+            aside = runtime.quarantine().list().remove(0);
             // Its operation id stays taken as long as the record is there.
             let submit = || {
                 runtime
@@ -304,13 +304,13 @@ fn what_is_discarded_is_given_back() {
                     .start()
             };
             assert_eq!(submit().unwrap_err().reason(), RefusedReason::SetAside);
-            let discarded = runtime.discard_set_aside(aside.id).await.unwrap();
+            let discarded = runtime.quarantine().discard(aside.id).await.unwrap();
             assert_eq!(discarded.bytes, aside.bytes);
             let (order, _) = first::Order::restore(&discarded.snapshot().unwrap()).unwrap();
             assert_eq!(order.pieces, "x");
-            assert!(runtime.set_aside().is_empty());
+            assert!(runtime.quarantine().list().is_empty());
             assert!(matches!(
-                runtime.discard_set_aside(aside.id).await,
+                runtime.quarantine().discard(aside.id).await,
                 Err(DiscardError::NotSetAside(_))
             ));
             let handle = submit().unwrap();
@@ -320,10 +320,10 @@ fn what_is_discarded_is_given_back() {
         drop(runtime);
         let runtime = of_first(&journal).build().unwrap();
         assert_eq!(runtime.in_flight(), 0);
-        assert!(runtime.set_aside().is_empty());
+        assert!(runtime.quarantine().list().is_empty());
         assert!(
             matches!(
-                runtime.discard_set_aside(aside.id).await,
+                runtime.quarantine().discard(aside.id).await,
                 Err(DiscardError::NotSetAside(_))
             ),
             "it is known by its id alone"
@@ -341,14 +341,17 @@ fn a_shutdown_tries_nothing() {
             parked(&runtime, order("x"), "s");
         }
         let runtime = of_second(&journal).build().unwrap();
-        let id = runtime.set_aside()[0].id;
+        let id = runtime.quarantine().list()[0].id;
         runtime.shutdown(Shutdown::Now, secs(5)).await;
-        assert_eq!(runtime.retry_set_aside(id), Err(RetryError::ShuttingDown));
+        assert_eq!(
+            runtime.quarantine().retry(id),
+            Err(RetryError::ShuttingDown)
+        );
         assert!(matches!(
-            runtime.discard_set_aside(id).await,
+            runtime.quarantine().discard(id).await,
             Err(DiscardError::Journal(JournalError::Closed))
         ));
-        assert_eq!(runtime.set_aside().len(), 1);
+        assert_eq!(runtime.quarantine().list().len(), 1);
         drop(runtime);
         assert!(journal.entry(EntryId(EntryId::HEAD.0 + id.get())).is_some());
     });

@@ -89,7 +89,7 @@ fn damage_is_named_by_its_place() {
         assert!(!check.is_clean());
         assert_eq!(check.foms.values().sum::<u64>(), 1);
         let runtime = build();
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         for aside in [&check.set_aside, &aside] {
             assert_eq!(aside.len(), 1);
             assert_eq!(aside[0].id, damaged);
@@ -102,12 +102,12 @@ fn damage_is_named_by_its_place() {
         }
         assert!(runtime.find::<first::Order>("b").is_some());
         assert!(matches!(
-            runtime.retry_set_aside(damaged),
+            runtime.quarantine().retry(damaged),
             Err(RetryError::Still(RestoreError::InJournal { .. }))
         ));
-        runtime.discard_set_aside(damaged).await.unwrap();
+        runtime.quarantine().discard(damaged).await.unwrap();
         drop(runtime);
-        assert!(build().set_aside().is_empty());
+        assert!(build().quarantine().list().is_empty());
     });
 }
 

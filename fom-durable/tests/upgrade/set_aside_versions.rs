@@ -83,7 +83,8 @@ fn versions_that_do_not_fit_are_set_aside() {
         let fresh = || one(&TestClock::new()).journal_with(journal.clone());
         let reasons = |runtime: &Runtime| -> Vec<RestoreError> {
             runtime
-                .set_aside()
+                .quarantine()
+                .list()
                 .into_iter()
                 .map(|aside| aside.reason)
                 .collect()
@@ -127,7 +128,7 @@ fn versions_that_do_not_fit_are_set_aside() {
         }
         let runtime = of_first(&journal).build().unwrap();
         assert!(runtime.find::<first::Order>("odd").is_some());
-        let aside = runtime.set_aside();
+        let aside = runtime.quarantine().list();
         let newer = aside
             .iter()
             .find(|aside| aside.key == Some("new".into()))

@@ -205,6 +205,14 @@ fn durability(machine: &Machine, diag: &mut Diagnostics) {
             "a transient operation is never saved; remove `durability` or `transient`",
         );
     }
+    if let Some(text) = &machine.failed
+        && machine.transient_key.is_some()
+    {
+        diag.error(
+            text,
+            "a transient operation is never kept; remove `failed` or `transient`",
+        );
+    }
 }
 
 fn events(machine: &Machine, diag: &mut Diagnostics) {

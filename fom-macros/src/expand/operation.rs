@@ -37,6 +37,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
     });
     let durability = durability(machine);
+    let keeps_failed = machine.failed.as_ref();
+    let keeps_failed = keeps_failed.map(|_| quote!(const KEEPS_FAILED: bool = false;));
     let start = machine
         .phases
         .iter()
@@ -66,6 +68,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             const GRAPH: &'static G_ = #graph;
             #codec
             #durability
+            #keeps_failed
             #describe
             const START: #phase_type = #start;
             const INDEX: fn(#kind) -> usize = #index;

@@ -58,6 +58,8 @@ pub(crate) struct Args {
     pub(crate) retired: Vec<LitStr>,
     /// The text as written, and its value. An inner `None` was already reported.
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
+    /// The text of `failed`, as written. Whether it is known was already reported.
+    pub(crate) failed: Option<LitStr>,
     pub(crate) krate: CratePath,
     /// The path of the package of patterns.
     pub(crate) patterns: CratePath,
@@ -71,6 +73,7 @@ const KEYS: &[(&str, Form)] = &[
     ("event", Form::List("event(Type)")),
     ("transient", Form::Flag),
     ("durability", Form::Text("durability = \"lazy\"")),
+    ("failed", Form::Text("failed = \"forget\"")),
     ("version", Form::Text("version = 2")),
     ("was", Form::Text("was = \"Name\"")),
     ("migrate", Form::List("migrate(v1(path))")),
@@ -121,6 +124,7 @@ impl Args {
             retired_key: None,
             retired: Vec::new(),
             durability: None,
+            failed: None,
             krate: CratePath::of_runtime(),
             patterns: CratePath::of_patterns(),
         }
@@ -188,6 +192,17 @@ impl Args {
                     let word = Durability::parse(&text, diag);
                     (text, word)
                 });
+            }
+            "failed" => {
+                self.failed = text(&key, &value, diag);
+                if let Some(text) = &self.failed
+                    && text.value() != "forget"
+                {
+                    diag.error(
+                        text,
+                        "a failed operation is kept, unless this key is `failed = \"forget\"`",
+                    );
+                }
             }
             "crate" => {
                 if let Some(text) = text(&key, &value, diag)

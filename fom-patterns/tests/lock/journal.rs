@@ -268,7 +268,7 @@ fn kept_while_the_journal_fails() {
             journal.fail(false);
             // The next commit shows that the journal works.
             drop(start(shown_by));
-            wait_for(|| runtime.set_aside().is_empty().then_some(()));
+            wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
         };
         // The step from one phase with the lock to the other.
         journal.fail(true);

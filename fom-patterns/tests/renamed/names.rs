@@ -90,7 +90,7 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
         let locks = LongLocks::new("shelves");
         let builder = on(&journal, &log, &locks).operation::<after::Purchase>();
         let runtime = builder.build().unwrap();
-        assert!(runtime.set_aside().is_empty(), "{:?}", runtime.set_aside());
+        assert!(runtime.quarantine().list().is_empty(), "{:?}", runtime.quarantine().list());
         runtime.quiet().await;
         assert_eq!(locks.of("shelf").stats().holders, 2, "first and live");
 
@@ -361,7 +361,7 @@ fn a_layer_follows_the_names_of_what_is_inside() {
         let builder = one(&TestClock::new()).journal_with(journal);
         let builder = builder.operation::<Now>().operation::<after::Purchase>();
         let runtime = builder.build().unwrap();
-        assert!(runtime.set_aside().is_empty(), "{:?}", runtime.set_aside());
+        assert!(runtime.quarantine().list().is_empty(), "{:?}", runtime.quarantine().list());
         assert_eq!(runtime.find::<Now>("k").unwrap().phase(), "Serve.Look");
     });
 }
@@ -408,14 +408,14 @@ fn two_of_a_generic_operation_are_never_read_as_each_other() {
         {
             let builder = build().operation::<Job<u8>>().operation::<Job<u64>>();
             let runtime = builder.build().unwrap();
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             assert!(
                 matches!(&aside[..], [one] if matches!(one.reason, RestoreError::Ambiguous { .. })),
                 "{aside:?}"
             );
         }
         let runtime = build().operation::<Job<u8>>().build().unwrap();
-        assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (1, 0));
+        assert_eq!((runtime.in_flight(), runtime.quarantine().list().len()), (1, 0));
     });
     // A remembered outcome is not lost either: the operation does not run again under the other type.
     limited(async || {
@@ -434,14 +434,14 @@ fn two_of_a_generic_operation_are_never_read_as_each_other() {
         {
             let builder = build().operation::<Job<u8>>().operation::<Job<u64>>();
             let runtime = builder.build().unwrap();
-            assert_eq!(runtime.set_aside().len(), 1);
+            assert_eq!(runtime.quarantine().list().len(), 1);
             let again = runtime.submit(Job { value: 7u8 }).once("paid").start();
             assert_eq!(again.unwrap_err().reason(), RefusedReason::SetAside);
         }
         let runtime = build().operation::<Job<u8>>().build().unwrap();
         let answer = runtime.submit(Job { value: 9u8 }).once("paid").await;
         assert_eq!(
-            (answer.unwrap().operation.value, runtime.set_aside().len()),
+            (answer.unwrap().operation.value, runtime.quarantine().list().len()),
             (7, 0)
         );
     });

@@ -62,7 +62,7 @@ fn what_is_set_aside_is_known_by_its_old_names() {
             // A new event is for the same receiver.
             runtime.submit(Postcard { today: true }).await.unwrap();
             runtime.quiet().await;
-            let aside = runtime.set_aside();
+            let aside = runtime.quarantine().list();
             assert_eq!(aside.len(), 3, "the order and two notes: {aside:?}");
             let (order, notes) = aside.split_first().unwrap();
             assert_eq!(order.machine.as_deref(), Some("Depot"));

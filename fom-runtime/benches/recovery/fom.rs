@@ -53,7 +53,7 @@ impl WaitingTransitions for Op {
 fn runtime(folder: &Path) -> Runtime {
     let builder = Runtime::builder().journal(folder);
     let runtime = builder.build().expect("a runtime");
-    let aside = runtime.set_aside();
+    let aside = runtime.quarantine().list();
     assert!(aside.is_empty(), "{:?}", aside[0]);
     runtime
 }

@@ -36,7 +36,7 @@ pub fn restart(bytes: &[u8]) {
             return;
         }
     };
-    for aside in runtime.set_aside() {
+    for aside in runtime.quarantine().list() {
         let panicked = matches!(aside.reason, RestoreError::Panicked(_));
         assert!(!panicked, "{aside}");
     }

@@ -64,3 +64,8 @@ pub fn take_over(fom: &Resident, gate: Box<dyn Gate>) {
 pub fn fenced(fom: &Header, when: &str, f: impl FnOnce()) {
     fom.fenced(when, f);
 }
+
+/// Returns the index of the fom's phase.
+pub fn phase_index(fom: &Header) -> usize {
+    fom.visit().index()
+}

@@ -25,7 +25,7 @@ pub use crate::{
     fom::{
         AnyRef, Function, Header, Order, Recorder, Resident, Then,
         durability::{
-            Answer, Content, DurableFom, Effects, End, FailedAs, KeptFom, KeptStep, LastStep,
+            Answer, Content, DurableFom, Effects, End, FailedAs, FailedOperation, KeptFom, KeptStep, LastStep,
             NewRecord, SavedTiming, Written,
         },
         hand::regain_leaked,

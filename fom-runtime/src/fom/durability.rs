@@ -117,6 +117,20 @@ pub struct FailedAs<'a> {
     pub phase: &'a str,
     /// Returns the cause as text. Runs the user's code, and catches its panics.
     pub describe: &'a dyn Fn() -> String,
+    /// The errors of the earlier attempts, oldest first.
+    pub attempts: &'a [String],
+    /// What becomes of the operation.
+    pub operation: FailedOperation<'a>,
+}
+
+/// What becomes of an operation that failed.
+#[derive(Clone, Copy)]
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub enum FailedOperation<'a> {
+    /// The operation is kept, so that a caller can try it again. Without a content, its data are gone.
+    Kept(Option<&'a dyn Content>),
+    /// The operation is gone.
+    Gone,
 }
 
 /// The state of a fom with transitions that are kept. Only the thread that runs the fom calls these functions, except
@@ -150,7 +164,11 @@ pub trait KeptFom: Send + Sync {
     fn enter(&self, function: Function);
 
     /// Takes the oldest event that came through an outbox and that `takes` accepts.
-    fn take_event(&self, takes: &dyn Fn(&dyn Any) -> bool) -> Option<Box<dyn Any + Send>>;
+    fn take_event(
+        &self,
+        fom: &Header,
+        takes: &dyn Fn(&dyn Any) -> bool,
+    ) -> Option<Box<dyn Any + Send>>;
 
     /// Returns the number of events that came through an outbox and were not taken. Any thread may call this.
     fn events(&self) -> usize;

@@ -50,6 +50,10 @@ pub trait Operation: Sized + Send + 'static {
         None => Durability::None,
     };
 
+    /// Whether the journal keeps an operation that fails, so that a later release can try it again. With
+    /// `#[fom(failed = "forget")]` it does not.
+    const KEEPS_FAILED: bool = true;
+
     /// Returns the text of an error, as far as its type has one.
     #[doc(hidden)]
     const DESCRIBE: Describe<Self> = |_| String::from("an error");

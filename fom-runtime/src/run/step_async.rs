@@ -80,9 +80,9 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
         panic: Box<dyn std::any::Any + Send>,
     ) -> Progress {
         // Each phase function has its own fence. This panic came from other code of the user's, such as a `Drop`
-        // inside the operation. The operation is gone, and its record in the journal goes too.
+        // inside the operation. The operation is gone.
         let (cause, phase) = (cause_of(panic), fom.phase_name());
-        fom.commit_failure(phase, &cause);
+        fom.commit_failure(phase, &cause, None);
         self.as_mut().fail(Failure::new(cause, phase, None));
         self.ended_in_journal(fom)
     }
@@ -174,7 +174,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     continue;
                 }
                 ControlFlow::Break(Err(cause)) => {
-                    me.get().commit_failure(instance.info().name(), &cause);
+                    me.get().commit_failure(instance.info().name(), &cause, Some(&instance));
                     return Err(instance.failed(me.get(), *cause));
                 }
             };

@@ -30,7 +30,7 @@ impl<O: SyncOperation> SyncBody<O> {
     #[cold]
     pub(super) fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
         if let Self::Live(instance) = mem::replace(self, Self::Gone) {
-            fom.commit_failure(instance.info().name(), &cause);
+            fom.commit_failure(instance.info().name(), &cause, Some(&instance));
             *self = Self::Failed(Box::new(instance.failed(fom, cause)));
         }
         self.failed(fom)

@@ -118,6 +118,12 @@ pub enum RestoreError {
     /// The last transition of the fom could not be committed. The fom continues when the journal works again.
     #[error("its last transition could not be committed: {0}")]
     NotCommitted(String),
+    /// The operation failed. A caller can try it again.
+    #[error("it failed: {cause}; try it again, or discard it")]
+    Failed {
+        /// The text of the cause.
+        cause: String,
+    },
     /// An event from an outbox to a receiver that is set aside. The event is delivered when the receiver comes back.
     #[error("it is an event for fom {0}, which is set aside")]
     ReceiverSetAside(FomId),

@@ -25,7 +25,7 @@ pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint};
-pub use set_aside::SetAside;
+pub use set_aside::{KeptFailure, QuarantineKind, SetAside};
 
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;

@@ -1,6 +1,6 @@
 //! Saved foms that cannot run, as they are listed.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     id::{FomId, Key, KeyOf},
@@ -27,12 +27,45 @@ pub struct SetAside {
     pub key: Option<Key>,
     /// The reason why the entry cannot run.
     pub reason: RestoreError,
+    /// How the operation failed, if it failed.
+    pub failure: Option<Box<KeptFailure>>,
     /// The bytes of the entry in the journal; empty if the entry is damaged.
     pub bytes: Arc<[u8]>,
     /// How the entry of a fom is read, if it can be read.
     pub(crate) saved: Option<SavedBody>,
     /// The key for which the fom keeps its place.
     pub(crate) place: Option<KeyOf>,
+}
+
+/// How an operation in quarantine failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptFailure {
+    /// The text of the cause.
+    pub cause: String,
+    /// The phases that the operation came through since it began or was last brought back, oldest first, without the
+    /// phase in which it failed. At most the last eight.
+    pub path: Vec<String>,
+    /// The errors of the earlier attempts at the phase, oldest first. The cause is the error of the last one.
+    pub attempts: Vec<String>,
+    /// How long ago the operation failed, in the time of the journal, which goes on while the program does not run.
+    pub age: Duration,
+}
+
+/// What the entries of a quarantine have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum QuarantineKind {
+    /// The disk has damaged the entry.
+    Damaged,
+    /// This release cannot read the entry, or cannot run it now. Each start tries it again.
+    Unreadable,
+    /// The operation failed. It runs again when a caller tries it again.
+    Failed,
+    /// An event has no receiver.
+    NoReceiver,
+    /// The last transition waits for the journal. The fom goes on by itself.
+    Uncommitted,
 }
 
 /// The place of operation and phase in the bytes of an entry.
@@ -56,9 +89,23 @@ impl SetAside {
             phase: None,
             key: None,
             reason,
+            failure: None,
             bytes: bytes.into(),
             saved: None,
             place: None,
+        }
+    }
+
+    /// Returns the kind of the entry.
+    pub fn kind(&self) -> QuarantineKind {
+        match self.reason {
+            RestoreError::Damaged | RestoreError::InJournal { .. } => QuarantineKind::Damaged,
+            RestoreError::Failed { .. } => QuarantineKind::Failed,
+            RestoreError::NoReceiver { .. } | RestoreError::ReceiverSetAside(_) => {
+                QuarantineKind::NoReceiver
+            }
+            RestoreError::NotCommitted(_) => QuarantineKind::Uncommitted,
+            _ => QuarantineKind::Unreadable,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
     defaults::BoxError,
     fom::{
         Cause, WaitingFor,
-        durability::{Answer, End, FailedAs, KeptFom, LastStep},
+        durability::{Answer, Content, End, FailedAs, FailedOperation, KeptFom, LastStep},
     },
     operation::{Durability, Operation, kept_codec},
     snapshot::{Meta, Snapshot},
@@ -49,8 +49,14 @@ impl<O: Operation> Typed<O> {
     }
 
     /// Writes down that the fom fails in this phase. A fom that must come back after a restart keeps its record.
+    /// `content` writes the operation, if it still exists.
     #[cold]
-    pub(crate) fn commit_failure(&self, phase: &str, cause: &Cause<O::Error>) {
+    pub(crate) fn commit_failure(
+        &self,
+        phase: &str,
+        cause: &Cause<O::Error>,
+        content: Option<&dyn Content>,
+    ) {
         if let Some(kept) = self.journaled()
             && !matches!(cause, Cause::Shutdown | Cause::Journal(_))
         {
@@ -58,6 +64,12 @@ impl<O: Operation> Typed<O> {
             let failed = FailedAs {
                 phase,
                 describe: &describe,
+                attempts: &self.visit().causes(),
+                operation: match cause {
+                    _ if !O::KEEPS_FAILED || !is_undeclared(cause) => FailedOperation::Gone,
+                    Cause::NotSaved(_) => FailedOperation::Kept(None),
+                    _ => FailedOperation::Kept(content),
+                },
             };
             kept.fail(self, &failed, O::DURABILITY == Durability::Sync);
         }
@@ -93,12 +105,28 @@ impl<O: Operation> Typed<O> {
                     let failed = FailedAs {
                         phase: failure.phase,
                         describe: &|| describe::<O>(cause),
+                        attempts: &failure.attempts,
+                        operation: FailedOperation::Gone,
                     };
                     state.ended(self, End::Failed(&failed))
                 }
             },
         }
     }
+}
+
+/// Returns whether the machine, and no caller, ended the operation, in a way that it does not declare.
+fn is_undeclared<E>(cause: &Cause<E>) -> bool {
+    matches!(
+        cause,
+        Cause::Error(_)
+            | Cause::Panicked(_)
+            | Cause::Late { .. }
+            | Cause::NoThread(_)
+            | Cause::Gate(_)
+            | Cause::UndeclaredExit { .. }
+            | Cause::NotSaved(_)
+    )
 }
 
 /// Returns operation and phase as a snapshot. Catches a panic of the user's code.

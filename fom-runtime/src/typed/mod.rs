@@ -62,7 +62,7 @@ impl<O: Operation> Typed<O> {
                 Some(event) => O::takes(kind, event),
                 None => false,
             };
-            let event = self.journaled()?.take_event(&takes)?;
+            let event = self.journaled()?.take_event(self, &takes)?;
             event.downcast().ok().map(|event| *event)
         })
     }

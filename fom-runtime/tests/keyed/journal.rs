@@ -238,7 +238,7 @@ fn what_is_posted_keeps_its_place_over_a_restart() {
                 runtime.quiet().await;
                 assert_eq!(runtime.in_flight(), 4);
                 assert_eq!(begun(&log), ["holder"]);
-                assert_eq!(runtime.set_aside().len(), 0);
+                assert_eq!(runtime.quarantine().list().len(), 0);
             }
             {
                 let runtime = build();
@@ -389,7 +389,7 @@ fn those_that_share_a_key_come_back_together() {
             }
             let builder = builder(journal, &log).resident(resident);
             let runtime = builder.build().unwrap();
-            assert_eq!((runtime.in_flight(), runtime.set_aside().len()), (3, 0));
+            assert_eq!((runtime.in_flight(), runtime.quarantine().list().len()), (3, 0));
             let write = runtime.submit(step("w")).key("k").queue().start().unwrap();
             write.send(Go::On).unwrap();
             for _ in 0..3 {
@@ -401,7 +401,7 @@ fn those_that_share_a_key_come_back_together() {
             }
             write.await.unwrap();
             assert_eq!(begun(&log), ["a", "b", "c", "w"]);
-            assert_eq!(runtime.set_aside().len(), 0);
+            assert_eq!(runtime.quarantine().list().len(), 0);
         });
     }
 }

@@ -111,7 +111,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .build()?;
     holds.begin(&runtime);
     history.line(format_args!("R {}", runtime.in_flight()));
-    for aside in runtime.set_aside() {
+    for aside in runtime.quarantine().list() {
         let (id, reason) = (aside.id, one_line(&aside.reason.to_string()));
         if orders.old_for.is_some() && is_newer(&aside) {
             history.line(format_args!("A {id} {reason}"));
@@ -180,10 +180,10 @@ pub(crate) fn is_newer(aside: &SetAside) -> bool {
 /// them.
 fn upgrade(runtime: &Runtime) {
     read_newer(true);
-    for aside in runtime.set_aside() {
+    for aside in runtime.quarantine().list() {
         if is_newer(&aside) && !stalled(&aside) {
             // A fom that does not continue now does so at the next start. The end of the run checks that.
-            let _ = runtime.retry_set_aside(aside.id);
+            let _ = runtime.quarantine().retry(aside.id);
         }
     }
 }

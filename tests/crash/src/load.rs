@@ -141,7 +141,7 @@ impl User {
 
     /// Returns whether every fom set aside is one that may be.
     fn all_go_on(&self) -> bool {
-        let aside = self.runtime.set_aside();
+        let aside = self.runtime.quarantine().list();
         aside.iter().all(|aside| stalled(aside) || is_newer(aside))
     }
 

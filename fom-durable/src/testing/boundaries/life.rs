@@ -118,7 +118,8 @@ pub(super) fn run<O: Persistent>(
     });
     let came = stay(around, &runtime, stop, driver, losing);
     let set_aside = runtime
-        .set_aside()
+        .quarantine()
+        .list()
         .into_iter()
         .map(|aside| match aside.reason {
             // Without the id, which no other run has.

@@ -4,10 +4,12 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     hash::Hash,
     sync::Arc,
+    time::Duration,
 };
 
 use crate::durable::{
     DiscardError, Durable, Kind, Message, RetryError,
+    quarantine::failed,
     record::{decode_fom, number_of},
     schemas::Schemas,
 };
@@ -16,11 +18,11 @@ use fom_runtime::{
     __durability::{self as seam, Shared},
     FomId, Key,
     machine::Graph,
-    snapshot::{RestoreError, SetAside},
+    snapshot::{QuarantineKind, RestoreError, SetAside},
 };
 
 /// Returns an entry that cannot run, with as much of it as can be read.
-pub(super) fn listed(
+pub(in crate::durable) fn listed(
     id: FomId,
     reason: RestoreError,
     bytes: &[u8],
@@ -40,7 +42,11 @@ fn read(aside: &mut SetAside, schemas: Option<&Schemas>) -> Option<()> {
         (aside.machine, aside.operation, aside.key) = (Some(machine), Some(operation), key);
         return None;
     }
-    let (meta, body) = decode_fom(&bytes).ok()?;
+    let (record, before) = match *kind == Kind::Failed as u8 {
+        true => failed::read(aside, &bytes)?,
+        false => (&*bytes, 0),
+    };
+    let (meta, body) = decode_fom(record).ok()?;
     aside.key = meta.key;
     let fingerprint = u64::from_le_bytes(*body.first_chunk()?);
     let schema = schemas?.get(fingerprint)?;
@@ -48,7 +54,8 @@ fn read(aside: &mut SetAside, schemas: Option<&Schemas>) -> Option<()> {
     aside.machine = Some(schema.machine.clone());
     aside.version = Some(schema.version);
     aside.phase = seam::phase_of(&schema, body).map(str::to_owned);
-    seam::set_saved(aside, schema, bytes.len() - body.len(), meta.attempt);
+    let from = before + record.len() - body.len();
+    seam::set_saved(aside, schema, from, meta.attempt);
     Some(())
 }
 
@@ -70,7 +77,7 @@ pub(crate) fn keep_place(aside: &mut SetAside, shared: &Shared) {
 }
 
 /// Gives the place up: the fom is back, or is no longer in the journal.
-pub(super) fn give_place_up(aside: &SetAside, shared: &Shared) {
+pub(in crate::durable) fn give_place_up(aside: &SetAside, shared: &Shared) {
     if let Some(of) = seam::place_of(aside) {
         seam::give_place_up(shared, of.clone(), aside.id);
     }
@@ -82,16 +89,19 @@ fn number(aside: &SetAside) -> u64 {
 }
 
 /// Whether the entry is an event, and no fom.
-pub(super) fn is_event(aside: &SetAside) -> bool {
+pub(in crate::durable) fn is_event(aside: &SetAside) -> bool {
     aside.bytes.first() == Some(&(Kind::Message as u8))
 }
 
 /// At this number of set-aside events, no more events without a receiver are added.
 const MOST_EVENTS: usize = 10_000;
 
-/// All set-aside entries, by id.
-#[derive(Default)]
-pub(crate) struct Quarantine(Mutex<Listed>);
+/// All entries in quarantine, by id.
+pub(crate) struct QuarantineList {
+    /// The most failed operations, and the greatest age of one in nanoseconds.
+    most: (usize, u64),
+    listed: Mutex<Listed>,
+}
 
 #[derive(Default)]
 struct Listed {
@@ -101,10 +111,22 @@ struct Listed {
     keys: HashMap<Key, BTreeSet<FomId>>,
     /// The events, kept apart: there may be many, and each delivery of an event searches the foms.
     events: BTreeMap<FomId, SetAside>,
+    /// The operations that failed, kept apart because they are limited.
+    failed: BTreeMap<FomId, FailedAt>,
+    /// The failed operations, the oldest first, by the time of the journal.
+    failed_at: BTreeSet<(u64, FomId)>,
+    /// The number of entries that were dropped at the limits.
+    dropped: HashMap<QuarantineKind, u64>,
     /// For each set-aside fom, the events that wait for it, in the order in which they were sent.
     waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
     /// Foms that are being tried again. They stay listed during the attempt.
     tried: HashSet<FomId>,
+}
+
+/// An operation that failed, and when it failed in the time of the journal.
+struct FailedAt {
+    at: u64,
+    aside: SetAside,
 }
 
 /// Whether a fom is set aside.
@@ -125,6 +147,7 @@ impl Listed {
             _ if self.tried.contains(&id) => Stays::ComesBack,
             Some(aside) if is_stalled(aside) => Stays::ComesBack,
             Some(_) => Stays::Aside,
+            None if self.failed.contains_key(&id) => Stays::Aside,
             None => Stays::No,
         }
     }
@@ -161,6 +184,13 @@ impl Listed {
         if let Some(key) = found.as_ref().and_then(|fom| fom.key.as_ref()) {
             forget(&mut self.keys, key, &id);
         }
+        if let Some(FailedAt { at, aside }) = self.failed.remove(&id) {
+            self.failed_at.remove(&(at, id));
+            if let Some(key) = &aside.key {
+                forget(&mut self.keys, key, &id);
+            }
+            return Some(aside);
+        }
         let found = found.or_else(|| self.events.remove(&id))?;
         if let RestoreError::ReceiverSetAside(receiver) = &found.reason {
             forget(&mut self.waiting, receiver, &(number(&found), id));
@@ -178,9 +208,71 @@ fn forget<K: Eq + Hash, T: Ord>(from: &mut HashMap<K, BTreeSet<T>>, key: &K, id:
     }
 }
 
-impl Quarantine {
+impl QuarantineList {
+    pub(crate) fn new(most: (usize, u64)) -> Self {
+        Self {
+            most,
+            listed: Mutex::default(),
+        }
+    }
+
+    /// Lists an operation that failed at this time of the journal.
+    pub(super) fn put_failed(&self, aside: SetAside, at: u64) {
+        let mut listed = self.listed.lock();
+        let before = listed.remove(aside.id);
+        listed.failed_at.insert((at, aside.id));
+        if let Some(key) = &aside.key {
+            listed.keys.entry(key.clone()).or_default().insert(aside.id);
+        }
+        listed.failed.insert(aside.id, FailedAt { at, aside });
+        drop((listed, before));
+    }
+
+    /// Removes the failed operations above the limits, and counts them.
+    pub(super) fn take_old_failed(&self, now: u64) -> Vec<SetAside> {
+        let (most, age) = self.most;
+        let mut listed = self.listed.lock();
+        let mut old = Vec::new();
+        while let Some(&(at, id)) = listed.failed_at.first()
+            && (listed.failed_at.len() > most || now.saturating_sub(at) > age)
+            && !listed.tried.contains(&id)
+        {
+            old.extend(listed.remove(id));
+        }
+        if !old.is_empty() {
+            *listed.dropped.entry(QuarantineKind::Failed).or_default() += old.len() as u64;
+        }
+        old
+    }
+
+    /// Returns how many entries of this kind were dropped at the limits.
+    pub(super) fn dropped(&self, kind: QuarantineKind) -> u64 {
+        let listed = self.listed.lock();
+        listed.dropped.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Returns the number of entries of this kind.
+    pub(super) fn count(&self, kind: QuarantineKind) -> usize {
+        let listed = self.listed.lock();
+        match kind {
+            QuarantineKind::Failed => listed.failed.len(),
+            kind => {
+                let all = listed.foms.values().chain(listed.events.values());
+                all.filter(|aside| aside.kind() == kind).count()
+            }
+        }
+    }
+
+    /// Counts an event without a receiver that was dropped.
+    pub(crate) fn drop_event(&self) {
+        let mut listed = self.listed.lock();
+        *listed
+            .dropped
+            .entry(QuarantineKind::NoReceiver)
+            .or_default() += 1;
+    }
     pub(crate) fn put(&self, aside: SetAside) {
-        let mut listed = self.0.lock();
+        let mut listed = self.listed.lock();
         let before = listed.remove(aside.id);
         listed.put(aside);
         drop((listed, before));
@@ -188,7 +280,7 @@ impl Quarantine {
 
     /// Lists an event. Returns the event if its receiver has come back since, or is about to.
     pub(crate) fn put_event(&self, aside: SetAside) -> Result<(), Box<SetAside>> {
-        let mut listed = self.0.lock();
+        let mut listed = self.listed.lock();
         if listed.has_missed(&aside) {
             return Err(Box::new(aside));
         }
@@ -200,7 +292,7 @@ impl Quarantine {
 
     /// Begins to try an entry again. An event leaves the list. A fom stays listed until [`tried`](Self::tried).
     pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
-        let mut listed = self.0.lock();
+        let mut listed = self.listed.lock();
         if let Some(aside) = listed.foms.get(&id) {
             let aside = match listed.stays(id) {
                 // Another caller is already trying the fom.
@@ -213,6 +305,13 @@ impl Quarantine {
             };
             listed.tried.insert(id);
             return Ok(aside);
+        }
+        if let Some(failed) = listed.failed.get(&id) {
+            let aside = failed.aside.clone();
+            return match listed.tried.insert(id) {
+                true => Ok(aside),
+                false => Err(RetryError::NotSetAside(id)),
+            };
         }
         let event = listed.events.get(&id);
         let event = event.ok_or(RetryError::NotSetAside(id))?;
@@ -228,12 +327,12 @@ impl Quarantine {
 
     /// Ends the attempt: the fom is back, or stays set aside.
     pub(crate) fn tried(&self, id: FomId) {
-        self.0.lock().tried.remove(&id);
+        self.listed.lock().tried.remove(&id);
     }
 
     /// Takes an entry out of the list to discard it.
     pub(crate) fn take_out(&self, id: FomId) -> Result<SetAside, DiscardError> {
-        let mut listed = self.0.lock();
+        let mut listed = self.listed.lock();
         if listed.tried.contains(&id) {
             return Err(DiscardError::NotSetAside(id));
         }
@@ -244,13 +343,21 @@ impl Quarantine {
     }
 
     pub(crate) fn take(&self, id: FomId) -> Option<SetAside> {
-        self.0.lock().remove(id)
+        self.listed.lock().remove(id)
     }
 
-    pub(crate) fn list(&self) -> Vec<SetAside> {
-        let listed = self.0.lock();
+    /// Returns all entries by id. `now` is in the time of the journal.
+    pub(crate) fn list(&self, now: u64) -> Vec<SetAside> {
+        let listed = self.listed.lock();
         let all = listed.foms.values().chain(listed.events.values());
         let mut all: Vec<_> = all.cloned().collect();
+        for FailedAt { at, aside } in listed.failed.values() {
+            let mut aside = aside.clone();
+            if let Some(failure) = &mut aside.failure {
+                failure.age = Duration::from_nanos(now.saturating_sub(*at));
+            }
+            all.push(aside);
+        }
         drop(listed);
         all.sort_by_key(|aside| aside.id);
         all
@@ -259,7 +366,7 @@ impl Quarantine {
     /// Whether one more entry may be set aside for this reason.
     pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
         !matches!(reason, RestoreError::NoReceiver { .. })
-            || self.0.lock().events.len() < MOST_EVENTS
+            || self.listed.lock().events.len() < MOST_EVENTS
     }
 
     /// Returns the oldest fom with this operation type and key.
@@ -270,25 +377,29 @@ impl Quarantine {
             machine.is_some_and(|name| graph.is_machine(name))
                 && operation.is_some_and(|name| graph.is_operation(name))
         };
-        let listed = self.0.lock();
+        let listed = self.listed.lock();
         let ids = listed.keys.get(key)?.iter();
-        let mut foms = ids.filter_map(|id| listed.foms.get(id));
+        let fom = |id| {
+            let failed = || Some(&listed.failed.get(id)?.aside);
+            listed.foms.get(id).or_else(failed)
+        };
+        let mut foms = ids.filter_map(fom);
         foms.find(is).map(|aside| aside.id)
     }
 
     /// Returns the events for this fom, in the order in which they were sent.
     pub(crate) fn events_for(&self, id: FomId) -> Vec<FomId> {
-        let listed = self.0.lock();
+        let listed = self.listed.lock();
         let ids = listed.waiting.get(&id).into_iter().flatten();
         ids.map(|(_, id)| *id).collect()
     }
 
     pub(crate) fn stays(&self, id: FomId) -> Stays {
-        self.0.lock().stays(id)
+        self.listed.lock().stays(id)
     }
 
     /// Whether a caller is trying the fom again now.
     pub(crate) fn is_tried(&self, id: FomId) -> bool {
-        self.0.lock().tried.contains(&id)
+        self.listed.lock().tried.contains(&id)
     }
 }

@@ -1,0 +1,250 @@
+//! What a program does with the entries in quarantine.
+
+use fom_journal::{Batch, JournalError};
+use tokio::sync::oneshot;
+
+use crate::{
+    durable::{
+        DiscardError, Durable, DurableState, Handover, RetryError, Types,
+        quarantine::{give_place_up, is_event},
+    },
+    entry::entry_of,
+};
+use fom_runtime::{
+    __durability::{self as seam, Recorder, Shared},
+    FomId, Operation,
+    snapshot::{QuarantineKind, SetAside},
+};
+
+/// What is in the journal of a runtime and does not run; see [`DurableExt::quarantine`](crate::DurableExt::quarantine).
+///
+/// Each entry has one [kind](QuarantineKind):
+///
+/// | kind | what it is | what to do |
+/// | --- | --- | --- |
+/// | `Failed` | an operation that failed in an undeclared way | fix the cause, then [`retry`](Self::retry) |
+/// | `Unreadable` | this release cannot read it, or cannot run it now | start a release that can; each start tries it again |
+/// | `Damaged` | the disk has damaged it | restore a copy, or [`discard`](Self::discard) it |
+/// | `NoReceiver` | an event for a fom that is not there | start the fom and retry, or discard it |
+/// | `Uncommitted` | its last transition waits for the journal | nothing: it goes on by itself |
+///
+/// A failed operation is one that panicked, returned an error (for the last time, if its phase has retries), missed a
+/// deadline without `late`, or could not be saved. Its caller got the failure, and its key, locks and place are free.
+/// An operation that was cancelled, or ended in an end phase with `failure`, is not kept. With
+/// `#[fom(failed = "forget")]` no failed operation of that machine is kept.
+///
+/// The bounds of the failed ones are set by [`keep_failed`](crate::DurableBuilderExt::keep_failed). Events without a
+/// receiver are limited to 10,000. The other kinds have no limit, because the journal must not lose them.
+///
+/// ```
+/// use fom_durable::prelude::*;
+/// use fom_runtime::snapshot::QuarantineKind;
+///
+/// # async fn look(runtime: &Runtime) -> Result<(), BoxError> {
+/// for failed in runtime.quarantine().list_of(QuarantineKind::Failed) {
+///     // "31 Order 7 in Charge (version 1): it failed: the card was declined; try it again, or discard it"
+///     eprintln!("{failed}");
+/// }
+/// // The release with the bug fixed:
+/// let retried = runtime
+///     .quarantine()
+///     .retry_where(|entry| entry.kind() == QuarantineKind::Failed);
+/// for (id, error) in &retried.refused {
+///     eprintln!("{id}: {error}");
+/// }
+/// # Ok(())
+/// # }
+/// # let runtime = Runtime::builder().journal_with(fom_durable::journal::MemoryJournal::new()).build()?;
+/// # futures::executor::block_on(look(&runtime))?;
+/// # Ok::<(), BoxError>(())
+/// ```
+#[derive(Clone, Copy)]
+#[must_use = "this is only a view"]
+pub struct Quarantine<'a> {
+    shared: &'a Shared,
+}
+
+/// The result of [`Quarantine::retry_where`].
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct Retried {
+    /// The foms that are back.
+    pub retried: Vec<FomId>,
+    /// The entries that stay in quarantine, and why.
+    pub refused: Vec<(FomId, RetryError)>,
+}
+
+impl std::fmt::Debug for Quarantine<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.list()).finish()
+    }
+}
+
+impl<'a> Quarantine<'a> {
+    pub(in crate::durable) fn of(shared: &'a Shared) -> Self {
+        Self { shared }
+    }
+
+    fn durable(&self) -> &'a Durable {
+        Durable::of(self.shared)
+    }
+
+    /// Returns all entries by id: the reason, and the bytes. Without a journal there are none.
+    pub fn list(&self) -> Vec<SetAside> {
+        let recorder = seam::recorder(self.shared);
+        recorder.map_or_else(Vec::new, Recorder::set_aside)
+    }
+
+    /// Returns the entries of one kind by id.
+    pub fn list_of(&self, kind: QuarantineKind) -> Vec<SetAside> {
+        let mut all = self.list();
+        all.retain(|entry| entry.kind() == kind);
+        all
+    }
+
+    /// Returns the number of entries of one kind.
+    pub fn count(&self, kind: QuarantineKind) -> usize {
+        match seam::recorder(self.shared) {
+            Some(_) => self.durable().set_aside.count(kind),
+            None => 0,
+        }
+    }
+
+    /// Returns how many entries of one kind were dropped at their limit since the runtime was built.
+    pub fn dropped(&self, kind: QuarantineKind) -> u64 {
+        match seam::recorder(self.shared) {
+            Some(_) => self.durable().set_aside.dropped(kind),
+            None => 0,
+        }
+    }
+
+    /// Tries an entry again. An event goes to its receiver. A fom goes on: a failed operation from the phase in which it
+    /// failed, and any other from the phase that it last committed.
+    ///
+    /// The fom keeps its id and its step keys, so effects with a step key are not repeated. A failed operation has all
+    /// its attempts and the whole time of the phase again; its data are as its last function left them. Its end
+    /// replaces the answer for its operation id ([`once`](crate::DurableSubmissionExt::once)). The fom has no handle:
+    /// [`Runtime::operation`](fom_runtime::Runtime::operation) finds it. Its last attempts are gone from the journal
+    /// when the retry is committed, which is soon after this returns.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RetryError`]; then the entry stays in quarantine. A fom is refused with
+    /// [`RestoreError::KeyInUse`](fom_runtime::snapshot::RestoreError::KeyInUse) while another fom has its key.
+    pub fn retry(&self, id: FomId) -> Result<(), RetryError> {
+        let shared = self.shared;
+        if seam::takes_nothing(shared) {
+            return Err(RetryError::ShuttingDown);
+        }
+        let durable = self.durable();
+        let aside = durable.try_again(id)?;
+        if aside.kind() == QuarantineKind::Failed {
+            return durable.retry_failed(shared, aside);
+        }
+        let done = Types::take_in(shared, entry_of(id), &aside.bytes);
+        match done {
+            Ok(fom) => {
+                if !is_event(&aside) {
+                    let kept = fom.as_ref().and_then(|fom| DurableState::of(fom));
+                    durable.is_back(shared, id, kept);
+                }
+                if let Some(fom) = fom {
+                    seam::enqueue(shared, fom);
+                }
+                give_place_up(&aside, shared);
+                Ok(())
+            }
+            Err(still) if is_event(&aside) => durable
+                .put_event_aside(shared, *still)
+                .map_err(RetryError::Still),
+            Err(mut still) => {
+                let reason = still.reason.clone();
+                if seam::place_of(&still).is_none() {
+                    seam::set_place(&mut still, seam::place_of(&aside).cloned());
+                }
+                durable.stays_aside(shared, *still);
+                Err(RetryError::Still(reason))
+            }
+        }
+    }
+
+    /// Tries all entries again for which `filter` returns true, in the order of their ids.
+    pub fn retry_where(&self, mut filter: impl FnMut(&SetAside) -> bool) -> Retried {
+        let mut done = Retried::default();
+        for entry in self.list() {
+            if !filter(&entry) {
+                continue;
+            }
+            match self.retry(entry.id) {
+                Ok(()) => done.retried.push(entry.id),
+                Err(error) => done.refused.push((entry.id, error)),
+            }
+        }
+        done
+    }
+
+    /// Tries all failed operations of one type again.
+    pub fn retry_failed<O: Operation>(&self) -> Retried {
+        let is = |entry: &SetAside| {
+            let named =
+                |name: &Option<String>, is: &dyn Fn(&str) -> bool| name.as_deref().is_some_and(is);
+            entry.kind() == QuarantineKind::Failed
+                && named(&entry.machine, &|name| O::GRAPH.is_machine(name))
+                && named(&entry.operation, &|name| O::GRAPH.is_operation(name))
+        };
+        self.retry_where(is)
+    }
+
+    /// Removes an entry from the journal and returns it: its [bytes](SetAside::bytes) and, if it can be read, a
+    /// [snapshot](SetAside::snapshot). Afterwards only the caller has it.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`DiscardError`]; then the entry stays in quarantine.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped before the answer, the entry may still be in the journal. Then it is in quarantine
+    /// again at the next start.
+    pub async fn discard(&self, id: FomId) -> Result<SetAside, DiscardError> {
+        let durable = self.durable();
+        let Some(committer) = durable.committer() else {
+            return Err(DiscardError::NotSetAside(id));
+        };
+        let aside = durable.set_aside.take_out(id)?;
+        let mut batch = Batch::new();
+        batch.delete(entry_of(id));
+        batch.end_group();
+        let (tell, told) = oneshot::channel();
+        committer.take(Handover::alone(batch, tell));
+        match told.await.unwrap_or(Err(JournalError::Closed)) {
+            Ok(()) => {
+                durable.memory.discarded(id);
+                give_place_up(&aside, self.shared);
+                durable.never_comes(self.shared, id);
+                Ok(aside)
+            }
+            Err(error) => {
+                durable.put_back(self.shared, aside);
+                Err(DiscardError::Journal(error))
+            }
+        }
+    }
+
+    /// Removes all entries of one kind from the journal. Returns them.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the first [`DiscardError`]. The entries that were removed before are gone.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`discard`](Self::discard), for each entry.
+    pub async fn discard_all(&self, kind: QuarantineKind) -> Result<Vec<SetAside>, DiscardError> {
+        let mut gone = Vec::new();
+        for entry in self.list_of(kind) {
+            gone.push(self.discard(entry.id).await?);
+        }
+        Ok(gone)
+    }
+}

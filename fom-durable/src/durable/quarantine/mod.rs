@@ -1,0 +1,14 @@
+//! Entries that are in the journal and do not run.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `list.rs` | all entries in memory, with their reasons and bytes |
+//! | `failed.rs` | operations that failed, and how they are tried again |
+//! | `handle.rs` | what a program does with the entries |
+
+mod failed;
+mod handle;
+mod list;
+
+pub use handle::{Quarantine, Retried};
+pub(super) use list::{QuarantineList, Stays, give_place_up, is_event, keep_place, listed};

@@ -1,0 +1,63 @@
+//! The number and the age of failed operations are bounded. What is dropped is counted, and is an incident.
+
+use fom_durable::prelude::*;
+use fom_runtime::snapshot::QuarantineKind;
+
+use crate::{
+    kit::{limited, secs},
+    order::{Answer, Shop, failed, order},
+};
+
+/// The oldest is dropped first, from the journal too.
+#[test]
+fn the_oldest_is_dropped() {
+    limited(|| async {
+        let mut shop = Shop::that(Answer::Declined);
+        let build = |shop: &Shop| shop.builder().keep_failed(2, secs(3600)).build().unwrap();
+        let runtime = build(&shop);
+        let mut ids = Vec::new();
+        for cents in 1..=4 {
+            ids.push(runtime.submit(order(cents)).start().unwrap().id());
+            shop.wait(&runtime).await;
+        }
+        let kept = |runtime: &Runtime| {
+            let failed = failed(runtime).into_iter();
+            failed.map(|entry| entry.id).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(&runtime), ids[2..]);
+        assert_eq!(runtime.quarantine().dropped(QuarantineKind::Failed), 2);
+        assert_eq!(runtime.quarantine().dropped(QuarantineKind::NoReceiver), 0);
+        let incidents = runtime.operations().incidents;
+        assert_eq!(incidents.len(), 2, "{incidents:?}");
+        assert!(incidents[0].contains("was dropped"), "{incidents:?}");
+        // The deletes are committed with the next batch.
+        runtime.submit(order(0)).await.unwrap();
+        shop.journal = shop.journal.fork();
+        drop(runtime);
+        assert_eq!(kept(&shop.open()), ids[2..]);
+    });
+}
+
+/// What is too old is dropped at the next failure, and at the start.
+#[test]
+fn what_is_old_is_dropped() {
+    limited(|| async {
+        let mut shop = Shop::that(Answer::Declined);
+        let build = |shop: &Shop| shop.builder().keep_failed(9, secs(100)).build().unwrap();
+        let runtime = build(&shop);
+        let _ = runtime.submit(order(1)).start().unwrap();
+        shop.wait(&runtime).await;
+        shop.clock.advance(secs(50));
+        let second = runtime.submit(order(2)).start().unwrap().id();
+        shop.wait(&runtime).await;
+        assert_eq!(failed(&runtime).len(), 2);
+        shop.clock.advance(secs(50));
+        shop.journal = shop.journal.fork();
+        drop(runtime);
+        let runtime = build(&shop);
+        let left = failed(&runtime);
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].id, second);
+        assert_eq!(runtime.quarantine().dropped(QuarantineKind::Failed), 1);
+    });
+}
