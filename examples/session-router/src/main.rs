@@ -83,8 +83,11 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
     if let Some(directory) = journal {
         let came_back = router.came_back();
         println!("came back from {}: {came_back}", directory.display());
-        for aside in came_back.set_aside.iter().take(10) {
-            println!("  set aside, and kept: {} {}", aside.id, aside.reason);
+        for quarantined in came_back.quarantined.iter().take(10) {
+            println!(
+                "  quarantined, and kept: {} {}",
+                quarantined.id, quarantined.reason
+            );
         }
     }
     println!(

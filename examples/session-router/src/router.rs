@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use fom_durable::{SetAside, prelude::*};
+use fom_durable::{Quarantined, prelude::*};
 use fom_runtime::{
     Builder,
     error::{BuildError, DurabilityError},
@@ -116,7 +116,7 @@ pub struct CameBack {
     /// Users with bindings.
     pub users: usize,
     /// Operations that cannot continue, and why. They stay in the journal.
-    pub set_aside: Vec<SetAside>,
+    pub quarantined: Vec<Quarantined>,
 }
 
 impl fmt::Display for CameBack {
@@ -128,9 +128,9 @@ impl fmt::Display for CameBack {
         let close = if self.calls.is_empty() { "" } else { ")" };
         write!(
             f,
-            "{close}, {} users with bindings; {} set aside",
+            "{close}, {} users with bindings; {} quarantined",
             self.users,
-            self.set_aside.len()
+            self.quarantined.len()
         )
     }
 }
@@ -297,7 +297,7 @@ impl CameBack {
     /// Counts before the first packet from outside.
     fn of(runtime: &Runtime) -> CameBack {
         let mut back = CameBack {
-            set_aside: runtime.quarantine().list(),
+            quarantined: runtime.quarantine().list(),
             ..CameBack::default()
         };
         for fom in runtime.operations().foms {

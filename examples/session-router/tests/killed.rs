@@ -114,7 +114,7 @@ fn killed_and_started_again_it_goes_on() {
     assert!(
         router
             .came_back
-            .ends_with(": 1 calls (1 in Talk), 1 users with bindings; 0 set aside"),
+            .ends_with(": 1 calls (1 in Talk), 1 users with bindings; 0 quarantined"),
         "{}",
         router.came_back
     );

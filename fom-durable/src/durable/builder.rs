@@ -42,8 +42,8 @@ pub trait DurableBuilderExt: Sized {
     /// - Something else is in that place.
     /// - It is damaged, and the runtime cannot tell which foms have lost records.
     ///
-    /// Damage to the record of one fom sets that fom aside
-    /// ([`Runtime::set_aside`](crate::DurableExt::set_aside)).
+    /// Damage to the record of one fom sets that fom quarantined
+    /// ([`Runtime::quarantine`](crate::DurableExt::quarantine)).
     ///
     /// ```
     /// use fom_durable::prelude::*;
@@ -64,7 +64,7 @@ pub trait DurableBuilderExt: Sized {
     fn journal_with(self, journal: impl Journal) -> Self;
 
     /// Names an operation type so that its foms can come back out of the journal. Only generic types need this; the
-    /// runtime knows all others. A fom of a generic type that is not named is set aside with
+    /// runtime knows all others. A fom of a generic type that is not named is quarantined with
     /// [`RestoreError::UnknownOperation`](fom_runtime::snapshot::RestoreError::UnknownOperation).
     ///
     /// ```

@@ -14,7 +14,7 @@ use fom_runtime::{
     __durability::{self as seam, DurableFom, KeyOf, NewRecord, Recorder, Shared},
     FomId,
     extension::PartId,
-    snapshot::{RestoreError, SetAside},
+    snapshot::{Quarantined, RestoreError},
     time::Clock,
 };
 
@@ -49,7 +49,7 @@ pub(crate) struct Durable {
     /// The operation types that can come back.
     pub(super) types: Types,
     /// What is in the journal and does not run.
-    pub(super) set_aside: QuarantineList,
+    pub(super) quarantine: QuarantineList,
     /// Foms that came back and rest.
     pub(super) passive: Arc<Passive>,
     /// Foms that held the gates of their phases, and have not asked for them again.
@@ -68,7 +68,10 @@ impl Durable {
                 .collect(),
             committer: OnceLock::new(),
             types,
-            set_aside: QuarantineList::new((limits.failed.0, fom_protocol::nanos(limits.failed.1))),
+            quarantine: QuarantineList::new((
+                limits.failed.0,
+                fom_protocol::nanos(limits.failed.1),
+            )),
             passive: Arc::new(Passive::new(limits.resident)),
             gate_recovery: GateRecovery::default(),
             memory: Arc::new(IdempotencyStore::new(
@@ -106,7 +109,7 @@ impl Durable {
     }
 
     /// Returns an entry that cannot run, as it is listed.
-    pub(super) fn aside(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
+    pub(super) fn quarantined(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> Quarantined {
         let schemas = self.committer().map(|committer| &committer.schemas);
         listed(id, reason, bytes, schemas)
     }
@@ -182,8 +185,8 @@ impl Recorder for Durable {
         DurableState::new(meta, false)
     }
 
-    fn set_aside(&self) -> Vec<SetAside> {
-        self.set_aside.list(self.journal_now())
+    fn quarantined(&self) -> Vec<Quarantined> {
+        self.quarantine.list(self.journal_now())
     }
 
     fn close(&self) {

@@ -108,8 +108,8 @@ impl<'a> Outbox<'a> {
     /// one receiver in this way arrive in order.
     ///
     /// If no fom has the key, or the fom ends without taking the event, the event is [set
-    /// aside](crate::DurableExt::set_aside) with [`RestoreError::NoReceiver`](fom_runtime::snapshot::RestoreError). It
-    /// can be tried again or discarded. At most 10,000 events are set aside; further ones are dropped. Undelivered
+    /// quarantined](crate::DurableExt::quarantine) with [`RestoreError::NoReceiver`](fom_runtime::snapshot::RestoreError). It
+    /// can be tried again or discarded. At most 10,000 events are quarantined; further ones are dropped. Undelivered
     /// events of a sender that is not kept in the journal are dropped, too.
     /// [`Operations::incidents`](fom_runtime::observe::Operations) reports both.
     ///
@@ -147,7 +147,7 @@ impl<O: Operation> fmt::Debug for Posting<'_, O> {
 }
 
 impl<O: Operation> Posting<'_, O> {
-    /// As [`Submission::key`]. If the key is in use when the operation would start, the operation is set aside; see
+    /// As [`Submission::key`]. If the key is in use when the operation would start, the operation is quarantined; see
     /// [`queue`](Self::queue).
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.submission = self.submission.key(key);

@@ -19,7 +19,7 @@ use crate::{
 use fom_protocol::panic_message;
 use fom_runtime::{
     __durability::{self as seam, Schema},
-    snapshot::{RestoreError, SetAside},
+    snapshot::{Quarantined, RestoreError},
 };
 
 /// What a program would bring back from a journal; see
@@ -37,8 +37,8 @@ pub struct JournalCheck {
     pub events: u64,
     /// Operations that failed, and are kept.
     pub failed: u64,
-    /// Entries that would be set aside, by id.
-    pub set_aside: Vec<SetAside>,
+    /// Entries that would be quarantined, by id.
+    pub quarantine: Vec<Quarantined>,
     /// The state of the files.
     pub files: Inspection,
 }
@@ -46,22 +46,26 @@ pub struct JournalCheck {
 impl JournalCheck {
     /// Returns `true` if everything in the journal comes back.
     pub fn is_clean(&self) -> bool {
-        self.set_aside.is_empty() && self.files.recovery.gaps.is_empty()
+        self.quarantine.is_empty() && self.files.recovery.gaps.is_empty()
     }
 
-    /// Groups the entries to be set aside by type, version, phase and reason, the lowest ids first. If a release lacks
+    /// Groups the entries to be quarantined by type, version, phase and reason, the lowest ids first. If a release lacks
     /// something, a group can have very many foms.
-    fn alike(&self) -> Vec<Vec<&SetAside>> {
+    fn alike(&self) -> Vec<Vec<&Quarantined>> {
         let mut places = HashMap::new();
-        let mut all: Vec<Vec<&SetAside>> = Vec::new();
-        for aside in &self.set_aside {
-            let what = (&aside.operation, aside.version, &aside.phase);
+        let mut all: Vec<Vec<&Quarantined>> = Vec::new();
+        for quarantined in &self.quarantine {
+            let what = (
+                &quarantined.operation,
+                quarantined.version,
+                &quarantined.phase,
+            );
             let place = *places
-                .entry((what, aside.reason.to_string()))
+                .entry((what, quarantined.reason.to_string()))
                 .or_insert(all.len());
             match all.get_mut(place) {
-                Some(alike) => alike.push(aside),
-                None => all.push(vec![aside]),
+                Some(alike) => alike.push(quarantined),
+                None => all.push(vec![quarantined]),
             }
         }
         all
@@ -76,7 +80,7 @@ impl fmt::Display for JournalCheck {
         writeln!(f, "{:>9} outcomes are remembered", self.outcomes)?;
         writeln!(f, "{:>9} events are to be taken", self.events)?;
         writeln!(f, "{:>9} failed operations are kept", self.failed)?;
-        writeln!(f, "{:>9} would be set aside", self.set_aside.len())?;
+        writeln!(f, "{:>9} would be quarantined", self.quarantine.len())?;
         for alike in self.alike() {
             match alike.as_slice() {
                 [one] => writeln!(f, "  {one}")?,
@@ -105,7 +109,10 @@ pub(crate) fn check(path: &Path, types: &Types) -> Result<JournalCheck, JournalE
     }
     let gaps = &mut checker.check.files.recovery.gaps;
     gaps.append(&mut checker.lost);
-    checker.check.set_aside.sort_by_key(|aside| aside.id);
+    checker
+        .check
+        .quarantine
+        .sort_by_key(|quarantined| quarantined.id);
     Ok(checker.check)
 }
 
@@ -160,10 +167,10 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn set_aside(&mut self, id: EntryId, reason: RestoreError, bytes: &[u8]) {
+    fn quarantined(&mut self, id: EntryId, reason: RestoreError, bytes: &[u8]) {
         let id = fom_of(id);
-        let aside = listed(id, reason, bytes, Some(&self.schemas));
-        self.check.set_aside.push(aside);
+        let quarantined = listed(id, reason, bytes, Some(&self.schemas));
+        self.check.quarantine.push(quarantined);
     }
 }
 
@@ -203,7 +210,7 @@ impl Recover for Checker<'_> {
         let looked = catch_unwind(AssertUnwindSafe(look))
             .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))));
         if let Err(reason) = looked {
-            self.set_aside(id, reason, bytes);
+            self.quarantined(id, reason, bytes);
         }
     }
 
@@ -211,7 +218,7 @@ impl Recover for Checker<'_> {
         self.any = true;
         self.has_head |= id == HEAD_ENTRY;
         if id >= EntryId::HEAD {
-            self.set_aside(id, in_journal(damage), &[]);
+            self.quarantined(id, in_journal(damage), &[]);
         } else {
             self.lost.push(damage);
         }

@@ -4,13 +4,13 @@ use fom_journal::JournalError;
 
 use fom_runtime::{FomId, snapshot::RestoreError};
 
-/// A fom that is [set aside](crate::DurableExt::set_aside) could not be tried again, or still cannot run.
+/// A fom that is [quarantined](crate::DurableExt::quarantine) could not be tried again, or still cannot run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RetryError {
-    /// No fom with this id is set aside.
-    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
-    NotSetAside(FomId),
+    /// No fom with this id is quarantined.
+    #[error("nothing with the id {0} is quarantined; see `Runtime::quarantine`")]
+    NotQuarantined(FomId),
     /// The fom still cannot run.
     #[error("it still cannot run: {0}")]
     Still(#[source] RestoreError),
@@ -22,13 +22,13 @@ pub enum RetryError {
     ShuttingDown,
 }
 
-/// A fom that is [set aside](crate::DurableExt::set_aside) could not be removed from the journal.
+/// A fom that is [quarantined](crate::DurableExt::quarantine) could not be removed from the journal.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DiscardError {
-    /// No fom with this id is set aside.
-    #[error("nothing with the id {0} is set aside; see `Runtime::set_aside`")]
-    NotSetAside(FomId),
+    /// No fom with this id is quarantined.
+    #[error("nothing with the id {0} is quarantined; see `Runtime::quarantine`")]
+    NotQuarantined(FomId),
     /// The last transition of the fom could not be committed. The fom continues by itself when the journal works again;
     /// cancel it then.
     #[error(

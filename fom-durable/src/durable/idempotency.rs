@@ -67,7 +67,7 @@ enum Slot {
         waiting: Vec<oneshot::Sender<Told>>,
     },
     /// The fom is in the journal and cannot go on for now.
-    Aside(FomId),
+    Quarantined(FomId),
     /// The fom came back and rests.
     Rests(FomId),
     /// The fom failed, and the quarantine keeps it.
@@ -84,7 +84,7 @@ pub(crate) enum Seen {
     /// The submission is the first.
     Never,
     Live(AnyRef, oneshot::Receiver<Told>),
-    Aside,
+    Quarantined,
     Rests(FomId),
     Ended(FomId, Arc<Stored>),
 }
@@ -255,7 +255,7 @@ impl IdempotencyStore {
                 slots.forget(self.most, now);
             }
             Err(NoAnswer::Stays) => {
-                slots.slots.insert(place.clone(), Slot::Aside(id));
+                slots.slots.insert(place.clone(), Slot::Quarantined(id));
             }
             Err(NoAnswer::Gone) => {}
         }
@@ -285,11 +285,11 @@ impl IdempotencyStore {
     }
 
     /// Notes that a fom with an id is in the journal and cannot go on for now.
-    pub(crate) fn aside(&self, place: Place, id: FomId) {
+    pub(crate) fn quarantined(&self, place: Place, id: FomId) {
         let mut slots = self.slots.lock();
-        let slot = slots.slots.entry(place).or_insert(Slot::Aside(id));
+        let slot = slots.slots.entry(place).or_insert(Slot::Quarantined(id));
         if let Slot::Rests(_) = slot {
-            *slot = Slot::Aside(id);
+            *slot = Slot::Quarantined(id);
         }
     }
 
@@ -308,10 +308,10 @@ impl IdempotencyStore {
         }
     }
 
-    /// Notes that a set-aside fom is no longer in the journal.
+    /// Notes that a quarantined fom is no longer in the journal.
     pub(crate) fn discarded(&self, id: FomId) {
         let is_it = |slot: &Slot| match slot {
-            Slot::Aside(aside) | Slot::Failed(aside, _) => *aside == id,
+            Slot::Quarantined(quarantined) | Slot::Failed(quarantined, _) => *quarantined == id,
             _ => false,
         };
         self.slots.lock().slots.retain(|_, slot| !is_it(slot));
@@ -329,7 +329,7 @@ impl IdempotencyStore {
             Some(Slot::Ended {
                 id: other, expires, ..
             }) if *expires <= was.expires => Some((*expires, *other)),
-            Some(Slot::Aside(aside)) if *aside == id => None,
+            Some(Slot::Quarantined(quarantined)) if *quarantined == id => None,
             Some(_) => {
                 slots.forgotten.push(entry_of(id));
                 return;
@@ -365,7 +365,7 @@ impl Slots {
     pub(crate) fn look(&mut self, place: &Place) -> Seen {
         match self.slots.get_mut(place) {
             None => Seen::Never,
-            Some(Slot::Aside(_)) => Seen::Aside,
+            Some(Slot::Quarantined(_)) => Seen::Quarantined,
             Some(Slot::Rests(id)) => Seen::Rests(*id),
             Some(Slot::Failed(id, answer) | Slot::Ended { id, answer, .. }) => {
                 Seen::Ended(*id, Arc::clone(answer))

@@ -22,7 +22,7 @@ use fom_runtime::{
     __durability::{self as seam, EventId, EventReader, Header, Restorer, Shared},
     FomId, Key, Operation,
     machine::Graph,
-    snapshot::{QuarantineKind, RestoreError, SetAside},
+    snapshot::{QuarantineKind, Quarantined, RestoreError},
 };
 
 /// The event as it is stored in the journal, behind the number with which it was sent.
@@ -194,10 +194,10 @@ impl Message {
         let key = message.key.clone().ok_or(RestoreError::Damaged)?;
         // The event is kept until its receiver is back, in front of events that arrive later.
         let durable = Durable::of(shared);
-        if let Some(receiver) = durable.set_aside.of(of.graph(), &key)
-            && durable.set_aside.stays(receiver) == Stays::Aside
+        if let Some(receiver) = durable.quarantine.of(of.graph(), &key)
+            && durable.quarantine.stays(receiver) == Stays::Quarantined
         {
-            return Err(RestoreError::ReceiverSetAside(receiver));
+            return Err(RestoreError::ReceiverQuarantined(receiver));
         }
         let posted = message.read(reader, entry, bytes)?;
         let of = Receiver {
@@ -276,7 +276,7 @@ impl Durable {
             if seam::is_closed(shared) {
                 return Ok(());
             }
-            let reason = match self.set_aside.of(of.graph, key) {
+            let reason = match self.quarantine.of(of.graph, key) {
                 Some(receiver) => match self.keep_for(receiver, posted) {
                     Ok(()) => {
                         // The fom may have come back before the event was kept.
@@ -291,7 +291,7 @@ impl Durable {
                         if stays == Stays::No {
                             continue;
                         }
-                        RestoreError::ReceiverSetAside(receiver)
+                        RestoreError::ReceiverQuarantined(receiver)
                     }
                 },
                 // A fom that comes back is in the key index before it leaves the list.
@@ -309,11 +309,11 @@ impl Durable {
     /// already back.
     fn keep_for(&self, receiver: FomId, posted: Posted) -> Result<(), (Posted, Stays)> {
         let Some(committer) = self.committer() else {
-            return Err((posted, Stays::Aside));
+            return Err((posted, Stays::Quarantined));
         };
         // The lock stays held: while the fom comes back, no other thread may take the events that wait for it.
         let mut orphans = committer.orphans.lock();
-        match self.set_aside.stays(receiver) {
+        match self.quarantine.stays(receiver) {
             Stays::ComesBack => {
                 orphans.entry(receiver).or_default().push(posted);
                 Ok(())
@@ -322,29 +322,32 @@ impl Durable {
         }
     }
 
-    /// Begins to try a set-aside entry again. For a fom, events wait from now on until it [is back](Self::is_back) or
-    /// [stays](Self::stays_aside).
-    pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
-        let committer = self.committer().ok_or(RetryError::NotSetAside(id))?;
+    /// Begins to try a quarantined entry again. For a fom, events wait from now on until it [is back](Self::is_back) or
+    /// [stays](Self::stays_quarantined).
+    pub(crate) fn try_again(&self, id: FomId) -> Result<Quarantined, RetryError> {
+        let committer = self.committer().ok_or(RetryError::NotQuarantined(id))?;
         let mut orphans = committer.orphans.lock();
-        let aside = self.set_aside.try_again(id)?;
-        if !is_event(&aside) {
+        let quarantined = self.quarantine.try_again(id)?;
+        if !is_event(&quarantined) {
             orphans.entry(id).or_default();
         }
-        Ok(aside)
+        Ok(quarantined)
     }
 
-    /// Notes that the fom can be read now. The fom gets the events that were set aside for it, and then the events that
+    /// Notes that the fom can be read now. The fom gets the events that were quarantined for it, and then the events that
     /// were sent since.
     pub(crate) fn is_back(&self, shared: &Shared, id: FomId, kept: Option<&DurableState>) {
         let mut before = Vec::new();
-        for event in self.set_aside.events_for(id) {
-            let Some(aside) = self.set_aside.take(event) else {
+        for event in self.quarantine.events_for(id) {
+            let Some(quarantined) = self.quarantine.take(event) else {
                 continue;
             };
-            match Message::read_again(shared, entry_of(event), &aside.bytes) {
+            match Message::read_again(shared, entry_of(event), &quarantined.bytes) {
                 Ok(posted) => before.push(posted),
-                Err(reason) => self.set_aside.put(self.aside(event, reason, &aside.bytes)),
+                Err(reason) => {
+                    self.quarantine
+                        .put(self.quarantined(event, reason, &quarantined.bytes))
+                }
             }
         }
         self.give(id, kept, before, true);
@@ -353,18 +356,18 @@ impl Durable {
     /// Delivers the events that waited for a fom that never comes back. Without another receiver they stay in
     /// quarantine.
     pub(crate) fn never_comes(&self, shared: &Shared, id: FomId) {
-        for event in self.set_aside.events_for(id) {
-            let Some(aside) = self.set_aside.take(event) else {
+        for event in self.quarantine.events_for(id) {
+            let Some(quarantined) = self.quarantine.take(event) else {
                 continue;
             };
-            if let Err(still) = Types::take_in(shared, entry_of(event), &aside.bytes) {
-                self.set_aside.put(*still);
+            if let Err(still) = Types::take_in(shared, entry_of(event), &quarantined.bytes) {
+                self.quarantine.put(*still);
             }
         }
     }
 
     /// Notes that the fom still cannot run, and why.
-    pub(crate) fn stays_aside(&self, shared: &Shared, still: SetAside) {
+    pub(crate) fn stays_quarantined(&self, shared: &Shared, still: Quarantined) {
         let (id, key) = (still.id, still.key.clone());
         let Some(committer) = self.committer() else {
             return;
@@ -373,36 +376,36 @@ impl Durable {
             let mut orphans = committer.orphans.lock();
             // A failed operation has not left the list.
             if still.kind() != QuarantineKind::Failed {
-                self.set_aside.put(still);
+                self.quarantine.put(still);
             }
-            self.set_aside.tried(id);
+            self.quarantine.tried(id);
             orphans.remove(&id)
         };
         // A fom without a key gets no event from an outbox.
         let waiting = waiting.into_iter().flatten();
         for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
-            let reason = RestoreError::ReceiverSetAside(id);
-            self.set_event_aside(shared, &key, Undelivered { posted, reason });
+            let reason = RestoreError::ReceiverQuarantined(id);
+            self.quarantine_event(shared, &key, Undelivered { posted, reason });
         }
     }
 
-    /// Sets aside an event for this key that no fom takes. The event stays in the journal until it is taken or
+    /// Quarantines an event for this key that no fom takes. The event stays in the journal until it is taken or
     /// discarded.
     #[cold]
-    pub(crate) fn set_event_aside(&self, shared: &Shared, key: &Key, undelivered: Undelivered) {
+    pub(crate) fn quarantine_event(&self, shared: &Shared, key: &Key, undelivered: Undelivered) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
-            Some(bytes) if self.set_aside.has_room_for(&reason) => {
+            Some(bytes) if self.quarantine.has_room_for(&reason) => {
                 let id = fom_of(posted.entry);
                 // The event is not lost in either case.
-                let _ = self.put_event_aside(shared, self.aside(id, reason, &bytes));
+                let _ = self.put_event_in_quarantine(shared, self.quarantined(id, reason, &bytes));
             }
             bytes => {
                 let why = match bytes {
-                    Some(_) => ", since as many are set aside as may be",
+                    Some(_) => ", since as many are quarantined as may be",
                     None => ", since its sender is not kept in a journal",
                 };
-                self.set_aside.drop_event();
+                self.quarantine.drop_event();
                 seam::report(shared, format!("an event was dropped{why}: {reason}"));
                 self.drop_messages([posted.entry]);
             }
@@ -417,25 +420,26 @@ impl Durable {
         entry: EntryId,
         bytes: &[u8],
     ) {
-        let reason = RestoreError::ReceiverSetAside(receiver);
+        let reason = RestoreError::ReceiverQuarantined(receiver);
         // The event is not lost in either case.
-        let _ = self.put_event_aside(shared, self.aside(fom_of(entry), reason, bytes));
+        let _ =
+            self.put_event_in_quarantine(shared, self.quarantined(fom_of(entry), reason, bytes));
     }
 
     /// Lists an event, or delivers it if its receiver has come back since.
-    pub(crate) fn put_event_aside(
+    pub(crate) fn put_event_in_quarantine(
         &self,
         shared: &Shared,
-        mut aside: SetAside,
+        mut quarantined: Quarantined,
     ) -> Result<(), RestoreError> {
         loop {
-            let reason = aside.reason.clone();
-            let Err(missed) = self.set_aside.put_event(aside) else {
+            let reason = quarantined.reason.clone();
+            let Err(missed) = self.quarantine.put_event(quarantined) else {
                 return Err(reason);
             };
             match Types::take_in(shared, entry_of(missed.id), &missed.bytes) {
                 Ok(_) => return Ok(()),
-                Err(again) => aside = *again,
+                Err(again) => quarantined = *again,
             }
         }
     }
@@ -459,7 +463,7 @@ impl Durable {
                     operation: fom.type_name().to_owned(),
                     key: key.clone(),
                 };
-                self.set_event_aside(seam::shared_of(fom), key, Undelivered { posted, reason });
+                self.quarantine_event(seam::shared_of(fom), key, Undelivered { posted, reason });
             }
         }
     }
@@ -495,8 +499,8 @@ impl Durable {
             // Held meanwhile, so that events that are sent now come behind them.
             let mut orphans = committer.orphans.lock();
             if tried {
-                self.set_aside.tried(id);
-            } else if kept.is_none() || self.set_aside.is_tried(id) {
+                self.quarantine.tried(id);
+            } else if kept.is_none() || self.quarantine.is_tried(id) {
                 return;
             }
             let waiting = orphans.remove(&id).unwrap_or_default();

@@ -31,7 +31,7 @@
 // | `gate_recovery.rs` | foms that held a gate before the restart, until each has asked for it again |
 // | `quarantine.rs` | entries that are in the journal and cannot run |
 // | `dry_run.rs` | a dry run of the recovery |
-// | `error.rs` | the errors of `retry_set_aside` and `discard_set_aside` |
+// | `error.rs` | the errors of `Quarantine::retry` and `Quarantine::discard` |
 
 mod answer;
 mod buffer;

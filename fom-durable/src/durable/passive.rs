@@ -146,8 +146,8 @@ impl Passive {
                     inner.early.push(fom);
                     None
                 }
-                Err(aside) => {
-                    Durable::of(shared).set_aside.put(*aside);
+                Err(quarantined) => {
+                    Durable::of(shared).quarantine.put(*quarantined);
                     None
                 }
             }

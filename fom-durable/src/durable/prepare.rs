@@ -54,7 +54,7 @@ pub(super) fn prepare<O: Operation>(
     }
     let recorded = index.map(|home| (home, kept));
     let unsent = Unsent::new(submission);
-    // The announced number is withdrawn when the fom is in, or is set aside.
+    // The announced number is withdrawn when the fom is in, or is quarantined.
     let send = Box::new(move |shared: &Shared, entry: Option<Entry>| {
         let number = entry.as_ref().and_then(Entry::number);
         let recorded = recorded.map(|(home, kept)| {
@@ -150,7 +150,7 @@ where
         };
         let durable = Durable::of(shared);
         if let Err(undelivered) = durable.deliver(shared, Receiver::of::<O>(), &key, posted) {
-            durable.set_event_aside(shared, &key, undelivered);
+            durable.quarantine_event(shared, &key, undelivered);
         }
     });
     let entry = sender_is_kept.then_some(Entry {
@@ -177,9 +177,9 @@ fn not_started<O: Operation>(
             let key = live.key().cloned().unwrap_or(Key::Int(0));
             let reason = RestoreError::KeyInUse(key);
             let durable = Durable::of(shared);
-            let mut aside = durable.aside(id, reason, bytes);
-            keep_place(&mut aside, shared);
-            durable.set_aside.put(aside);
+            let mut quarantined = durable.quarantined(id, reason, bytes);
+            keep_place(&mut quarantined, shared);
+            durable.quarantine.put(quarantined);
         }
         (reason, ..) => seam::report(
             shared,

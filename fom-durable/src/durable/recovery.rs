@@ -17,7 +17,7 @@ use fom_runtime::{
     __durability::{self as seam, Resident, Schema, Shared},
     FomId, Runtime,
     context::Local,
-    snapshot::{RestoreError, SetAside},
+    snapshot::{Quarantined, RestoreError},
 };
 
 /// The progress of a recovery.
@@ -30,17 +30,17 @@ pub struct RecoveryProgress {
     pub entries: u64,
     /// Foms that are back.
     pub foms: u64,
-    /// Foms that were set aside.
-    pub set_aside: u64,
+    /// Foms that were quarantined.
+    pub quarantined: u64,
 }
 
 impl fmt::Display for RecoveryProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = (self.read * 100).checked_div(self.entries).unwrap_or(100);
         write!(f, "{percent} % read, {} foms back", self.foms)?;
-        match self.set_aside {
+        match self.quarantined {
             0 => Ok(()),
-            n => write!(f, ", {n} set aside"),
+            n => write!(f, ", {n} quarantined"),
         }
     }
 }
@@ -214,7 +214,7 @@ impl Sink<'_> {
             Some((kind, bytes)) if *kind == Kind::Schema as u8 => {
                 match Schema::from_bytes(bytes) {
                     Ok(schema) => self.schemas.push((id, schema)),
-                    // Each entry that needs this schema is set aside.
+                    // Each entry that needs this schema is quarantined.
                     Err(error) => {
                         self.unread.push(id);
                         let what = format!("schema {id} of the journal: {error}");
@@ -243,7 +243,7 @@ impl Sink<'_> {
     fn bring_back(&mut self, id: EntryId, bytes: &[u8]) {
         match Types::bring_back(self.shared, id, bytes) {
             Ok(resident) => self.foms.push((fom_of(id), resident)),
-            Err(aside) => self.set_aside(*aside),
+            Err(quarantined) => self.quarantined(*quarantined),
         }
     }
 
@@ -252,15 +252,15 @@ impl Sink<'_> {
         let mut messages = std::mem::take(&mut self.messages);
         messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
         for (id, bytes) in messages {
-            if let Err(aside) = Types::take_in(self.shared, id, &bytes) {
-                self.set_aside(*aside);
+            if let Err(quarantined) = Types::take_in(self.shared, id, &bytes) {
+                self.quarantined(*quarantined);
             }
         }
     }
 
-    fn set_aside(&mut self, aside: SetAside) {
-        self.progress.set_aside += 1;
-        Durable::of(self.shared).set_aside.put(aside);
+    fn quarantined(&mut self, quarantined: Quarantined) {
+        self.progress.quarantined += 1;
+        Durable::of(self.shared).quarantine.put(quarantined);
     }
 }
 
@@ -282,8 +282,8 @@ impl Recover for Sink<'_> {
         self.begin();
         self.used = self.used.max(fom_of(id).get() + 1);
         if bytes.first() == Some(&(Kind::Outcome as u8)) {
-            if let Err(aside) = Types::remember_again(self.shared, id, bytes) {
-                self.set_aside(*aside);
+            if let Err(quarantined) = Types::remember_again(self.shared, id, bytes) {
+                self.quarantined(*quarantined);
             }
             return;
         }
@@ -312,7 +312,7 @@ impl Recover for Sink<'_> {
                     return;
                 }
                 Err(reason) => {
-                    self.set_aside(durable.aside(fom, reason, bytes));
+                    self.quarantined(durable.quarantined(fom, reason, bytes));
                     return;
                 }
             }
@@ -333,7 +333,7 @@ impl Recover for Sink<'_> {
             self.used = self.used.max(fom_of(id).get() + 1);
             let id = fom_of(id);
             let reason = in_journal(damage);
-            self.set_aside(Durable::of(self.shared).aside(id, reason, &[]));
+            self.quarantined(Durable::of(self.shared).quarantined(id, reason, &[]));
         }
     }
 }

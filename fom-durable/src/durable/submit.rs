@@ -29,8 +29,8 @@ pub trait DurableSubmissionExt<O: Operation>: Sized {
     /// ([`Cause::Shutdown`]), or because the journal fails ([`Cause::Journal`]), has not ended for the journal. It is
     /// not remembered. Without a journal, the outcomes are remembered until the runtime ends.
     ///
-    /// [`start`](Submission::start) fails with [`RefusedReason::SetAside`] while the fom with this id is
-    /// [set aside](crate::DurableExt::set_aside).
+    /// [`start`](Submission::start) fails with [`RefusedReason::Quarantined`] while the fom with this id is
+    /// [quarantined](crate::DurableExt::quarantine).
     ///
     /// ```
     /// # use fom_durable::prelude::*;
@@ -101,7 +101,7 @@ fn start_once<O: Persistent>(submission: Submission<'_, O>) -> Result<Handle<O>,
             return Err(seam::refused(submission, RefusedReason::ShuttingDown));
         }
         if Passive::is_reviving() {
-            return Err(seam::refused(submission, RefusedReason::SetAside));
+            return Err(seam::refused(submission, RefusedReason::Quarantined));
         }
         slots = durable.memory.lock(durable.journal_now());
         seen = slots.look(&place);
@@ -113,9 +113,9 @@ fn start_once<O: Persistent>(submission: Submission<'_, O>) -> Result<Handle<O>,
                 drop(slots);
             });
         }
-        Seen::Aside => {
+        Seen::Quarantined => {
             drop(slots);
-            return Err(seam::refused(submission, RefusedReason::SetAside));
+            return Err(seam::refused(submission, RefusedReason::Quarantined));
         }
         Seen::Rests(_) => unreachable!("looked at until it rests no more"),
         Seen::Live(fom, told) => (fom, told),

@@ -25,7 +25,7 @@ use fom_runtime::{
     FomId, Persistent,
     error::BuildError,
     machine::{Durability, Graph},
-    snapshot::{RestoreError, SetAside},
+    snapshot::{Quarantined, RestoreError},
     submission::Priority,
 };
 
@@ -165,11 +165,12 @@ impl Types {
         shared: &Shared,
         entry: EntryId,
         bytes: &[u8],
-    ) -> Result<Resident, Box<SetAside>> {
+    ) -> Result<Resident, Box<Quarantined>> {
         Self::make_again(shared, entry, bytes).map_err(|reason| {
-            let mut aside = Box::new(Durable::of(shared).aside(fom_of(entry), reason, bytes));
-            keep_place(&mut aside, shared);
-            aside
+            let mut quarantined =
+                Box::new(Durable::of(shared).quarantined(fom_of(entry), reason, bytes));
+            keep_place(&mut quarantined, shared);
+            quarantined
         })
     }
 
@@ -191,7 +192,7 @@ impl Types {
         shared: &Shared,
         entry: EntryId,
         bytes: &[u8],
-    ) -> Result<Option<Resident>, Box<SetAside>> {
+    ) -> Result<Option<Resident>, Box<Quarantined>> {
         match bytes.first() {
             Some(kind) if *kind == Kind::Outcome as u8 => {
                 return Self::remember_again(shared, entry, bytes).map(|()| None);
@@ -206,7 +207,7 @@ impl Types {
                     .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
                     .map(|()| None)
                     .map_err(|reason| {
-                        Box::new(Durable::of(shared).aside(fom_of(entry), reason, bytes))
+                        Box::new(Durable::of(shared).quarantined(fom_of(entry), reason, bytes))
                     });
             }
             _ => {}
@@ -214,7 +215,7 @@ impl Types {
         let fom = Self::bring_back(shared, entry, bytes)?;
         let durable = Durable::of(shared);
         // The fom is found by its key by now, so there is no moment in which events for it go nowhere.
-        drop(durable.set_aside.take(fom.id()));
+        drop(durable.quarantine.take(fom.id()));
         durable.give_kept(fom.id(), DurableState::of(&fom));
         durable.passive.revive_before(shared, &fom);
         Ok(Some(fom))
@@ -225,20 +226,20 @@ impl Types {
         shared: &Shared,
         entry: EntryId,
         bytes: &[u8],
-    ) -> Result<(), Box<SetAside>> {
+    ) -> Result<(), Box<Quarantined>> {
         let durable = Durable::of(shared);
         let id = fom_of(entry);
         let was = decode_outcome(&bytes[1..])
-            .map_err(|reason| Box::new(durable.aside(id, reason, bytes)))?;
+            .map_err(|reason| Box::new(durable.quarantined(id, reason, bytes)))?;
         let of = match durable.types.of(&was.machine, &was.operation) {
             Ok(of) => Some(of.type_id()),
             Err(reason @ RestoreError::Ambiguous { .. }) => {
                 // The operation must not run again, whichever of the types it is.
                 for of in durable.types.all(&was.machine, &was.operation) {
                     let place = (of.type_id(), was.id.clone());
-                    durable.memory.aside(place, id);
+                    durable.memory.quarantined(place, id);
                 }
-                return Err(Box::new(durable.aside(id, reason, bytes)));
+                return Err(Box::new(durable.quarantined(id, reason, bytes)));
             }
             Err(_) => None,
         };
@@ -304,7 +305,7 @@ impl Durable {
         if let Some(once) = &entered.meta.once {
             // The operation id stays taken even if the fom cannot come back.
             let place = (entered.of.type_id(), once.clone());
-            self.memory.aside(place, id);
+            self.memory.quarantined(place, id);
         }
         self.make(shared, id, entered)
     }

@@ -59,8 +59,8 @@ impl Durable {
     pub(crate) fn list_uncommitted(&self, uncommitted: &Uncommitted) {
         let reason = RestoreError::NotCommitted(uncommitted.error.to_string());
         let bytes = uncommitted.own().unwrap_or_default();
-        self.set_aside
-            .put(self.aside(uncommitted.id, reason, bytes));
+        self.quarantine
+            .put(self.quarantined(uncommitted.id, reason, bytes));
     }
 
     /// Queues a transition for a retry. Its fom has left all tables, and may come back from now on.
@@ -253,7 +253,7 @@ fn go_on(shared: &Shared, mut done: Vec<Uncommitted>) {
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
-            drop(durable.set_aside.take(one.id));
+            drop(durable.quarantine.take(one.id));
             one.give_key(shared);
         }
         for change in one.group.groups().flat_map(|group| group.changes()) {
@@ -270,8 +270,8 @@ fn go_on(shared: &Shared, mut done: Vec<Uncommitted>) {
                         }
                         foms.extend(fom);
                     }
-                    Err(aside) => {
-                        durable.set_aside.put(*aside);
+                    Err(quarantined) => {
+                        durable.quarantine.put(*quarantined);
                         if id == entry_of(one.id) {
                             one.give_key(shared);
                         }
@@ -283,8 +283,8 @@ fn go_on(shared: &Shared, mut done: Vec<Uncommitted>) {
     }
     messages.sort_by_key(|(id, bytes)| (number_of(bytes), *id));
     for (id, bytes) in messages {
-        if let Err(aside) = Types::take_in(shared, id, bytes) {
-            durable.set_aside.put(*aside);
+        if let Err(quarantined) = Types::take_in(shared, id, bytes) {
+            durable.quarantine.put(*quarantined);
         }
     }
     for fom in foms {

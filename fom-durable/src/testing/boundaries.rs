@@ -391,7 +391,7 @@ pub fn try_crash_at_each_boundary<O: Persistent>(
 struct Undisturbed {
     commits: u64,
     seen: Seen,
-    set_aside: Vec<String>,
+    quarantined: Vec<String>,
     outside: String,
     done: effects::Done,
 }
@@ -406,7 +406,7 @@ fn undisturbed<O: Persistent>(trial: Trial<O>) -> Result<Undisturbed, BoundaryEr
     Ok(Undisturbed {
         commits: stop.commits(),
         seen: life.seen,
-        set_aside: life.set_aside,
+        quarantined: life.quarantined,
         outside: (around.outside)(),
         done: around.effects.done(),
     })
@@ -433,8 +433,8 @@ fn crashed<O: Persistent>(
         Ok(life) => life,
         Err(error) => return Ok((at, vec![error.to_string()])),
     };
-    let mut found = second.set_aside;
-    found.retain(|what| !undisturbed.set_aside.contains(what));
+    let mut found = second.quarantined;
+    found.retain(|what| !undisturbed.quarantined.contains(what));
     if let Came::Stuck(why) = &second.came {
         found.push(format!("it does not end: {why}"));
         return Ok((at, found));

@@ -1,4 +1,4 @@
-//! Events sent through an outbox that no fom takes: set aside, tried again, discarded.
+//! Events sent through an outbox that no fom takes: quarantined, tried again, discarded.
 
 use fom_durable::{RetryError, journal::MemoryJournal, prelude::*};
 use fom_runtime::{error::BoxError, snapshot::RestoreError, time::TestClock};
@@ -93,17 +93,17 @@ fn an_event_for_nobody_is_kept() {
     limited(|| async {
         let journal = MemoryJournal::new();
         let is_listed = |runtime: &Runtime| {
-            let aside = runtime.quarantine().list();
-            assert_eq!(aside.len(), 1, "{aside:?}");
-            assert_eq!(aside[0].operation.as_deref(), Some("Account"));
-            assert_eq!(aside[0].key, Some("ada".into()));
+            let quarantined = runtime.quarantine().list();
+            assert_eq!(quarantined.len(), 1, "{quarantined:?}");
+            assert_eq!(quarantined[0].operation.as_deref(), Some("Account"));
+            assert_eq!(quarantined[0].key, Some("ada".into()));
             let (operation, key) = ("Account".into(), "ada".into());
             let reason = RestoreError::NoReceiver { operation, key };
-            assert_eq!(aside[0].reason, reason);
-            assert!(aside[0].snapshot().is_none());
-            let still = runtime.quarantine().retry(aside[0].id);
+            assert_eq!(quarantined[0].reason, reason);
+            assert!(quarantined[0].snapshot().is_none());
+            let still = runtime.quarantine().retry(quarantined[0].id);
             assert_eq!(still, Err(RetryError::Still(reason)));
-            aside[0].id
+            quarantined[0].id
         };
         {
             let runtime = build(&journal);
@@ -137,12 +137,15 @@ fn an_event_that_its_receiver_did_not_take_is_kept() {
         busy.cancel();
         assert!(matches!(busy.await.unwrap_err().cause, Cause::Cancelled));
         let ids = |runtime: &Runtime| {
-            let aside = runtime.quarantine().list();
-            let ids: Vec<_> = aside.iter().map(|aside| aside.id).collect();
-            let has_none = |aside: &fom_durable::SetAside| {
-                matches!(aside.reason, RestoreError::NoReceiver { .. })
+            let quarantined = runtime.quarantine().list();
+            let ids: Vec<_> = quarantined
+                .iter()
+                .map(|quarantined| quarantined.id)
+                .collect();
+            let has_none = |quarantined: &fom_durable::Quarantined| {
+                matches!(quarantined.reason, RestoreError::NoReceiver { .. })
             };
-            assert!(aside.iter().all(has_none), "{aside:?}");
+            assert!(quarantined.iter().all(has_none), "{quarantined:?}");
             ids
         };
         let here = ids(&runtime);
@@ -206,7 +209,7 @@ impl NotingTransitions for Note {
     }
 }
 
-/// The events that are set aside are bounded: above the limit, the newest are dropped, and that is reported.
+/// The events that are quarantined are bounded: above the limit, the newest are dropped, and that is reported.
 #[test]
 fn no_more_events_are_kept_than_may_be() {
     limited(|| async {
@@ -215,7 +218,7 @@ fn no_more_events_are_kept_than_may_be() {
         runtime.submit(transfer(&[1; 10_003])).await.unwrap();
         runtime.quiet().await;
         let operations = runtime.operations();
-        assert_eq!(operations.set_aside.len(), 10_000);
+        assert_eq!(operations.quarantine.len(), 10_000);
         let told = operations.incidents.iter();
         assert_eq!(told.filter(|it| it.contains("dropped")).count(), 3);
     });

@@ -213,9 +213,13 @@ fn deaf(journal: &MemoryJournal, log: &Log) -> Runtime {
 }
 
 fn ear_of(runtime: &Runtime) -> FomId {
-    let aside = runtime.quarantine().list();
-    let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
-    aside.iter().find(|aside| unread(&aside.reason)).unwrap().id
+    let quarantined = runtime.quarantine().list();
+    let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverQuarantined(_));
+    quarantined
+        .iter()
+        .find(|quarantined| unread(&quarantined.reason))
+        .unwrap()
+        .id
 }
 
 #[fom(operation(Ear), event(Word))]
@@ -339,19 +343,23 @@ fn senders_that_are_moved_are_heard_in_order_after_a_restart() {
     });
 }
 
-/// The receiver is set aside, and with it the events for it, from before the restart and after.
+/// The receiver is quarantined, and with it the events for it, from before the restart and after.
 #[test]
-fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
+fn what_was_quarantined_is_heard_in_order_when_its_receiver_comes_back() {
     limited(|| async {
         let (journal, senders) = said().await;
         let log = Log::default();
         UNREADABLE.set(true);
         let runtime = build(&journal, &log);
         UNREADABLE.set(false);
-        let aside = runtime.quarantine().list();
-        assert_eq!(aside.len(), 1 + senders * WORDS as usize);
-        let unread = |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverSetAside(_));
-        let ear = aside.iter().find(|aside| unread(&aside.reason)).unwrap();
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 1 + senders * WORDS as usize);
+        let unread =
+            |reason: &RestoreError| !matches!(reason, RestoreError::ReceiverQuarantined(_));
+        let ear = quarantined
+            .iter()
+            .find(|quarantined| unread(&quarantined.reason))
+            .unwrap();
         // One more speaker. Its words have no receiver yet.
         let been = Vec::new();
         let late = Speaker {
@@ -367,7 +375,7 @@ fn what_was_set_aside_is_heard_in_order_when_its_receiver_comes_back() {
 
 /// The caller says words while the runtime reads the receiver, and while it reads each earlier word.
 #[test]
-fn what_is_sent_while_its_receiver_comes_back_is_heard_behind_what_was_set_aside() {
+fn what_is_sent_while_its_receiver_comes_back_is_heard_behind_what_was_quarantined() {
     limited(|| async {
         let (journal, log) = (called(2).await, Log::default());
         let runtime = deaf(&journal, &log);
@@ -405,7 +413,7 @@ fn what_is_sent_while_its_receiver_does_not_come_back_stays_for_it() {
             runtime.quarantine().retry(ear),
             Err(RetryError::Still(RestoreError::Panicked(_)))
         ));
-        let waits = |aside: &&fom_durable::SetAside| matches!(aside.reason, RestoreError::ReceiverSetAside(id) if id == ear);
+        let waits = |quarantined: &&fom_durable::Quarantined| matches!(quarantined.reason, RestoreError::ReceiverQuarantined(id) if id == ear);
         assert_eq!(runtime.quarantine().list().iter().filter(waits).count(), 3);
         runtime.quarantine().retry(ear).unwrap();
         let heard = heard(&runtime, &log, 1).await;
@@ -420,12 +428,12 @@ fn nothing_waits_for_an_event_that_cannot_be_read() {
         UNHEARD_OF.set(2);
         let runtime = build(&journal, &log);
         UNHEARD_OF.set(0);
-        let aside = runtime.quarantine().list();
-        assert_eq!(aside.len(), 1);
-        assert!(matches!(aside[0].reason, RestoreError::Event { .. }));
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 1);
+        assert!(matches!(quarantined[0].reason, RestoreError::Event { .. }));
         assert_eq!(heard(&runtime, &log, 1).await["0"], [1, 3]);
         log.take();
-        runtime.quarantine().retry(aside[0].id).unwrap();
+        runtime.quarantine().retry(quarantined[0].id).unwrap();
         runtime.quiet().await;
         assert_eq!(log.lines(), ["0 2"]);
     });

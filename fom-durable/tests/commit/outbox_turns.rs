@@ -240,7 +240,7 @@ fn a_turn_that_was_granted_goes_on_first_after_a_crash() {
     }
 }
 
-/// KY-01: the same where one fom does not queue. It has its key at once, or is set aside.
+/// KY-01: the same where one fom does not queue. It has its key at once, or is quarantined.
 #[test]
 fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
     limited(|| async {
@@ -259,27 +259,29 @@ fn one_that_does_not_queue_keeps_the_turn_that_it_was_granted() {
         for resident in [1, usize::MAX] {
             let log = Log::default();
             let (crashed, runtime) = overtaken(What::Alone, What::Queues, &log);
-            until("x is set aside", || runtime.quarantine().list().len() == 1);
+            until("x is quarantined", || {
+                runtime.quarantine().list().len() == 1
+            });
             drop(runtime);
             let log = Log::default();
             let runtime = build(crashed, &log, &Stop::default(), resident);
             until_log(&log, &["y begins"]);
-            let aside = runtime.quarantine().list();
+            let quarantined = runtime.quarantine().list();
             assert!(
-                matches!(aside[0].reason, RestoreError::KeyInUse(_)),
-                "{aside:?}"
+                matches!(quarantined[0].reason, RestoreError::KeyInUse(_)),
+                "{quarantined:?}"
             );
             go_on::<Strict>(&runtime);
-            runtime.quarantine().retry(aside[0].id).unwrap();
+            runtime.quarantine().retry(quarantined[0].id).unwrap();
             until_log(&log, &["y begins", "y ends", "x begins"]);
         }
     });
 }
 
-/// KY-01: a fom that is set aside because its key is in use may run at the next start. It does not come before a fom
+/// KY-01: a fom that is quarantined because its key is in use may run at the next start. It does not come before a fom
 /// that got the key later.
 #[test]
-fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
+fn what_is_quarantined_does_not_come_before_a_turn_that_was_granted_later() {
     limited(|| async {
         let (journal, log) = (MemoryJournal::new(), Log::default());
         let runtime = build(journal.clone(), &log, &Stop::default(), usize::MAX);
@@ -287,7 +289,9 @@ fn what_is_set_aside_does_not_come_before_a_turn_that_was_granted_later() {
         let holder = holder.start().unwrap();
         until_log(&log, &["h begins"]);
         runtime.submit(post("x", What::Alone)).await.unwrap();
-        until("x is set aside", || runtime.quarantine().list().len() == 1);
+        until("x is quarantined", || {
+            runtime.quarantine().list().len() == 1
+        });
         runtime.submit(post("y", What::Queues)).await.unwrap();
         holder.send(Go::On).unwrap();
         holder.await.unwrap();

@@ -6,6 +6,7 @@ use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{
     Cause,
     error::{BoxError, BuildError},
+    snapshot::QuarantineKind,
     time::TestClock,
 };
 use serde::{Deserialize, Serialize};

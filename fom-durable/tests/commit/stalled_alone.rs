@@ -145,8 +145,8 @@ fn one_that_is_refused_holds_up_no_other() {
         }
         // The listing gives the step's own reason, not the earlier failure of the journal.
         wait_for(|| {
-            let aside = runtime.quarantine().list();
-            let reasons = aside.iter().map(|aside| &aside.reason);
+            let quarantined = runtime.quarantine().list();
+            let reasons = quarantined.iter().map(|quarantined| &quarantined.reason);
             let says = |reason: &RestoreError| matches!(reason, RestoreError::NotCommitted(why) if why.contains("too long"));
             reasons.clone().all(says).then_some(())
         });

@@ -132,7 +132,7 @@ fn events_wait_for_the_retry() {
         let events = runtime.quarantine().list_of(QuarantineKind::NoReceiver);
         assert_eq!(events.len(), 2, "{events:?}");
         for event in &events {
-            assert_eq!(event.reason, RestoreError::ReceiverSetAside(id));
+            assert_eq!(event.reason, RestoreError::ReceiverQuarantined(id));
         }
         depot.fix();
         retried(&runtime, id).await;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{
     Builder, FomId,
-    snapshot::{QuarantineKind, SetAside},
+    snapshot::{QuarantineKind, Quarantined},
     time::TestClock,
 };
 use serde::{Deserialize, Serialize};
@@ -147,12 +147,12 @@ impl Shop {
 }
 
 /// Returns the failed operations.
-pub(crate) fn failed(runtime: &Runtime) -> Vec<SetAside> {
+pub(crate) fn failed(runtime: &Runtime) -> Vec<Quarantined> {
     runtime.quarantine().list_of(QuarantineKind::Failed)
 }
 
 /// Returns the only failed operation.
-pub(crate) fn one_failed(runtime: &Runtime) -> SetAside {
+pub(crate) fn one_failed(runtime: &Runtime) -> Quarantined {
     let mut failed = failed(runtime);
     assert_eq!(failed.len(), 1, "{failed:?}");
     failed.remove(0)

@@ -145,7 +145,7 @@ fn many_are_tried_again() {
         assert!(failed(&runtime).is_empty());
         assert_eq!(
             quarantine.retry(ids[0]),
-            Err(RetryError::NotSetAside(ids[0]))
+            Err(RetryError::NotQuarantined(ids[0]))
         );
     });
 }

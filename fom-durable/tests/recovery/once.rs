@@ -596,7 +596,7 @@ fn an_end_that_cannot_be_committed_is_no_answer() {
         assert!(matches!(first.await.unwrap_err().cause, Cause::Journal(_)));
         assert!(matches!(second.await.unwrap_err().cause, Cause::Journal(_)));
         let refused = runtime.submit(pay(5)).once("x").start().unwrap_err();
-        assert_eq!(refused.reason(), RefusedReason::SetAside);
+        assert_eq!(refused.reason(), RefusedReason::Quarantined);
         assert_eq!(refused.into_operation(), pay(5));
         drop(runtime);
         let runtime = with(&journal, &clock, &runs);
@@ -641,7 +641,7 @@ fn an_end_that_is_committed_late_is_the_answer() {
                 runtime.submit(Count).await.unwrap();
                 match runtime.submit(pay(9)).once(id).start() {
                     Ok(handle) => break handle.await,
-                    Err(refused) => assert_eq!(refused.reason(), RefusedReason::SetAside),
+                    Err(refused) => assert_eq!(refused.reason(), RefusedReason::Quarantined),
                 }
             }
         };

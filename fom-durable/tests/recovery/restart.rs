@@ -287,7 +287,7 @@ fn progress_is_told() {
             assert_eq!((told[0].read, told[0].foms), (0, 0));
             assert!(told[0].entries >= 11_000);
             let last = told.last().unwrap();
-            assert_eq!((last.foms, last.set_aside), (11_000, 0));
+            assert_eq!((last.foms, last.quarantined), (11_000, 0));
             assert_eq!(last.to_string(), "100 % read, 11000 foms back");
             drop(runtime);
         }

@@ -47,7 +47,7 @@ fn pay(runtime: &Runtime, account: usize) -> Option<usize> {
             None
         }
         Err(refused) => {
-            assert_eq!(refused.reason(), RefusedReason::SetAside);
+            assert_eq!(refused.reason(), RefusedReason::Quarantined);
             None
         }
     }

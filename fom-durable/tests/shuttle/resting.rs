@@ -57,7 +57,7 @@ fn find(runtime: &Runtime, number: usize) -> Option<FomRef<Guest>> {
 /// A fom ends and makes room, while others look for resting foms by key, by operation id and by fom id: each is found,
 /// once.
 ///
-/// Seeded: a fom that is made without the door (an id was taken for one that is set aside).
+/// Seeded: a fom that is made without the door (an id was taken for one that is quarantined).
 #[test]
 fn looked_for_while_there_is_room() {
     check(1000, || {

@@ -1,12 +1,12 @@
-//! A new release on the journal of an earlier one: what goes on, and what is set aside.
+//! A new release on the journal of an earlier one: what goes on, and what is quarantined.
 
 #[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
-mod aside;
+mod jobs;
 mod parked;
+mod quarantined;
+mod quarantined_check;
+mod quarantined_versions;
 mod release_check;
 mod rollback;
-mod set_aside;
-mod set_aside_check;
-mod set_aside_versions;

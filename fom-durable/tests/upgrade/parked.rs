@@ -1,4 +1,4 @@
-//! A new release on the journal of the previous one. Parked foms go on, or are set aside as they are, and the rest runs
+//! A new release on the journal of the previous one. Parked foms go on, or are quarantined as they are, and the rest runs
 //! (PR-05, PR-09).
 
 use fom_durable::{
@@ -114,19 +114,19 @@ fn parked() -> MemoryJournal {
     journal
 }
 
-/// A call that the migration carries over goes on where it was. A call that it refuses is set aside with the reason,
+/// A call that the migration carries over goes on where it was. A call that it refuses is quarantined with the reason,
 /// and stays in the journal.
 #[test]
 fn parked_foms_go_on_in_the_next_release() {
     let (journal, heard) = (parked(), Heard::default());
     for _ in 0..2 {
         let runtime = runtime::<second::Call>(&journal, &heard);
-        let aside = runtime.quarantine().list();
-        assert_eq!(aside.len(), 1);
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 1);
         assert!(
-            matches!(&aside[0].reason, RestoreError::MigrationFailed { .. }),
+            matches!(&quarantined[0].reason, RestoreError::MigrationFailed { .. }),
             "{}",
-            aside[0].reason
+            quarantined[0].reason
         );
         if let Some(ada) = runtime.find::<second::Call>("ada") {
             assert_eq!(ada.phase(), "Alert");
@@ -144,13 +144,13 @@ fn a_release_that_strands_foms_loses_none() {
     let journal = parked();
     {
         let runtime = runtime::<careless::Call>(&journal, &Heard::default());
-        let aside = runtime.quarantine().list();
-        assert_eq!(aside.len(), 2);
-        for aside in aside {
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 2);
+        for quarantined in quarantined {
             assert!(
-                matches!(aside.reason, RestoreError::UnknownPhase { .. }),
+                matches!(quarantined.reason, RestoreError::UnknownPhase { .. }),
                 "{}",
-                aside.reason
+                quarantined.reason
             );
         }
         assert!(runtime.find::<careless::Call>("ada").is_none());
@@ -182,15 +182,15 @@ fn an_older_release_does_not_touch_what_a_newer_one_wrote() {
         handle.reached([second::RouteKind::Alert]).wait();
     }
     let runtime = runtime::<first::Call>(&journal, &Heard::default());
-    let aside = runtime.quarantine().list();
+    let quarantined = runtime.quarantine().list();
     assert!(
-        matches!(&aside[..], [one] if matches!(one.reason, RestoreError::NewerVersion { .. })),
-        "{aside:?}"
+        matches!(&quarantined[..], [one] if matches!(one.reason, RestoreError::NewerVersion { .. })),
+        "{quarantined:?}"
     );
 }
 
 /// Foms that a newer release only brought back are unchanged: after a rollback they run, and those that the newer
-/// release moved are set aside. When the newer release runs again, all run.
+/// release moved are quarantined. When the newer release runs again, all run.
 #[test]
 fn a_rollback_strands_only_what_the_newer_release_moved() {
     let journal = MemoryJournal::new();
@@ -218,10 +218,10 @@ fn a_rollback_strands_only_what_the_newer_release_moved() {
     }
     {
         let runtime = runtime::<first::Call>(&journal, &Heard::default());
-        let aside = runtime.quarantine().list();
-        assert_eq!(aside.len(), 1, "{aside:?}");
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 1, "{quarantined:?}");
         assert_eq!(
-            (aside[0].key.clone(), aside[0].version),
+            (quarantined[0].key.clone(), quarantined[0].version),
             (Some("new".into()), Some(2))
         );
         assert!(runtime.find::<first::Call>("ada").is_none());

@@ -176,15 +176,18 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
             let runtime = on(&journal, &log).operation::<old::Step>();
             let runtime = runtime.build().unwrap();
             runtime.quiet().await;
-            let aside = runtime.quarantine().list();
-            assert_eq!(aside.len(), 3, "a1, b1 and b2: {aside:?}");
-            for (aside, key) in aside.iter().zip(["a", "b", "b"]) {
+            let quarantined = runtime.quarantine().list();
+            assert_eq!(quarantined.len(), 3, "a1, b1 and b2: {quarantined:?}");
+            for (quarantined, key) in quarantined.iter().zip(["a", "b", "b"]) {
                 assert!(
-                    matches!(aside.reason, RestoreError::NewerVersion { .. }),
-                    "{aside}"
+                    matches!(quarantined.reason, RestoreError::NewerVersion { .. }),
+                    "{quarantined}"
                 );
-                assert_eq!((aside.version, &aside.key), (Some(2), &Some(key.into())));
-                let (_, phase) = new::Step::restore(&aside.snapshot().unwrap()).unwrap();
+                assert_eq!(
+                    (quarantined.version, &quarantined.key),
+                    (Some(2), &Some(key.into()))
+                );
+                let (_, phase) = new::Step::restore(&quarantined.snapshot().unwrap()).unwrap();
                 let is_first = matches!(phase, new::Stepping::Check);
                 assert_eq!(is_first, key == "a");
             }
@@ -202,7 +205,7 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
             assert!(log.take().is_empty());
             let keys = runtime.operations().keys;
             let of_a = keys.iter().find(|info| info.key == "a".into()).unwrap();
-            assert_eq!(of_a.holders, [aside[0].id]);
+            assert_eq!(of_a.holders, [quarantined[0].id]);
             assert_eq!(of_a.waiting.len(), 3);
             // The rest runs.
             let other = runtime.submit(old("x")).key("x").start().unwrap();

@@ -38,7 +38,11 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     });
     let durability = durability(machine);
     let keeps_failed = machine.failed.as_ref();
-    let keeps_failed = keeps_failed.map(|_| quote!(const KEEPS_FAILED: bool = false;));
+    let keeps_failed = keeps_failed.map(|_| {
+        quote!(
+            const KEEPS_FAILED: bool = false;
+        )
+    });
     let start = machine
         .phases
         .iter()

@@ -9,4 +9,4 @@ mod kit;
 mod names;
 mod orders;
 mod parcels;
-mod set_aside;
+mod quarantined;

@@ -90,7 +90,11 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
         let locks = LongLocks::new("shelves");
         let builder = on(&journal, &log, &locks).operation::<after::Purchase>();
         let runtime = builder.build().unwrap();
-        assert!(runtime.quarantine().list().is_empty(), "{:?}", runtime.quarantine().list());
+        assert!(
+            runtime.quarantine().list().is_empty(),
+            "{:?}",
+            runtime.quarantine().list()
+        );
         runtime.quiet().await;
         assert_eq!(locks.of("shelf").stats().holders, 2, "first and live");
 
@@ -361,7 +365,11 @@ fn a_layer_follows_the_names_of_what_is_inside() {
         let builder = one(&TestClock::new()).journal_with(journal);
         let builder = builder.operation::<Now>().operation::<after::Purchase>();
         let runtime = builder.build().unwrap();
-        assert!(runtime.quarantine().list().is_empty(), "{:?}", runtime.quarantine().list());
+        assert!(
+            runtime.quarantine().list().is_empty(),
+            "{:?}",
+            runtime.quarantine().list()
+        );
         assert_eq!(runtime.find::<Now>("k").unwrap().phase(), "Serve.Look");
     });
 }
@@ -408,14 +416,17 @@ fn two_of_a_generic_operation_are_never_read_as_each_other() {
         {
             let builder = build().operation::<Job<u8>>().operation::<Job<u64>>();
             let runtime = builder.build().unwrap();
-            let aside = runtime.quarantine().list();
+            let quarantined = runtime.quarantine().list();
             assert!(
-                matches!(&aside[..], [one] if matches!(one.reason, RestoreError::Ambiguous { .. })),
-                "{aside:?}"
+                matches!(&quarantined[..], [one] if matches!(one.reason, RestoreError::Ambiguous { .. })),
+                "{quarantined:?}"
             );
         }
         let runtime = build().operation::<Job<u8>>().build().unwrap();
-        assert_eq!((runtime.in_flight(), runtime.quarantine().list().len()), (1, 0));
+        assert_eq!(
+            (runtime.in_flight(), runtime.quarantine().list().len()),
+            (1, 0)
+        );
     });
     // A remembered outcome is not lost either: the operation does not run again under the other type.
     limited(async || {
@@ -436,12 +447,15 @@ fn two_of_a_generic_operation_are_never_read_as_each_other() {
             let runtime = builder.build().unwrap();
             assert_eq!(runtime.quarantine().list().len(), 1);
             let again = runtime.submit(Job { value: 7u8 }).once("paid").start();
-            assert_eq!(again.unwrap_err().reason(), RefusedReason::SetAside);
+            assert_eq!(again.unwrap_err().reason(), RefusedReason::Quarantined);
         }
         let runtime = build().operation::<Job<u8>>().build().unwrap();
         let answer = runtime.submit(Job { value: 9u8 }).once("paid").await;
         assert_eq!(
-            (answer.unwrap().operation.value, runtime.quarantine().list().len()),
+            (
+                answer.unwrap().operation.value,
+                runtime.quarantine().list().len()
+            ),
             (7, 0)
         );
     });

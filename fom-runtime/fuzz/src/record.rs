@@ -22,7 +22,7 @@ pub(super) fn piece_of(entry: EntryId) -> Option<u8> {
     u8::try_from(piece).ok()
 }
 
-/// Fuzzes an [archive](super::archive) of entries. Each is read, or set aside for a reason; none causes a panic.
+/// Fuzzes an [archive](super::archive) of entries. Each is read, or quarantined for a reason; none causes a panic.
 pub fn record(bytes: &[u8]) {
     let entries = unpack(bytes);
     let builder = Runtime::builder();
@@ -34,7 +34,7 @@ pub fn record(bytes: &[u8]) {
         entries.sort_by_key(|(id, _)| *id);
         builder.check_hostile_entries(&entries)
     });
-    for aside in &check.set_aside {
+    for aside in &check.quarantined {
         let panicked = matches!(aside.reason, RestoreError::Panicked(_));
         assert!(!panicked, "{aside}");
         let _ = aside.snapshot();

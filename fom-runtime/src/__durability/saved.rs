@@ -8,7 +8,9 @@ use crate::{
     FomId,
     id::KeyOf,
     machine::{Graph, PhaseInfo},
-    snapshot::{Encoded, RestoreError, SetAside, encoding, schema::Schema, set_aside::SavedBody},
+    snapshot::{
+        Encoded, Quarantined, RestoreError, encoding, quarantined::SavedBody, schema::Schema,
+    },
 };
 
 /// Reads a value. Returns `None` if the bytes are no such value.
@@ -22,27 +24,27 @@ pub fn encoded<'a>(schema: &'a Schema, bytes: &'a [u8]) -> Encoded<'a> {
 }
 
 /// Returns an entry of which only the bytes are known.
-pub fn unread(id: FomId, reason: RestoreError, bytes: &[u8]) -> SetAside {
-    SetAside::unread(id, reason, bytes)
+pub fn unread(id: FomId, reason: RestoreError, bytes: &[u8]) -> Quarantined {
+    Quarantined::unread(id, reason, bytes)
 }
 
 /// Says how operation and phase in the bytes of an entry are read, from the byte `from` on.
-pub fn set_saved(aside: &mut SetAside, schema: Arc<Schema>, from: usize, attempt: u32) {
-    aside.saved = Some(SavedBody {
+pub fn set_saved(quarantined: &mut Quarantined, schema: Arc<Schema>, from: usize, attempt: u32) {
+    quarantined.saved = Some(SavedBody {
         schema,
         from,
         attempt,
     });
 }
 
-/// Returns the key for which the set-aside fom keeps its place.
-pub fn place_of(aside: &SetAside) -> Option<&KeyOf> {
-    aside.place.as_ref()
+/// Returns the key for which the quarantined fom keeps its place.
+pub fn place_of(quarantined: &Quarantined) -> Option<&KeyOf> {
+    quarantined.place.as_ref()
 }
 
-/// Sets the key for which the set-aside fom keeps its place.
-pub fn set_place(aside: &mut SetAside, place: Option<KeyOf>) {
-    aside.place = place;
+/// Sets the key for which the quarantined fom keeps its place.
+pub fn set_place(quarantined: &mut Quarantined, place: Option<KeyOf>) {
+    quarantined.place = place;
 }
 
 /// Returns the present and former names of machine and operation, the present ones first.

@@ -165,13 +165,13 @@ pub fn revive_key<O: Operation>(shared: &Shared, key: &Key) {
     shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
 }
 
-/// Notes that a fom with this key is set aside. `number` is its number in the order of what outboxes sent. With
+/// Notes that a fom with this key is quarantined. `number` is its number in the order of what outboxes sent. With
 /// `keeps`, the fom keeps its place: the foms behind it wait.
 pub fn keep_place(shared: &Shared, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
     shared.key_index.miss(of, id, number, keeps);
 }
 
-/// Gives up the place of a set-aside fom.
+/// Gives up the place of a quarantined fom.
 pub fn give_place_up(shared: &Shared, of: KeyOf, id: FomId) {
     shared.key_index.give_place_up(shared, of, id);
 }

@@ -18,7 +18,7 @@ use std::{any::Any, time::Instant};
 use crate::{
     fom::{DurabilityError, Function, Header, Order, Priority, Then},
     id::{FomId, Key, KeyOf},
-    snapshot::{SetAside, Snapshot, SnapshotError},
+    snapshot::{Quarantined, Snapshot, SnapshotError},
     step_key::EventId,
 };
 
@@ -58,7 +58,7 @@ pub trait Recorder: Any + Send + Sync {
     fn begin(&self, new: NewRecord) -> Box<dyn DurableFom>;
 
     /// Returns what is kept and cannot run, by id.
-    fn set_aside(&self) -> Vec<SetAside>;
+    fn quarantined(&self) -> Vec<Quarantined>;
 
     /// Called when all localities have ended. The component commits what is left, and closes.
     fn close(&self);

@@ -31,9 +31,9 @@ pub enum RefusedReason {
     NoSuchLocality,
     /// The journal has an operation with this operation id (`once` of `fom-durable`), which cannot go on for now.
     #[error(
-        "the operation with this id is set aside; see `Runtime::set_aside`, and retry it or discard it"
+        "the operation with this id is quarantined; see `Runtime::quarantine`, and retry it or discard it"
     )]
-    SetAside,
+    Quarantined,
 }
 
 /// A transition could not be kept, or what is kept could not be read. Clones share the error of the store.
@@ -110,7 +110,7 @@ pub enum Cause<E> {
         to: &'static str,
     },
     /// A transition could not be committed. The fom ends here, but not in the journal: its committed transitions stay.
-    /// The fom is set aside. It continues by itself when the journal works again, or when the program starts again.
+    /// The fom is quarantined. It continues by itself when the journal works again, or when the program starts again.
     ///
     /// If this was the first commit of the fom, the journal does not have the fom, and the operation is in
     /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the

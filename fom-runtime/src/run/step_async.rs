@@ -174,7 +174,8 @@ pub(super) fn drive<O: AsyncOperation>(
                     continue;
                 }
                 ControlFlow::Break(Err(cause)) => {
-                    me.get().commit_failure(instance.info().name(), &cause, Some(&instance));
+                    me.get()
+                        .commit_failure(instance.info().name(), &cause, Some(&instance));
                     return Err(instance.failed(me.get(), *cause));
                 }
             };

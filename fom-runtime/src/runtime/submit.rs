@@ -212,7 +212,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// - The runtime is full or shuts down.
     /// - The key is in use, or its queue is full.
     /// - The locality does not exist.
-    /// - The operation with this id is set aside.
+    /// - The operation with this id is quarantined.
     ///
     /// A refused submission leaves nothing behind.
     #[inline]

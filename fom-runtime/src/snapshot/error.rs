@@ -124,9 +124,9 @@ pub enum RestoreError {
         /// The text of the cause.
         cause: String,
     },
-    /// An event from an outbox to a receiver that is set aside. The event is delivered when the receiver comes back.
-    #[error("it is an event for fom {0}, which is set aside")]
-    ReceiverSetAside(FomId),
+    /// An event from an outbox to a receiver that is quarantined. The event is delivered when the receiver comes back.
+    #[error("it is an event for fom {0}, which is quarantined")]
+    ReceiverQuarantined(FomId),
     /// An event from an outbox to a key. No fom had the key, or the fom ended without taking the event. A retry, or the
     /// next start, delivers the event if a fom has the key then.
     #[error(

@@ -7,9 +7,9 @@ mod body;
 mod bytes;
 pub(crate) mod encoding;
 mod error;
+pub(crate) mod quarantined;
 mod saved;
 pub(crate) mod schema;
-pub(crate) mod set_aside;
 mod strict;
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,9 @@ pub use body::{Encoded, Fields, Values};
 pub(crate) use body::{Reader, write};
 pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
+pub use quarantined::{KeptFailure, QuarantineKind, Quarantined};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint};
-pub use set_aside::{KeptFailure, QuarantineKind, SetAside};
 
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;

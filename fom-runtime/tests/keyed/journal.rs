@@ -389,7 +389,10 @@ fn those_that_share_a_key_come_back_together() {
             }
             let builder = builder(journal, &log).resident(resident);
             let runtime = builder.build().unwrap();
-            assert_eq!((runtime.in_flight(), runtime.quarantine().list().len()), (3, 0));
+            assert_eq!(
+                (runtime.in_flight(), runtime.quarantine().list().len()),
+                (3, 0)
+            );
             let write = runtime.submit(step("w")).key("k").queue().start().unwrap();
             write.send(Go::On).unwrap();
             for _ in 0..3 {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, io, time::Duration};
 
-use fom_durable::{SetAside, journal::FileJournal, prelude::*};
+use fom_durable::{Quarantined, journal::FileJournal, prelude::*};
 use fom_patterns::lock::LongLocks;
 use fom_runtime::{
     Builder, Key,
@@ -111,12 +111,12 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .build()?;
     holds.begin(&runtime);
     history.line(format_args!("R {}", runtime.in_flight()));
-    for aside in runtime.quarantine().list() {
-        let (id, reason) = (aside.id, one_line(&aside.reason.to_string()));
-        if orders.old_for.is_some() && is_newer(&aside) {
+    for quarantined in runtime.quarantine().list() {
+        let (id, reason) = (quarantined.id, one_line(&quarantined.reason.to_string()));
+        if orders.old_for.is_some() && is_newer(&quarantined) {
             history.line(format_args!("A {id} {reason}"));
-        } else if !stalled(&aside) {
-            history.line(format_args!("X fom {id} was set aside: {reason}"));
+        } else if !stalled(&quarantined) {
+            history.line(format_args!("X fom {id} was quarantined: {reason}"));
         }
     }
     let users = LocalSet::new();
@@ -164,26 +164,26 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// Returns whether a failed commit set the fom aside. The journal fails at times on purpose, and such a fom continues
+/// Returns whether a failed commit set the fom quarantined. The journal fails at times on purpose, and such a fom continues
 /// by itself.
-pub(crate) fn stalled(aside: &SetAside) -> bool {
-    matches!(aside.reason, RestoreError::NotCommitted(_))
+pub(crate) fn stalled(quarantined: &Quarantined) -> bool {
+    matches!(quarantined.reason, RestoreError::NotCommitted(_))
 }
 
 /// Returns whether the fom has an operation that older releases cannot read.
-pub(crate) fn is_newer(aside: &SetAside) -> bool {
-    let operation = aside.operation.as_deref();
+pub(crate) fn is_newer(quarantined: &Quarantined) -> bool {
+    let operation = quarantined.operation.as_deref();
     operation.is_some_and(|operation| operation == Grown::GRAPH.operation())
 }
 
-/// Acts as if the next release had been started: runs the foms that were set aside because this release could not read
+/// Acts as if the next release had been started: runs the foms that were quarantined because this release could not read
 /// them.
 fn upgrade(runtime: &Runtime) {
     read_newer(true);
-    for aside in runtime.quarantine().list() {
-        if is_newer(&aside) && !stalled(&aside) {
+    for quarantined in runtime.quarantine().list() {
+        if is_newer(&quarantined) && !stalled(&quarantined) {
             // A fom that does not continue now does so at the next start. The end of the run checks that.
-            let _ = runtime.quarantine().retry(aside.id);
+            let _ = runtime.quarantine().retry(quarantined.id);
         }
     }
 }

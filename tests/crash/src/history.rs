@@ -19,7 +19,7 @@
 //! | `C`, `c` | the journal begins to commit; it has committed |
 //! | `O`, `c` | the same, with changes of failed commits only |
 //! | `R foms` | this many foms came back |
-//! | `A fom why` | this fom was set aside, as expected |
+//! | `A fom why` | this fom was quarantined, as expected |
 //! | `! point` | the child kills itself here |
 //! | `X what` | something that must never happen |
 //! | `Z` | nothing is in flight |

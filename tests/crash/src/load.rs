@@ -129,7 +129,9 @@ impl User {
             match submission.start() {
                 Ok(handle) => return self.say_outcome(n, handle.await),
                 // The journal fails at times, on purpose. A fom that could not commit continues by itself soon.
-                Err(refused) if refused.reason() == RefusedReason::SetAside && self.all_go_on() => {
+                Err(refused)
+                    if refused.reason() == RefusedReason::Quarantined && self.all_go_on() =>
+                {
                     operation = refused.into_operation();
                     tokio::time::sleep(PAUSE).await;
                 }
@@ -139,10 +141,12 @@ impl User {
         self.say_refused(n, refused);
     }
 
-    /// Returns whether every fom set aside is one that may be.
+    /// Returns whether every fom quarantined is one that may be.
     fn all_go_on(&self) -> bool {
-        let aside = self.runtime.quarantine().list();
-        aside.iter().all(|aside| stalled(aside) || is_newer(aside))
+        let quarantined = self.runtime.quarantine().list();
+        quarantined
+            .iter()
+            .all(|quarantined| stalled(quarantined) || is_newer(quarantined))
     }
 
     /// Submits operations one after the other with the same key. After a restart, the last one may still be there.

@@ -124,8 +124,8 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} locks were had; {} deadlines passed, {} of them while nothing ran; {} lazy foms lost their last transitions; \
-             {} were set aside for a while",
-            counts.locks, counts.late, counts.overdue, counts.lost_lazily, counts.set_aside
+             {} were quarantined for a while",
+            counts.locks, counts.late, counts.overdue, counts.lost_lazily, counts.quarantined
         )?;
         writeln!(
             f,

@@ -406,7 +406,7 @@ fn lazy_waits_when_the_disk_does_not_come_after() {
     shows(text, "14000 C\n", "", "lazy waits for the disk");
 }
 
-/// What an outbox sent, and what was set aside, ends at last.
+/// What an outbox sent, and what was quarantined, ends at last.
 #[test]
 fn all_that_was_acknowledged_comes_to_its_end() {
     assert_eq!(ends_wrong(TICK.lines()), ["none lost"]);

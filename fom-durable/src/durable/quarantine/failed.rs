@@ -22,7 +22,7 @@ use crate::{
 use fom_runtime::{
     __durability::{self as seam, Content, FailedAs, Header, Shared},
     FomId,
-    snapshot::{KeptFailure, QuarantineKind, RestoreError, SetAside},
+    snapshot::{KeptFailure, QuarantineKind, Quarantined, RestoreError},
 };
 
 /// How an operation failed, as the journal keeps it.
@@ -114,8 +114,8 @@ impl Durable {
     /// Lists a fom that failed. The entry is in the journal.
     pub(crate) fn list_failed(&self, shared: &Shared, id: FomId, bytes: &[u8]) {
         let Some((head, record)) = decode(bytes) else {
-            self.set_aside
-                .put(self.aside(id, RestoreError::Damaged, bytes));
+            self.quarantine
+                .put(self.quarantined(id, RestoreError::Damaged, bytes));
             return;
         };
         if let Ok(entered) = self.enter(record)
@@ -125,39 +125,45 @@ impl Durable {
             // No caller waits: the fom is not live.
             drop(self.memory.failed(place, id, Arc::new(head.answer())));
         }
-        let aside = self.aside(id, head.reason(), bytes);
-        self.set_aside.put_failed(aside, head.at);
+        let quarantined = self.quarantined(id, head.reason(), bytes);
+        self.quarantine.put_failed(quarantined, head.at);
         self.drop_old_failed(shared);
     }
 
     /// Lists an entry again that could not be removed from the journal.
-    pub(super) fn put_back(&self, shared: &Shared, aside: SetAside) {
-        match aside.kind() {
-            QuarantineKind::Failed => drop(self.list_failed(shared, aside.id, &aside.bytes)),
-            _ => self.set_aside.put(aside),
+    pub(super) fn put_back(&self, shared: &Shared, quarantined: Quarantined) {
+        match quarantined.kind() {
+            QuarantineKind::Failed => self.list_failed(shared, quarantined.id, &quarantined.bytes),
+            _ => self.quarantine.put(quarantined),
         }
     }
 
     /// Drops the failed operations above the limits of number and age.
     pub(crate) fn drop_old_failed(&self, shared: &Shared) {
-        let old = self.set_aside.take_old_failed(self.journal_now());
-        for aside in &old {
-            self.memory.discarded(aside.id);
+        let old = self.quarantine.take_old_failed(self.journal_now());
+        for quarantined in &old {
+            self.memory.discarded(quarantined.id);
             seam::report(
                 shared,
-                format!("a failed operation was dropped, because the quarantine is full: {aside}"),
+                format!(
+                    "a failed operation was dropped, because the quarantine is full: {quarantined}"
+                ),
             );
         }
-        self.drop_messages(old.iter().map(|aside| entry_of(aside.id)));
-        for aside in old {
-            self.never_comes(shared, aside.id);
+        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
+        for quarantined in old {
+            self.never_comes(shared, quarantined.id);
         }
     }
 
     /// Makes a fom again of an operation that failed. It begins in the phase in which it failed.
-    pub(super) fn retry_failed(&self, shared: &Shared, aside: SetAside) -> Result<(), RetryError> {
-        let id = aside.id;
-        let again = self.record_again(&aside.bytes).and_then(|record| {
+    pub(super) fn retry_failed(
+        &self,
+        shared: &Shared,
+        quarantined: Quarantined,
+    ) -> Result<(), RetryError> {
+        let id = quarantined.id;
+        let again = self.record_again(&quarantined.bytes).and_then(|record| {
             let (of, key) = {
                 let entered = self.enter(&record)?;
                 (entered.of.type_id(), entered.meta.key)
@@ -171,11 +177,11 @@ impl Durable {
         let (fom, record) = match again {
             Ok(again) => again,
             Err(reason) => {
-                self.stays_aside(shared, aside);
+                self.stays_quarantined(shared, quarantined);
                 return Err(RetryError::Still(reason));
             }
         };
-        drop(self.set_aside.take(id));
+        drop(self.quarantine.take(id));
         self.is_back(shared, id, DurableState::of(&fom));
         if let Some(committer) = self.committer() {
             let mut batch = Batch::new();
@@ -218,9 +224,12 @@ impl Durable {
 }
 
 /// Reads as much of the entry of a failed fom as possible: its record.
-pub(super) fn read<'a>(aside: &mut SetAside, bytes: &'a [u8]) -> Option<(&'a [u8], usize)> {
+pub(super) fn read<'a>(
+    quarantined: &mut Quarantined,
+    bytes: &'a [u8],
+) -> Option<(&'a [u8], usize)> {
     let (head, record) = decode(bytes)?;
-    aside.phase = Some(head.phase.clone());
-    aside.failure = Some(Box::new(head.shown()));
+    quarantined.phase = Some(head.phase.clone());
+    quarantined.failure = Some(Box::new(head.shown()));
     Some((record, bytes.len() - record.len()))
 }

@@ -13,7 +13,7 @@ use crate::{
 use fom_runtime::{
     __durability::{self as seam, Recorder, Shared},
     FomId, Operation,
-    snapshot::{QuarantineKind, SetAside},
+    snapshot::{QuarantineKind, Quarantined},
 };
 
 /// What is in the journal of a runtime and does not run; see [`DurableExt::quarantine`](crate::DurableExt::quarantine).
@@ -90,13 +90,13 @@ impl<'a> Quarantine<'a> {
     }
 
     /// Returns all entries by id: the reason, and the bytes. Without a journal there are none.
-    pub fn list(&self) -> Vec<SetAside> {
+    pub fn list(&self) -> Vec<Quarantined> {
         let recorder = seam::recorder(self.shared);
-        recorder.map_or_else(Vec::new, Recorder::set_aside)
+        recorder.map_or_else(Vec::new, Recorder::quarantined)
     }
 
     /// Returns the entries of one kind by id.
-    pub fn list_of(&self, kind: QuarantineKind) -> Vec<SetAside> {
+    pub fn list_of(&self, kind: QuarantineKind) -> Vec<Quarantined> {
         let mut all = self.list();
         all.retain(|entry| entry.kind() == kind);
         all
@@ -105,7 +105,7 @@ impl<'a> Quarantine<'a> {
     /// Returns the number of entries of one kind.
     pub fn count(&self, kind: QuarantineKind) -> usize {
         match seam::recorder(self.shared) {
-            Some(_) => self.durable().set_aside.count(kind),
+            Some(_) => self.durable().quarantine.count(kind),
             None => 0,
         }
     }
@@ -113,7 +113,7 @@ impl<'a> Quarantine<'a> {
     /// Returns how many entries of one kind were dropped at their limit since the runtime was built.
     pub fn dropped(&self, kind: QuarantineKind) -> u64 {
         match seam::recorder(self.shared) {
-            Some(_) => self.durable().set_aside.dropped(kind),
+            Some(_) => self.durable().quarantine.dropped(kind),
             None => 0,
         }
     }
@@ -137,39 +137,39 @@ impl<'a> Quarantine<'a> {
             return Err(RetryError::ShuttingDown);
         }
         let durable = self.durable();
-        let aside = durable.try_again(id)?;
-        if aside.kind() == QuarantineKind::Failed {
-            return durable.retry_failed(shared, aside);
+        let quarantined = durable.try_again(id)?;
+        if quarantined.kind() == QuarantineKind::Failed {
+            return durable.retry_failed(shared, quarantined);
         }
-        let done = Types::take_in(shared, entry_of(id), &aside.bytes);
+        let done = Types::take_in(shared, entry_of(id), &quarantined.bytes);
         match done {
             Ok(fom) => {
-                if !is_event(&aside) {
+                if !is_event(&quarantined) {
                     let kept = fom.as_ref().and_then(|fom| DurableState::of(fom));
                     durable.is_back(shared, id, kept);
                 }
                 if let Some(fom) = fom {
                     seam::enqueue(shared, fom);
                 }
-                give_place_up(&aside, shared);
+                give_place_up(&quarantined, shared);
                 Ok(())
             }
-            Err(still) if is_event(&aside) => durable
-                .put_event_aside(shared, *still)
+            Err(still) if is_event(&quarantined) => durable
+                .put_event_in_quarantine(shared, *still)
                 .map_err(RetryError::Still),
             Err(mut still) => {
                 let reason = still.reason.clone();
                 if seam::place_of(&still).is_none() {
-                    seam::set_place(&mut still, seam::place_of(&aside).cloned());
+                    seam::set_place(&mut still, seam::place_of(&quarantined).cloned());
                 }
-                durable.stays_aside(shared, *still);
+                durable.stays_quarantined(shared, *still);
                 Err(RetryError::Still(reason))
             }
         }
     }
 
     /// Tries all entries again for which `filter` returns true, in the order of their ids.
-    pub fn retry_where(&self, mut filter: impl FnMut(&SetAside) -> bool) -> Retried {
+    pub fn retry_where(&self, mut filter: impl FnMut(&Quarantined) -> bool) -> Retried {
         let mut done = Retried::default();
         for entry in self.list() {
             if !filter(&entry) {
@@ -185,7 +185,7 @@ impl<'a> Quarantine<'a> {
 
     /// Tries all failed operations of one type again.
     pub fn retry_failed<O: Operation>(&self) -> Retried {
-        let is = |entry: &SetAside| {
+        let is = |entry: &Quarantined| {
             let named =
                 |name: &Option<String>, is: &dyn Fn(&str) -> bool| name.as_deref().is_some_and(is);
             entry.kind() == QuarantineKind::Failed
@@ -195,8 +195,8 @@ impl<'a> Quarantine<'a> {
         self.retry_where(is)
     }
 
-    /// Removes an entry from the journal and returns it: its [bytes](SetAside::bytes) and, if it can be read, a
-    /// [snapshot](SetAside::snapshot). Afterwards only the caller has it.
+    /// Removes an entry from the journal and returns it: its [bytes](Quarantined::bytes) and, if it can be read, a
+    /// [snapshot](Quarantined::snapshot). Afterwards only the caller has it.
     ///
     /// # Errors
     ///
@@ -206,12 +206,12 @@ impl<'a> Quarantine<'a> {
     ///
     /// If the future is dropped before the answer, the entry may still be in the journal. Then it is in quarantine
     /// again at the next start.
-    pub async fn discard(&self, id: FomId) -> Result<SetAside, DiscardError> {
+    pub async fn discard(&self, id: FomId) -> Result<Quarantined, DiscardError> {
         let durable = self.durable();
         let Some(committer) = durable.committer() else {
-            return Err(DiscardError::NotSetAside(id));
+            return Err(DiscardError::NotQuarantined(id));
         };
-        let aside = durable.set_aside.take_out(id)?;
+        let quarantined = durable.quarantine.take_out(id)?;
         let mut batch = Batch::new();
         batch.delete(entry_of(id));
         batch.end_group();
@@ -220,12 +220,12 @@ impl<'a> Quarantine<'a> {
         match told.await.unwrap_or(Err(JournalError::Closed)) {
             Ok(()) => {
                 durable.memory.discarded(id);
-                give_place_up(&aside, self.shared);
+                give_place_up(&quarantined, self.shared);
                 durable.never_comes(self.shared, id);
-                Ok(aside)
+                Ok(quarantined)
             }
             Err(error) => {
-                durable.put_back(self.shared, aside);
+                durable.put_back(self.shared, quarantined);
                 Err(DiscardError::Journal(error))
             }
         }
@@ -240,7 +240,10 @@ impl<'a> Quarantine<'a> {
     /// # Cancel safety
     ///
     /// As [`discard`](Self::discard), for each entry.
-    pub async fn discard_all(&self, kind: QuarantineKind) -> Result<Vec<SetAside>, DiscardError> {
+    pub async fn discard_all(
+        &self,
+        kind: QuarantineKind,
+    ) -> Result<Vec<Quarantined>, DiscardError> {
         let mut gone = Vec::new();
         for entry in self.list_of(kind) {
             gone.push(self.discard(entry.id).await?);

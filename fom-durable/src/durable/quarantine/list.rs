@@ -18,7 +18,7 @@ use fom_runtime::{
     __durability::{self as seam, Shared},
     FomId, Key,
     machine::Graph,
-    snapshot::{QuarantineKind, RestoreError, SetAside},
+    snapshot::{QuarantineKind, Quarantined, RestoreError},
 };
 
 /// Returns an entry that cannot run, with as much of it as can be read.
@@ -27,73 +27,74 @@ pub(in crate::durable) fn listed(
     reason: RestoreError,
     bytes: &[u8],
     schemas: Option<&Schemas>,
-) -> SetAside {
-    let mut aside = seam::unread(id, reason, bytes);
-    read(&mut aside, schemas);
-    aside
+) -> Quarantined {
+    let mut quarantined = seam::unread(id, reason, bytes);
+    read(&mut quarantined, schemas);
+    quarantined
 }
 
 /// Reads as much of the entry as possible.
-fn read(aside: &mut SetAside, schemas: Option<&Schemas>) -> Option<()> {
-    let bytes = Arc::clone(&aside.bytes);
+fn read(quarantined: &mut Quarantined, schemas: Option<&Schemas>) -> Option<()> {
+    let bytes = Arc::clone(&quarantined.bytes);
     let (kind, rest) = bytes.split_first()?;
     if *kind == Kind::Message as u8 {
         let (machine, operation, key) = Message::receiver(rest)?;
-        (aside.machine, aside.operation, aside.key) = (Some(machine), Some(operation), key);
+        (quarantined.machine, quarantined.operation, quarantined.key) =
+            (Some(machine), Some(operation), key);
         return None;
     }
     let (record, before) = match *kind == Kind::Failed as u8 {
-        true => failed::read(aside, &bytes)?,
+        true => failed::read(quarantined, &bytes)?,
         false => (&*bytes, 0),
     };
     let (meta, body) = decode_fom(record).ok()?;
-    aside.key = meta.key;
+    quarantined.key = meta.key;
     let fingerprint = u64::from_le_bytes(*body.first_chunk()?);
     let schema = schemas?.get(fingerprint)?;
-    aside.operation = Some(schema.operation.clone());
-    aside.machine = Some(schema.machine.clone());
-    aside.version = Some(schema.version);
-    aside.phase = seam::phase_of(&schema, body).map(str::to_owned);
+    quarantined.operation = Some(schema.operation.clone());
+    quarantined.machine = Some(schema.machine.clone());
+    quarantined.version = Some(schema.version);
+    quarantined.phase = seam::phase_of(&schema, body).map(str::to_owned);
     let from = before + record.len() - body.len();
-    seam::set_saved(aside, schema, from, meta.attempt);
+    seam::set_saved(quarantined, schema, from, meta.attempt);
     Some(())
 }
 
 /// Keeps the fom's place in the queue for its key: the foms behind it wait. If another fom has the key by now, this
 /// fom keeps no place. If this fom has not begun, it may be restored at the next start. Then other foms with its
 /// key must commit that they begin.
-pub(crate) fn keep_place(aside: &mut SetAside, shared: &Shared) {
-    let keeps = !matches!(aside.reason, RestoreError::KeyInUse(_));
-    let Ok(entered) = Durable::of(shared).enter(&aside.bytes) else {
+pub(crate) fn keep_place(quarantined: &mut Quarantined, shared: &Shared) {
+    let keeps = !matches!(quarantined.reason, RestoreError::KeyInUse(_));
+    let Ok(entered) = Durable::of(shared).enter(&quarantined.bytes) else {
         return;
     };
     if let Some(key) = entered.meta.key {
         let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
         if keeps || number.is_some() {
-            seam::keep_place(shared, of.clone(), aside.id, number, keeps);
-            seam::set_place(aside, Some(of));
+            seam::keep_place(shared, of.clone(), quarantined.id, number, keeps);
+            seam::set_place(quarantined, Some(of));
         }
     }
 }
 
 /// Gives the place up: the fom is back, or is no longer in the journal.
-pub(in crate::durable) fn give_place_up(aside: &SetAside, shared: &Shared) {
-    if let Some(of) = seam::place_of(aside) {
-        seam::give_place_up(shared, of.clone(), aside.id);
+pub(in crate::durable) fn give_place_up(quarantined: &Quarantined, shared: &Shared) {
+    if let Some(of) = seam::place_of(quarantined) {
+        seam::give_place_up(shared, of.clone(), quarantined.id);
     }
 }
 
 /// Returns the number with which an outbox sent the entry.
-fn number(aside: &SetAside) -> u64 {
-    number_of(&aside.bytes).unwrap_or_default()
+fn number(quarantined: &Quarantined) -> u64 {
+    number_of(&quarantined.bytes).unwrap_or_default()
 }
 
 /// Whether the entry is an event, and no fom.
-pub(in crate::durable) fn is_event(aside: &SetAside) -> bool {
-    aside.bytes.first() == Some(&(Kind::Message as u8))
+pub(in crate::durable) fn is_event(quarantined: &Quarantined) -> bool {
+    quarantined.bytes.first() == Some(&(Kind::Message as u8))
 }
 
-/// At this number of set-aside events, no more events without a receiver are added.
+/// At this number of quarantined events, no more events without a receiver are added.
 const MOST_EVENTS: usize = 10_000;
 
 /// All entries in quarantine, by id.
@@ -105,19 +106,19 @@ pub(crate) struct QuarantineList {
 
 #[derive(Default)]
 struct Listed {
-    foms: BTreeMap<FomId, SetAside>,
-    /// The foms with each key. A release that lacks a type sets aside all foms of the type, so a search of `foms` would
+    foms: BTreeMap<FomId, Quarantined>,
+    /// The foms with each key. A release that lacks a type quarantines all foms of the type, so a search of `foms` would
     /// be slow.
     keys: HashMap<Key, BTreeSet<FomId>>,
     /// The events, kept apart: there may be many, and each delivery of an event searches the foms.
-    events: BTreeMap<FomId, SetAside>,
+    events: BTreeMap<FomId, Quarantined>,
     /// The operations that failed, kept apart because they are limited.
     failed: BTreeMap<FomId, FailedAt>,
     /// The failed operations, the oldest first, by the time of the journal.
     failed_at: BTreeSet<(u64, FomId)>,
     /// The number of entries that were dropped at the limits.
     dropped: HashMap<QuarantineKind, u64>,
-    /// For each set-aside fom, the events that wait for it, in the order in which they were sent.
+    /// For each quarantined fom, the events that wait for it, in the order in which they were sent.
     waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
     /// Foms that are being tried again. They stay listed during the attempt.
     tried: HashSet<FomId>,
@@ -126,73 +127,76 @@ struct Listed {
 /// An operation that failed, and when it failed in the time of the journal.
 struct FailedAt {
     at: u64,
-    aside: SetAside,
+    quarantined: Quarantined,
 }
 
-/// Whether a fom is set aside.
+/// Whether a fom is quarantined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// The fom is not set aside, or no longer.
+    /// The fom is not quarantined, or no longer.
     No,
-    /// The fom stays set aside until a caller tries it again.
-    Aside,
+    /// The fom stays quarantined until a caller tries it again.
+    Quarantined,
     /// The fom is being tried again, or is about to come back from the journal. Events for it wait until then.
     ComesBack,
 }
 
 impl Listed {
     fn stays(&self, id: FomId) -> Stays {
-        let is_stalled = |aside: &SetAside| matches!(aside.reason, RestoreError::NotCommitted(_));
+        let is_stalled =
+            |quarantined: &Quarantined| matches!(quarantined.reason, RestoreError::NotCommitted(_));
         match self.foms.get(&id) {
             _ if self.tried.contains(&id) => Stays::ComesBack,
-            Some(aside) if is_stalled(aside) => Stays::ComesBack,
-            Some(_) => Stays::Aside,
-            None if self.failed.contains_key(&id) => Stays::Aside,
+            Some(quarantined) if is_stalled(quarantined) => Stays::ComesBack,
+            Some(_) => Stays::Quarantined,
+            None if self.failed.contains_key(&id) => Stays::Quarantined,
             None => Stays::No,
         }
     }
 
-    /// Whether the entry is an event for a receiver that is no longer set aside.
-    fn has_missed(&self, aside: &SetAside) -> bool {
-        match aside.reason {
-            RestoreError::ReceiverSetAside(receiver) => self.stays(receiver) != Stays::Aside,
+    /// Whether the entry is an event for a receiver that is no longer quarantined.
+    fn has_missed(&self, quarantined: &Quarantined) -> bool {
+        match quarantined.reason {
+            RestoreError::ReceiverQuarantined(receiver) => {
+                self.stays(receiver) != Stays::Quarantined
+            }
             _ => false,
         }
     }
 
-    fn put(&mut self, aside: SetAside) {
-        let id = aside.id;
-        if let RestoreError::ReceiverSetAside(receiver) = &aside.reason {
-            let number = number(&aside);
+    fn put(&mut self, quarantined: Quarantined) {
+        let id = quarantined.id;
+        if let RestoreError::ReceiverQuarantined(receiver) = &quarantined.reason {
+            let number = number(&quarantined);
             self.waiting
                 .entry(*receiver)
                 .or_default()
                 .insert((number, id));
         }
-        if is_event(&aside) {
-            self.events.insert(id, aside);
+        if is_event(&quarantined) {
+            self.events.insert(id, quarantined);
             return;
         }
-        if let Some(key) = &aside.key {
+        if let Some(key) = &quarantined.key {
             self.keys.entry(key.clone()).or_default().insert(id);
         }
-        self.foms.insert(id, aside);
+        self.foms.insert(id, quarantined);
     }
 
-    fn remove(&mut self, id: FomId) -> Option<SetAside> {
+    fn remove(&mut self, id: FomId) -> Option<Quarantined> {
         let found = self.foms.remove(&id);
         if let Some(key) = found.as_ref().and_then(|fom| fom.key.as_ref()) {
             forget(&mut self.keys, key, &id);
         }
-        if let Some(FailedAt { at, aside }) = self.failed.remove(&id) {
+        if let Some(FailedAt { at, quarantined }) = self.failed.remove(&id) {
             self.failed_at.remove(&(at, id));
-            if let Some(key) = &aside.key {
+            if let Some(key) = &quarantined.key {
                 forget(&mut self.keys, key, &id);
             }
-            return Some(aside);
+            return Some(quarantined);
         }
         let found = found.or_else(|| self.events.remove(&id))?;
-        if let RestoreError::ReceiverSetAside(receiver) = &found.reason {
+        if let RestoreError::ReceiverQuarantined(receiver) = &found.reason {
             forget(&mut self.waiting, receiver, &(number(&found), id));
         }
         Some(found)
@@ -217,19 +221,25 @@ impl QuarantineList {
     }
 
     /// Lists an operation that failed at this time of the journal.
-    pub(super) fn put_failed(&self, aside: SetAside, at: u64) {
+    pub(super) fn put_failed(&self, quarantined: Quarantined, at: u64) {
         let mut listed = self.listed.lock();
-        let before = listed.remove(aside.id);
-        listed.failed_at.insert((at, aside.id));
-        if let Some(key) = &aside.key {
-            listed.keys.entry(key.clone()).or_default().insert(aside.id);
+        let before = listed.remove(quarantined.id);
+        listed.failed_at.insert((at, quarantined.id));
+        if let Some(key) = &quarantined.key {
+            listed
+                .keys
+                .entry(key.clone())
+                .or_default()
+                .insert(quarantined.id);
         }
-        listed.failed.insert(aside.id, FailedAt { at, aside });
+        listed
+            .failed
+            .insert(quarantined.id, FailedAt { at, quarantined });
         drop((listed, before));
     }
 
     /// Removes the failed operations above the limits, and counts them.
-    pub(super) fn take_old_failed(&self, now: u64) -> Vec<SetAside> {
+    pub(super) fn take_old_failed(&self, now: u64) -> Vec<Quarantined> {
         let (most, age) = self.most;
         let mut listed = self.listed.lock();
         let mut old = Vec::new();
@@ -258,7 +268,7 @@ impl QuarantineList {
             QuarantineKind::Failed => listed.failed.len(),
             kind => {
                 let all = listed.foms.values().chain(listed.events.values());
-                all.filter(|aside| aside.kind() == kind).count()
+                all.filter(|quarantined| quarantined.kind() == kind).count()
             }
         }
     }
@@ -271,99 +281,99 @@ impl QuarantineList {
             .entry(QuarantineKind::NoReceiver)
             .or_default() += 1;
     }
-    pub(crate) fn put(&self, aside: SetAside) {
+    pub(crate) fn put(&self, quarantined: Quarantined) {
         let mut listed = self.listed.lock();
-        let before = listed.remove(aside.id);
-        listed.put(aside);
+        let before = listed.remove(quarantined.id);
+        listed.put(quarantined);
         drop((listed, before));
     }
 
     /// Lists an event. Returns the event if its receiver has come back since, or is about to.
-    pub(crate) fn put_event(&self, aside: SetAside) -> Result<(), Box<SetAside>> {
+    pub(crate) fn put_event(&self, quarantined: Quarantined) -> Result<(), Box<Quarantined>> {
         let mut listed = self.listed.lock();
-        if listed.has_missed(&aside) {
-            return Err(Box::new(aside));
+        if listed.has_missed(&quarantined) {
+            return Err(Box::new(quarantined));
         }
-        let before = listed.remove(aside.id);
-        listed.put(aside);
+        let before = listed.remove(quarantined.id);
+        listed.put(quarantined);
         drop((listed, before));
         Ok(())
     }
 
     /// Begins to try an entry again. An event leaves the list. A fom stays listed until [`tried`](Self::tried).
-    pub(crate) fn try_again(&self, id: FomId) -> Result<SetAside, RetryError> {
+    pub(crate) fn try_again(&self, id: FomId) -> Result<Quarantined, RetryError> {
         let mut listed = self.listed.lock();
-        if let Some(aside) = listed.foms.get(&id) {
-            let aside = match listed.stays(id) {
+        if let Some(quarantined) = listed.foms.get(&id) {
+            let quarantined = match listed.stays(id) {
                 // Another caller is already trying the fom.
-                _ if listed.tried.contains(&id) => return Err(RetryError::NotSetAside(id)),
+                _ if listed.tried.contains(&id) => return Err(RetryError::NotQuarantined(id)),
                 Stays::ComesBack => return Err(RetryError::Pending),
-                _ if aside.bytes.is_empty() => {
-                    return Err(RetryError::Still(aside.reason.clone()));
+                _ if quarantined.bytes.is_empty() => {
+                    return Err(RetryError::Still(quarantined.reason.clone()));
                 }
-                _ => aside.clone(),
+                _ => quarantined.clone(),
             };
             listed.tried.insert(id);
-            return Ok(aside);
+            return Ok(quarantined);
         }
         if let Some(failed) = listed.failed.get(&id) {
-            let aside = failed.aside.clone();
+            let quarantined = failed.quarantined.clone();
             return match listed.tried.insert(id) {
-                true => Ok(aside),
-                false => Err(RetryError::NotSetAside(id)),
+                true => Ok(quarantined),
+                false => Err(RetryError::NotQuarantined(id)),
             };
         }
         let event = listed.events.get(&id);
-        let event = event.ok_or(RetryError::NotSetAside(id))?;
+        let event = event.ok_or(RetryError::NotQuarantined(id))?;
         match &event.reason {
             // The event arrives with its receiver, behind the events that were sent before.
-            RestoreError::ReceiverSetAside(_) if listed.has_missed(event) => {
-                Err(RetryError::NotSetAside(id))
+            RestoreError::ReceiverQuarantined(_) if listed.has_missed(event) => {
+                Err(RetryError::NotQuarantined(id))
             }
-            RestoreError::ReceiverSetAside(_) => Err(RetryError::Still(event.reason.clone())),
-            _ => listed.remove(id).ok_or(RetryError::NotSetAside(id)),
+            RestoreError::ReceiverQuarantined(_) => Err(RetryError::Still(event.reason.clone())),
+            _ => listed.remove(id).ok_or(RetryError::NotQuarantined(id)),
         }
     }
 
-    /// Ends the attempt: the fom is back, or stays set aside.
+    /// Ends the attempt: the fom is back, or stays quarantined.
     pub(crate) fn tried(&self, id: FomId) {
         self.listed.lock().tried.remove(&id);
     }
 
     /// Takes an entry out of the list to discard it.
-    pub(crate) fn take_out(&self, id: FomId) -> Result<SetAside, DiscardError> {
+    pub(crate) fn take_out(&self, id: FomId) -> Result<Quarantined, DiscardError> {
         let mut listed = self.listed.lock();
         if listed.tried.contains(&id) {
-            return Err(DiscardError::NotSetAside(id));
+            return Err(DiscardError::NotQuarantined(id));
         }
         if listed.stays(id) == Stays::ComesBack {
             return Err(DiscardError::Pending);
         }
-        listed.remove(id).ok_or(DiscardError::NotSetAside(id))
+        listed.remove(id).ok_or(DiscardError::NotQuarantined(id))
     }
 
-    pub(crate) fn take(&self, id: FomId) -> Option<SetAside> {
+    pub(crate) fn take(&self, id: FomId) -> Option<Quarantined> {
         self.listed.lock().remove(id)
     }
 
     /// Returns all entries by id. `now` is in the time of the journal.
-    pub(crate) fn list(&self, now: u64) -> Vec<SetAside> {
+    pub(crate) fn list(&self, now: u64) -> Vec<Quarantined> {
         let listed = self.listed.lock();
         let all = listed.foms.values().chain(listed.events.values());
         let mut all: Vec<_> = all.cloned().collect();
-        for FailedAt { at, aside } in listed.failed.values() {
-            let mut aside = aside.clone();
-            if let Some(failure) = &mut aside.failure {
+        for FailedAt { at, quarantined } in listed.failed.values() {
+            let mut quarantined = quarantined.clone();
+            if let Some(failure) = &mut quarantined.failure {
                 failure.age = Duration::from_nanos(now.saturating_sub(*at));
             }
-            all.push(aside);
+            all.push(quarantined);
         }
         drop(listed);
-        all.sort_by_key(|aside| aside.id);
+        all.sort_by_key(|quarantined| quarantined.id);
         all
     }
 
-    /// Whether one more entry may be set aside for this reason.
+    /// Whether one more entry may be quarantined for this reason.
     pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
         !matches!(reason, RestoreError::NoReceiver { .. })
             || self.listed.lock().events.len() < MOST_EVENTS
@@ -371,20 +381,20 @@ impl QuarantineList {
 
     /// Returns the oldest fom with this operation type and key.
     pub(crate) fn of(&self, graph: &Graph, key: &Key) -> Option<FomId> {
-        let is = |aside: &&SetAside| {
-            let machine = aside.machine.as_deref();
-            let operation = aside.operation.as_deref();
+        let is = |quarantined: &&Quarantined| {
+            let machine = quarantined.machine.as_deref();
+            let operation = quarantined.operation.as_deref();
             machine.is_some_and(|name| graph.is_machine(name))
                 && operation.is_some_and(|name| graph.is_operation(name))
         };
         let listed = self.listed.lock();
         let ids = listed.keys.get(key)?.iter();
         let fom = |id| {
-            let failed = || Some(&listed.failed.get(id)?.aside);
+            let failed = || Some(&listed.failed.get(id)?.quarantined);
             listed.foms.get(id).or_else(failed)
         };
         let mut foms = ids.filter_map(fom);
-        foms.find(is).map(|aside| aside.id)
+        foms.find(is).map(|quarantined| quarantined.id)
     }
 
     /// Returns the events for this fom, in the order in which they were sent.

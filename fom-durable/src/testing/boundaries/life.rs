@@ -65,7 +65,7 @@ pub(super) struct Lived {
     pub(super) came: Came,
     pub(super) seen: Seen,
     /// The entries that could not come back, and why.
-    pub(super) set_aside: Vec<String>,
+    pub(super) quarantined: Vec<String>,
 }
 
 /// Builds a runtime on the journal, submits the operation or finds its fom, and runs the life to its end.
@@ -117,14 +117,16 @@ pub(super) fn run<O: Persistent>(
         })
     });
     let came = stay(around, &runtime, stop, driver, losing);
-    let set_aside = runtime
+    let quarantined = runtime
         .quarantine()
         .list()
         .into_iter()
-        .map(|aside| match aside.reason {
+        .map(|quarantined| match quarantined.reason {
             // Without the id, which no other run has.
-            RestoreError::NoReceiver { .. } => format!("no fom took an event: {}", aside.reason),
-            reason => format!("fom {} cannot come back: {reason}", aside.id),
+            RestoreError::NoReceiver { .. } => {
+                format!("no fom took an event: {}", quarantined.reason)
+            }
+            reason => format!("fom {} cannot come back: {reason}", quarantined.id),
         })
         .collect();
     if !matches!(came, Came::Ended) {
@@ -140,7 +142,7 @@ pub(super) fn run<O: Persistent>(
     Ok(Lived {
         came,
         seen,
-        set_aside,
+        quarantined,
     })
 }
 

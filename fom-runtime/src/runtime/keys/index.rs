@@ -220,7 +220,7 @@ impl KeyIndex {
         entry.line_made().wait(number, shares, fom);
     }
 
-    /// Notes that a fom is set aside which had the key, or has this number and has not begun. If it `keeps` its place,
+    /// Notes that a fom is quarantined which had the key, or has this number and has not begun. If it `keeps` its place,
     /// foms behind it wait until it is back, or is [discarded](Self::give_place_up).
     pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
         let mut keys = self.lock(&of.1);

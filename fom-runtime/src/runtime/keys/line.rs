@@ -9,7 +9,7 @@
 //!
 //! - A number is drawn under the lock of the key, when the step that sends the fom is written down. It is above all
 //!   numbers that were drawn for this key before. So a later draw never gives a lower one.
-//! - From then on the number is *announced*, until the fom is here or set aside, or the step is certainly not in the
+//! - From then on the number is *announced*, until the fom is here or quarantined, or the step is certainly not in the
 //!   journal.
 //! - Foms wait here by their numbers, and the lowest is granted first. A fom that ends before it begins leaves when the
 //!   journal has deleted it.

@@ -7,7 +7,7 @@ use crate::{
     id::{FomId, Key},
     locality::Locality,
     runtime::{Shared, totals},
-    snapshot::SetAside,
+    snapshot::Quarantined,
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
@@ -130,7 +130,7 @@ pub struct KeyInfo {
     pub operation: &'static str,
     /// The key.
     pub key: Key,
-    /// The foms that have the key: several if they share it, or are chained to each other. A set-aside fom still has
+    /// The foms that have the key: several if they share it, or are chained to each other. A quarantined fom still has
     /// the key for the foms that queue behind it.
     pub holders: Vec<FomId>,
     /// The foms that wait for the key, in their order.
@@ -157,7 +157,7 @@ pub struct Operations {
     /// The number of foms that came back and rest. They are in none of these lists.
     pub passive: usize,
     /// What is in the journal and cannot run, by id.
-    pub set_aside: Vec<SetAside>,
+    pub quarantine: Vec<Quarantined>,
     /// Problems that ended no operation, such as a listener that panicked, newest last.
     pub incidents: Vec<String>,
 }
@@ -276,10 +276,10 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
         keys: shared.key_index.waited_for(),
         queued: shared.queued.in_flight(),
         passive: shared.env.resting(),
-        set_aside: shared
+        quarantine: shared
             .env
             .recorder()
-            .map_or_else(Vec::new, |it| it.set_aside()),
+            .map_or_else(Vec::new, |it| it.quarantined()),
         incidents: shared.env.incidents(),
     }
 }
@@ -299,8 +299,8 @@ impl fmt::Display for Operations {
         if self.passive > 0 {
             writeln!(f, "\n{} more rest until there is room", self.passive)?;
         }
-        if !self.set_aside.is_empty() {
-            self.fmt_set_aside(f)?;
+        if !self.quarantine.is_empty() {
+            self.fmt_quarantined(f)?;
         }
         for incident in &self.incidents {
             writeln!(f, "! {incident}")?;
@@ -373,23 +373,25 @@ impl Operations {
         Ok(())
     }
 
-    fn fmt_set_aside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n{} in the journal cannot run:", self.set_aside.len())?;
+    fn fmt_quarantined(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{} in the journal cannot run:", self.quarantine.len())?;
         writeln!(
             f,
             "{:>8} {:<24} {:<16} {:>7}  why",
             "id", "operation and key", "phase", "version"
         )?;
-        for aside in &self.set_aside {
-            let version = aside.version.map_or_else(String::new, |n| n.to_string());
+        for quarantined in &self.quarantine {
+            let version = quarantined
+                .version
+                .map_or_else(String::new, |n| n.to_string());
             writeln!(
                 f,
                 "{:>8} {:<24} {:<16} {:>7}  {}",
-                aside.id,
-                aside.named(),
-                aside.phase.as_deref().unwrap_or("?"),
+                quarantined.id,
+                quarantined.named(),
+                quarantined.phase.as_deref().unwrap_or("?"),
                 version,
-                aside.reason
+                quarantined.reason
             )?;
         }
         Ok(())

@@ -103,8 +103,8 @@ pub struct Counts {
     pub overdue: u64,
     /// Lazy foms that came back behind the last transition heard of, as they may.
     pub lost_lazily: u64,
-    /// Foms that were set aside for a while.
-    pub set_aside: u64,
+    /// Foms that were quarantined for a while.
+    pub quarantined: u64,
 }
 
 /// Reads a history, line by line.
@@ -275,7 +275,7 @@ impl Checker {
                 Some(())
             }
             Some("A") => {
-                self.counts.set_aside += 1;
+                self.counts.quarantined += 1;
                 Some(())
             }
             Some("R" | "!" | "Z") => Some(()),

@@ -1,4 +1,4 @@
-//! An operation that some releases of the child cannot read. Those releases set it aside.
+//! An operation that some releases of the child cannot read. Those releases set it quarantined.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

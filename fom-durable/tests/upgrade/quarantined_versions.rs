@@ -1,4 +1,4 @@
-//! Versions that do not fit are set aside, one fom each.
+//! Versions that do not fit are quarantined, one fom each.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{Builder, snapshot::RestoreError, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::aside::{Go, PANICS, first, of_first, order, parked};
+use crate::jobs::{Go, PANICS, first, of_first, order, parked};
 use crate::kit::{limited, one};
 
 /// A release with a migration that panics if `PANICS` is set, and a release that has forgotten the first version.
@@ -68,10 +68,10 @@ numbered!(migrating, version = 2, migrate(v1(super::later::to_second)));
 numbered!(forgetful, version = 3, migrate(v2(super::later::to_third)));
 
 /// Four versions do not fit: a newer version than the program's, a forgotten version, a version that fails to migrate,
-/// and a version with a migration that panics. Each sets aside its own fom, and a release that can read the fom takes
+/// and a version with a migration that panics. Each quarantines its own fom, and a release that can read the fom takes
 /// it in.
 #[test]
-fn versions_that_do_not_fit_are_set_aside() {
+fn versions_that_do_not_fit_are_quarantined() {
     limited(async || {
         let journal = MemoryJournal::new();
         {
@@ -86,7 +86,7 @@ fn versions_that_do_not_fit_are_set_aside() {
                 .quarantine()
                 .list()
                 .into_iter()
-                .map(|aside| aside.reason)
+                .map(|quarantined| quarantined.reason)
                 .collect()
         };
         {
@@ -128,10 +128,10 @@ fn versions_that_do_not_fit_are_set_aside() {
         }
         let runtime = of_first(&journal).build().unwrap();
         assert!(runtime.find::<first::Order>("odd").is_some());
-        let aside = runtime.quarantine().list();
-        let newer = aside
+        let quarantined = runtime.quarantine().list();
+        let newer = quarantined
             .iter()
-            .find(|aside| aside.key == Some("new".into()))
+            .find(|quarantined| quarantined.key == Some("new".into()))
             .unwrap();
         assert_eq!(newer.version, Some(2));
         assert!(

@@ -12,7 +12,7 @@ use crate::{
 /// `Display` writes one line: what the entry is, and why it cannot run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct SetAside {
+pub struct Quarantined {
     /// The id of the fom. An event has an id of its own.
     pub id: FomId,
     /// The operation type, if it can be read. For an event, this field, `machine` and `key` describe the receiver.
@@ -78,7 +78,7 @@ pub(crate) struct SavedBody {
     pub(crate) attempt: u32,
 }
 
-impl SetAside {
+impl Quarantined {
     /// Returns an entry of which only the bytes are known.
     pub(crate) fn unread(id: FomId, reason: RestoreError, bytes: &[u8]) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl SetAside {
         match self.reason {
             RestoreError::Damaged | RestoreError::InJournal { .. } => QuarantineKind::Damaged,
             RestoreError::Failed { .. } => QuarantineKind::Failed,
-            RestoreError::NoReceiver { .. } | RestoreError::ReceiverSetAside(_) => {
+            RestoreError::NoReceiver { .. } | RestoreError::ReceiverQuarantined(_) => {
                 QuarantineKind::NoReceiver
             }
             RestoreError::NotCommitted(_) => QuarantineKind::Uncommitted,
@@ -134,7 +134,7 @@ impl SetAside {
     }
 }
 
-impl fmt::Display for SetAside {
+impl fmt::Display for Quarantined {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.id, self.named())?;
         if let Some(phase) = &self.phase {

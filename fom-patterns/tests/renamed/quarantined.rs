@@ -1,4 +1,4 @@
-//! A release renames an operation, and cannot read the parked fom: the fom is set aside under its old names, and found
+//! A release renames an operation, and cannot read the parked fom: the fom is quarantined under its old names, and found
 //! by them.
 
 use fom_durable::{journal::MemoryJournal, prelude::*};
@@ -43,7 +43,7 @@ fn on(journal: &MemoryJournal, log: &Log) -> Builder {
 }
 
 #[test]
-fn what_is_set_aside_is_known_by_its_old_names() {
+fn what_is_quarantined_is_known_by_its_old_names() {
     limited(async || {
         let (journal, log) = (MemoryJournal::new(), Log::default());
         {
@@ -62,9 +62,13 @@ fn what_is_set_aside_is_known_by_its_old_names() {
             // A new event is for the same receiver.
             runtime.submit(Postcard { today: true }).await.unwrap();
             runtime.quiet().await;
-            let aside = runtime.quarantine().list();
-            assert_eq!(aside.len(), 3, "the order and two notes: {aside:?}");
-            let (order, notes) = aside.split_first().unwrap();
+            let quarantined = runtime.quarantine().list();
+            assert_eq!(
+                quarantined.len(),
+                3,
+                "the order and two notes: {quarantined:?}"
+            );
+            let (order, notes) = quarantined.split_first().unwrap();
             assert_eq!(order.machine.as_deref(), Some("Depot"));
             assert_eq!(order.operation.as_deref(), Some("Parcel"));
             assert_eq!(order.key, Some("k".into()));
@@ -74,7 +78,7 @@ fn what_is_set_aside_is_known_by_its_old_names() {
                 order.reason
             );
             for note in notes {
-                assert_eq!(note.reason, RestoreError::ReceiverSetAside(order.id));
+                assert_eq!(note.reason, RestoreError::ReceiverQuarantined(order.id));
             }
             assert!(runtime.operations().incidents.is_empty());
         }

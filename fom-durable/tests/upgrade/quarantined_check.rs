@@ -1,4 +1,4 @@
-//! A directory with records that cannot be read, or that a release could not read. A runtime sets them aside, and a
+//! A directory with records that cannot be read, or that a release could not read. A runtime sets them quarantined, and a
 //! check reports them before.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
 use fom_durable::{RetryError, journal::FileJournal, prelude::*};
 use fom_runtime::{snapshot::RestoreError, time::TestClock};
 
-use crate::aside::{Job, first, order, parked, second};
+use crate::jobs::{Job, first, order, parked, second};
 use crate::kit::{limited, one};
 
 /// A directory that is removed when the test ends.
@@ -20,7 +20,8 @@ impl Place {
     fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("fom-aside-{}-{next}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("fom-quarantined-{}-{next}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
@@ -43,7 +44,7 @@ impl Drop for Place {
     }
 }
 
-/// A flipped bit in the record of one fom: the fom is set aside, named by file and offset, and the rest runs. A check
+/// A flipped bit in the record of one fom: the fom is quarantined, named by file and offset, and the rest runs. A check
 /// of the directory says the same before, and changes nothing.
 #[test]
 fn damage_is_named_by_its_place() {
@@ -89,16 +90,16 @@ fn damage_is_named_by_its_place() {
         assert!(!check.is_clean());
         assert_eq!(check.foms.values().sum::<u64>(), 1);
         let runtime = build();
-        let aside = runtime.quarantine().list();
-        for aside in [&check.set_aside, &aside] {
-            assert_eq!(aside.len(), 1);
-            assert_eq!(aside[0].id, damaged);
-            let reason = &aside[0].reason;
+        let quarantined = runtime.quarantine().list();
+        for quarantined in [&check.quarantine, &quarantined] {
+            assert_eq!(quarantined.len(), 1);
+            assert_eq!(quarantined[0].id, damaged);
+            let reason = &quarantined[0].reason;
             let RestoreError::InJournal { file, offset, .. } = reason else {
-                panic!("{aside:?}");
+                panic!("{quarantined:?}");
             };
             assert!(*offset > 0 && file.starts_with(&place.0), "{reason}");
-            assert!(aside[0].bytes.is_empty() && aside[0].snapshot().is_none());
+            assert!(quarantined[0].bytes.is_empty() && quarantined[0].snapshot().is_none());
         }
         assert!(runtime.find::<first::Order>("b").is_some());
         assert!(matches!(
@@ -144,12 +145,16 @@ fn a_check_says_what_a_release_would_strand() {
             .check_journal(&place.0)
             .unwrap();
         assert!(!check.is_clean());
-        assert_eq!(check.set_aside.len(), 3);
-        assert!(check.set_aside.is_sorted_by_key(|aside| aside.id));
+        assert_eq!(check.quarantine.len(), 3);
+        assert!(
+            check
+                .quarantined
+                .is_sorted_by_key(|quarantined| quarantined.id)
+        );
         let report = check.to_string();
-        assert!(report.contains("3 would be set aside"), "{report}");
+        assert!(report.contains("3 would be quarantined"), "{report}");
         // One line per reason: with all the foms that it strands, a report would be as long as the journal.
-        let first = check.set_aside[0].id;
+        let first = check.quarantine[0].id;
         let alike = format!("  2 like {first} Order a in Park (version 1): ");
         assert!(report.contains(&alike), "{report}");
         assert!(!report.contains("Order c"), "{report}");

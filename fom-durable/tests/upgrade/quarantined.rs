@@ -1,4 +1,4 @@
-//! A record in the journal that cannot run is set aside with the reason and its bytes, and the rest runs.
+//! A record in the journal that cannot run is quarantined with the reason and its bytes, and the rest runs.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::aside::{Go, Job, PANICS, first, of_first, of_second, order, parked, second};
+use crate::jobs::{Go, Job, PANICS, first, of_first, of_second, order, parked, second};
 use crate::kit::{limited, one, secs};
 
 /// Tells the shop something through its outbox.
@@ -34,9 +34,9 @@ impl TellingTransitions for Tell {
     }
 }
 
-/// An event for a fom that is set aside waits for it.
+/// An event for a fom that is quarantined waits for it.
 #[test]
-fn an_event_waits_for_a_receiver_that_is_set_aside() {
+fn an_event_waits_for_a_receiver_that_is_quarantined() {
     limited(async || {
         let journal = MemoryJournal::new();
         {
@@ -49,12 +49,19 @@ fn an_event_waits_for_a_receiver_that_is_set_aside() {
             runtime.submit(Tell).await.unwrap();
             runtime.quiet().await;
             before = journal.fork();
-            let aside = runtime.quarantine().list();
-            assert_eq!(aside.len(), 2, "the receiver and the event: {aside:?}");
-            assert_eq!(aside[1].reason, RestoreError::ReceiverSetAside(aside[0].id));
+            let quarantined = runtime.quarantine().list();
+            assert_eq!(
+                quarantined.len(),
+                2,
+                "the receiver and the event: {quarantined:?}"
+            );
+            assert_eq!(
+                quarantined[1].reason,
+                RestoreError::ReceiverQuarantined(quarantined[0].id)
+            );
         }
         {
-            // The receiver is still set aside.
+            // The receiver is still quarantined.
             let runtime = of_second(&journal).build().unwrap();
             assert_eq!(runtime.quarantine().list().len(), 2);
         }
@@ -123,24 +130,27 @@ fn what_a_release_cannot_read_waits_for_one_that_can() {
         {
             let runtime = of_second(&journal).build().unwrap();
             assert!(runtime.find::<Touchy>("t").is_some(), "the rest runs");
-            let aside = runtime.quarantine().list();
-            let ids: Vec<_> = aside.iter().map(|one| one.id).collect();
+            let quarantined = runtime.quarantine().list();
+            let ids: Vec<_> = quarantined.iter().map(|one| one.id).collect();
             assert_eq!(ids, [job, shop]);
             assert!(matches!(
-                aside[0].reason,
+                quarantined[0].reason,
                 RestoreError::UnknownOperation { .. }
             ));
-            assert!(matches!(aside[1].reason, RestoreError::Operation { .. }));
-            for (one, key) in aside.iter().zip(["j", "s"]) {
+            assert!(matches!(
+                quarantined[1].reason,
+                RestoreError::Operation { .. }
+            ));
+            for (one, key) in quarantined.iter().zip(["j", "s"]) {
                 assert_eq!(one.key, Some(key.into()));
                 assert_eq!(one.phase.as_deref(), Some("Park"));
                 assert_eq!(one.version, Some(1));
                 assert!(!one.bytes.is_empty());
             }
-            assert_eq!(aside[1].operation.as_deref(), Some("Order"));
-            assert_eq!(aside[1].machine.as_deref(), Some("Shop"));
+            assert_eq!(quarantined[1].operation.as_deref(), Some("Order"));
+            assert_eq!(quarantined[1].machine.as_deref(), Some("Shop"));
             // The bytes are complete by themselves.
-            let snapshot = aside[1].snapshot().unwrap();
+            let snapshot = quarantined[1].snapshot().unwrap();
             let (order, phase) = first::Order::restore(&snapshot).unwrap();
             assert_eq!(order.pieces, "three");
             assert!(matches!(phase, first::Shop::Park { shelf: 3 }));
@@ -182,22 +192,22 @@ fn a_panic_while_it_is_read_sets_one_aside() {
         let runtime = of_first(&journal).build().unwrap();
         PANICS.with(|panics| panics.set(false));
         assert!(runtime.find::<first::Order>("s").is_some());
-        let aside = runtime.quarantine().list();
+        let quarantined = runtime.quarantine().list();
         assert!(
-            matches!(&aside[0].reason, RestoreError::Panicked(what) if what == "do not touch me")
+            matches!(&quarantined[0].reason, RestoreError::Panicked(what) if what == "do not touch me")
         );
-        assert_eq!(aside.len(), 1);
-        runtime.quarantine().retry(aside[0].id).unwrap();
+        assert_eq!(quarantined.len(), 1);
+        runtime.quarantine().retry(quarantined[0].id).unwrap();
         assert!(runtime.find::<Touchy>("t").is_some());
         assert!(runtime.quarantine().list().is_empty());
         assert!(matches!(
-            runtime.quarantine().retry(aside[0].id),
-            Err(RetryError::NotSetAside(id)) if id == aside[0].id
+            runtime.quarantine().retry(quarantined[0].id),
+            Err(RetryError::NotQuarantined(id)) if id == quarantined[0].id
         ));
     });
 }
 
-/// While a fom is set aside another takes its key: the first waits until the key is free.
+/// While a fom is quarantined another takes its key: the first waits until the key is free.
 #[test]
 fn a_key_in_use_can_be_waited_for() {
     limited(async || {
@@ -213,12 +223,12 @@ fn a_key_in_use_can_be_waited_for() {
             parked(&runtime, second::Order { pieces: 1 }, "s");
         }
         let runtime = of_first(&journal).build().unwrap();
-        let aside = runtime.quarantine().list();
-        assert_eq!(aside.len(), 1, "{aside:?}");
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 1, "{quarantined:?}");
         // The older of the two has the key; the other cannot be read by this release.
-        assert_eq!(aside[0].key, Some("s".into()));
+        assert_eq!(quarantined[0].key, Some("s".into()));
         let old = runtime.find::<first::Order>("s").unwrap();
-        assert!(old.id() < aside[0].id);
+        assert!(old.id() < quarantined[0].id);
         drop(runtime);
         // A release that reads both: two foms with one key.
         let both = one(&TestClock::new())
@@ -226,15 +236,17 @@ fn a_key_in_use_can_be_waited_for() {
             .operation::<Either>()
             .build()
             .unwrap();
-        let aside = both.quarantine().list();
-        assert_eq!(aside.len(), 1, "{aside:?}");
-        assert!(matches!(&aside[0].reason, RestoreError::KeyInUse(key) if *key == "s".into()));
-        let still = both.quarantine().retry(aside[0].id).unwrap_err();
+        let quarantined = both.quarantine().list();
+        assert_eq!(quarantined.len(), 1, "{quarantined:?}");
+        assert!(
+            matches!(&quarantined[0].reason, RestoreError::KeyInUse(key) if *key == "s".into())
+        );
+        let still = both.quarantine().retry(quarantined[0].id).unwrap_err();
         assert_eq!(still, RetryError::Still(RestoreError::KeyInUse("s".into())));
         both.find::<Either>("s").unwrap().cancel();
         both.idle().await;
-        both.quarantine().retry(aside[0].id).unwrap();
-        assert_eq!(both.find::<Either>("s").unwrap().id(), aside[0].id);
+        both.quarantine().retry(quarantined[0].id).unwrap();
+        assert_eq!(both.find::<Either>("s").unwrap().id(), quarantined[0].id);
     });
 }
 
@@ -292,10 +304,10 @@ fn what_is_discarded_is_given_back() {
             runtime.quiet().await;
             drop(handle);
         }
-        let (runtime, aside);
+        let (runtime, quarantined);
         {
             runtime = of_second(&journal).build().unwrap();
-            aside = runtime.quarantine().list().remove(0);
+            quarantined = runtime.quarantine().list().remove(0);
             // Its operation id stays taken as long as the record is there.
             let submit = || {
                 runtime
@@ -303,15 +315,15 @@ fn what_is_discarded_is_given_back() {
                     .once("id")
                     .start()
             };
-            assert_eq!(submit().unwrap_err().reason(), RefusedReason::SetAside);
-            let discarded = runtime.quarantine().discard(aside.id).await.unwrap();
-            assert_eq!(discarded.bytes, aside.bytes);
+            assert_eq!(submit().unwrap_err().reason(), RefusedReason::Quarantined);
+            let discarded = runtime.quarantine().discard(quarantined.id).await.unwrap();
+            assert_eq!(discarded.bytes, quarantined.bytes);
             let (order, _) = first::Order::restore(&discarded.snapshot().unwrap()).unwrap();
             assert_eq!(order.pieces, "x");
             assert!(runtime.quarantine().list().is_empty());
             assert!(matches!(
-                runtime.quarantine().discard(aside.id).await,
-                Err(DiscardError::NotSetAside(_))
+                runtime.quarantine().discard(quarantined.id).await,
+                Err(DiscardError::NotQuarantined(_))
             ));
             let handle = submit().unwrap();
             handle.cancel();
@@ -323,8 +335,8 @@ fn what_is_discarded_is_given_back() {
         assert!(runtime.quarantine().list().is_empty());
         assert!(
             matches!(
-                runtime.quarantine().discard(aside.id).await,
-                Err(DiscardError::NotSetAside(_))
+                runtime.quarantine().discard(quarantined.id).await,
+                Err(DiscardError::NotQuarantined(_))
             ),
             "it is known by its id alone"
         );
