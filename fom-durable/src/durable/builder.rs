@@ -42,8 +42,9 @@ pub trait DurableBuilderExt: Sized {
     /// - Something else is in that place.
     /// - It is damaged, and the runtime cannot tell which foms have lost records.
     ///
-    /// Damage to the record of one fom sets that fom quarantined
-    /// ([`Runtime::quarantine`](crate::DurableExt::quarantine)).
+    /// A fom with a damaged record goes into [quarantine](crate::DurableExt::quarantine).
+    ///
+    /// An operation that fails, in a way that its machine does not declare, goes there too, and can be tried again.
     ///
     /// ```
     /// use fom_durable::prelude::*;

@@ -393,7 +393,7 @@ fn wherever_it_goes_all_comes_to_its_end() {
             let left = runtime.operations();
             let counting: Vec<_> = left.foms.iter().map(|fom| fom.operation).collect();
             assert_eq!(counting, ["Register"], "{number} {point}");
-            assert!(left.quarantined.is_empty() && left.incidents.is_empty());
+            assert!(left.quarantine.is_empty() && left.incidents.is_empty());
             runtime.submit(Order).await.unwrap();
             runtime.quiet().await;
             let counted = life.lines("Counting");

@@ -148,7 +148,7 @@ fn a_check_says_what_a_release_would_strand() {
         assert_eq!(check.quarantine.len(), 3);
         assert!(
             check
-                .quarantined
+                .quarantine
                 .is_sorted_by_key(|quarantined| quarantined.id)
         );
         let report = check.to_string();

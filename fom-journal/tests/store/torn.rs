@@ -68,9 +68,9 @@ fn the_last_write_may_break_off_at_every_byte() {
             ),
             Some(damage) => {
                 assert_eq!((&damage.file, damage.offset), (&segment, between as u64));
-                let quarantined = place.files("torn-");
-                assert_eq!(quarantined.len(), 1);
-                let kept = fs::read(&quarantined[0]).unwrap();
+                let aside = place.files("torn-");
+                assert_eq!(aside.len(), 1);
+                let kept = fs::read(&aside[0]).unwrap();
                 assert!(torn[between..].starts_with(&kept));
                 assert!(torn[between + kept.len()..].iter().all(|byte| *byte == 0));
             }

@@ -34,10 +34,10 @@ pub fn record(bytes: &[u8]) {
         entries.sort_by_key(|(id, _)| *id);
         builder.check_hostile_entries(&entries)
     });
-    for aside in &check.quarantined {
-        let panicked = matches!(aside.reason, RestoreError::Panicked(_));
-        assert!(!panicked, "{aside}");
-        let _ = aside.snapshot();
+    for quarantined in &check.quarantine {
+        let panicked = matches!(quarantined.reason, RestoreError::Panicked(_));
+        assert!(!panicked, "{quarantined}");
+        let _ = quarantined.snapshot();
     }
     assert!(!check.to_string().is_empty());
 }

@@ -156,7 +156,7 @@ pub struct Operations {
     pub queued: usize,
     /// The number of foms that came back and rest. They are in none of these lists.
     pub passive: usize,
-    /// What is in the journal and cannot run, by id.
+    /// What is in the journal and does not run, by id.
     pub quarantine: Vec<Quarantined>,
     /// Problems that ended no operation, such as a listener that panicked, newest last.
     pub incidents: Vec<String>,
@@ -300,7 +300,7 @@ impl fmt::Display for Operations {
             writeln!(f, "\n{} more rest until there is room", self.passive)?;
         }
         if !self.quarantine.is_empty() {
-            self.fmt_quarantined(f)?;
+            self.fmt_quarantine(f)?;
         }
         for incident in &self.incidents {
             writeln!(f, "! {incident}")?;
@@ -373,8 +373,8 @@ impl Operations {
         Ok(())
     }
 
-    fn fmt_quarantined(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\n{} in the journal cannot run:", self.quarantine.len())?;
+    fn fmt_quarantine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\n{} in quarantine:", self.quarantine.len())?;
         writeln!(
             f,
             "{:>8} {:<24} {:<16} {:>7}  why",

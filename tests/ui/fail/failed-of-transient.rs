@@ -1,0 +1,26 @@
+//! A transient operation that forgets its failures.
+use fom_runtime::prelude::*;
+
+struct Call;
+
+#[fom(operation(Call), transient, failed = "forget")]
+enum Route {
+    #[phase(start, to(Answered, Rejected))]
+    Locate,
+    #[phase(end)]
+    Answered,
+    #[phase(end, failure)]
+    Rejected { status: u16 },
+}
+
+impl RouteTransitions for Call {
+    async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+        Ok(RouteAfterLocate::Answered)
+    }
+}
+
+fn start(_: impl Operation) {}
+
+fn main() {
+    start(Call);
+}
