@@ -159,7 +159,7 @@ impl<O: Operation> Instance<O> {
     fn enter_timed(&self, fom: &Typed<O>, left: Option<u64>, mut now: u64) -> u64 {
         let index = self.index();
         if let Some(timing) = fom.timing()
-            && (self.info().within().is_some() || left.is_some() || !timing.is_calm())
+            && (self.info().deadline().within().is_some() || left.is_some() || !timing.is_calm())
         {
             // Deadlines use the current time. Other uses get the time as of a few steps ago.
             now = hand::look(fom.env());
@@ -323,7 +323,7 @@ impl<O: Operation> Instance<O> {
     pub(super) fn interrupted(&mut self, fom: &Typed<O>, by: Interrupt, held: bool) -> Decided<O> {
         let decided = next_cold(Step::Interrupted {
             by,
-            late: self.info().is_late(),
+            late: self.info().deadline().is_late(),
             held: const { O::GRAPH.has_gates() } && held,
             way_out: self.has_way_out(fom),
         });
@@ -382,7 +382,7 @@ impl<O: Operation> Instance<O> {
         let decided = next_cold(Step::Error {
             function,
             retry: attempt.and_then(|(retry, timing)| due(retry, timing.attempt(), now())),
-            exhausted: attempt.is_some() && self.info().is_exhausted(),
+            exhausted: attempt.is_some_and(|(retry, _)| retry.exhausted),
             way_out: self.has_way_out(fom),
             durable: fom.journaled().is_some(),
         });
