@@ -35,8 +35,8 @@ pub use crate::{
     locality::{Home, enqueue},
     operation::EventReader,
     runtime::{
-        Announced, JoinedOutcome, Recorded, Recording, Registered, Restorer, Revival, Shared,
-        registered,
+        Announced, JoinedOutcome, KeyClaim, Recorded, Recording, Registered, Restorer, Revival,
+        RevivedHome, RevivedVisit, Shared, registered,
     },
     snapshot::{
         encoding::{encode, leading},

@@ -108,9 +108,10 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    pub(crate) fn new(came_back: bool, held_gate: bool) -> Self {
+    /// Returns what is known of a fom that came back just now.
+    pub(crate) fn restored(held_gate: bool) -> Self {
         Self {
-            came_back,
+            came_back: true,
             held_gate: AtomicBool::new(held_gate),
         }
     }

@@ -22,9 +22,11 @@ pub use builder::{Budget, Builder, Recording};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
 pub use handle::{EventSender, FomRef, Handle, JoinedOutcome, Reached, Waiting};
-pub use keys::{Announced, Joined, SuspendedKey};
+pub use keys::{Announced, Joined, KeyClaim, SuspendedKey};
 pub use local::{CallError, Local};
-pub use registered::{Registered, Restorer, Revival, Revived, registered};
+pub use registered::{
+    Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, registered,
+};
 pub use room::WhenRoom;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub(crate) use submit::{Once, Special, StartOnce};

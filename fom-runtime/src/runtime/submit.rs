@@ -16,7 +16,9 @@ use crate::{
     locality::Locality,
     operation::{Form, Operation},
     runtime::{
-        FomRef, Handle, Refused, RefusedInner, Shared, keys, room::HeldRoom, spawn::SpawnRequest,
+        FomRef, Handle, Refused, RefusedInner, Shared, keys,
+        room::HeldRoom,
+        spawn::{Begin, Place, SpawnRequest},
     },
     snapshot::Meta,
     typed::{Ended, Failure, Launched, Outcome, Seed, TypedRef, settle, start_here},
@@ -300,7 +302,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             live,
         };
         let Target { index, here, sent } = self.target();
-        let (settled, placed) = self.is_placed();
+        let (settled, chosen) = self.is_placed();
         let reason = self.refused_by_state(here);
         let special = self.special.map(|special| *special).unwrap_or_default();
         let recorded = special.recorded;
@@ -330,24 +332,26 @@ impl<'a, O: Operation> Submission<'a, O> {
         };
         let request = SpawnRequest {
             shared,
-            index,
-            here,
+            place: Place {
+                index,
+                here,
+                settled,
+                chosen,
+            },
             phase: phase_index,
             wanted,
-            settled,
-            placed,
             meta: special.meta,
             priority: self.priority,
             id,
             state,
-            causes: Vec::new(),
-            kept_deadline: None,
-            came_back: false,
+            back: None,
             operation_id: special.once.map(|once| once.id),
             ticket: special.ticket,
-            order: self.order,
-            after: special.after,
-            chained,
+            begin: Begin {
+                order: self.order,
+                after: special.after,
+                chained,
+            },
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
         let (ready, made) =
