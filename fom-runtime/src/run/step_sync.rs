@@ -166,9 +166,9 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
             Self::Failed(_) => return self.failed(fom),
             Self::Gone => return Progress::Waiting,
         };
-        let mut decided = instance.start_run(fom);
+        let mut decided = instance.run(fom).start();
         loop {
-            let function = match instance.run_on(fom, decided) {
+            let function = match instance.run(fom).carry_out(decided) {
                 ControlFlow::Continue(function) => function,
                 ControlFlow::Break(Ok(progress)) => return progress,
                 ControlFlow::Break(Err(cause)) => return self.fail_with(fom, *cause),
