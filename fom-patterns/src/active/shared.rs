@@ -71,7 +71,7 @@ impl<A: Active> Shared<A> {
     /// instead.
     pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Option<(Place, bool)> {
         // While the runtime drains, it takes calls only from its own foms.
-        if !self.runtime.is_accepting() {
+        if !self.runtime.extension().is_accepting() {
             self.refuse(request, ActiveCallError::Ended);
             return None;
         }

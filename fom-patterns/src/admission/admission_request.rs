@@ -124,6 +124,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
             Placement::Here => self
                 .shared
                 .runtime
+                .extension()
                 .current_locality()
                 .map_or(Placement::RoundRobin, Placement::Locality),
             placement => placement,

@@ -263,7 +263,7 @@ impl Dispatcher {
             return;
         }
         // When the runtime drains, queued requests are in flight: they are served, past any rate.
-        let force = runtime.state() != RuntimeState::Open;
+        let force = runtime.extension().state() != RuntimeState::Open;
         while self.running < self.in_flight {
             match self.policies.next(runtime, now, force) {
                 Choice::Request(request, policy) => {
@@ -292,7 +292,7 @@ impl Dispatcher {
             return;
         }
         let look = Arc::new(Look(Weak::clone(&shared.me)));
-        self.timer = Some((at, shared.runtime.alarm(at, look.into())));
+        self.timer = Some((at, shared.runtime.extension().alarm(at, look.into())));
     }
 
     fn status(&mut self, shared: &Shared, now: Duration) -> AdmissionStatus {

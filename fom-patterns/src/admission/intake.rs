@@ -104,13 +104,13 @@ impl Shared {
                 filled: 0,
                 refused: 0,
             }),
-            pending: runtime.pending_work(),
+            pending: runtime.extension().pending_work(),
             runtime,
             settings,
             me: Weak::clone(me),
         });
         let front: Weak<Self> = Arc::downgrade(&shared);
-        shared.runtime.attach(front);
+        shared.runtime.extension().attach(front);
         shared.deliver(Event::Policy(policy));
         shared
     }
@@ -135,7 +135,7 @@ impl Shared {
         // Counted before the mode is read: a shutdown that begins meanwhile waits for the request or refuses it.
         self.pending.enter();
         let mut intake = self.intake.lock();
-        let refused = if !self.runtime.is_accepting() {
+        let refused = if !self.runtime.extension().is_accepting() {
             Some(RefusedReason::ShuttingDown)
         } else if self.settings.when_full == WhenFull::Shed || intake.has_room() {
             None
@@ -158,7 +158,7 @@ impl Shared {
     pub(super) fn submit_or_wait(&self, entry: &Arc<dyn Entry>) -> Result<bool, RefusedReason> {
         self.pending.enter();
         let mut intake = self.intake.lock();
-        if !self.runtime.is_accepting() {
+        if !self.runtime.extension().is_accepting() {
             intake.refused += 1;
             drop(intake);
             self.pending.leave(1);
@@ -190,7 +190,7 @@ impl Shared {
 
     /// Returns whether the runtime is closed: no request starts any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.runtime.state() == RuntimeState::Closed
+        self.runtime.extension().state() == RuntimeState::Closed
     }
 
     pub(super) fn deliver(&self, event: Event) {
@@ -249,7 +249,9 @@ impl Shared {
         // A refused post drops the closure, and the work continues here.
         let _ = self
             .runtime
-            .post(self.runtime.next_locality(), move |_| drop(again));
+            .post(self.runtime.extension().next_locality(), move |_| {
+                drop(again)
+            });
     }
 }
 
@@ -267,7 +269,7 @@ impl Drop for Continue {
 
 impl Attachment for Shared {
     fn state_changed(self: Arc<Self>, runtime: &Runtime) {
-        if runtime.state() == RuntimeState::Open {
+        if runtime.extension().state() == RuntimeState::Open {
             return;
         }
         let waiting = mem::take(&mut self.intake.lock().waiting);

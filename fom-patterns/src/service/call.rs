@@ -139,8 +139,8 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     pub fn then(self, callback: impl FnOnce(Result<R, CallFailure<A>>) + Send + 'static) {
         let runtime = self.services.runtime.clone();
         let locality = match &self.strand {
-            Some(strand) => runtime.home_of(&in_strand(strand)),
-            None => callback::here(&runtime).unwrap_or_else(|| runtime.next_locality()),
+            Some(strand) => runtime.extension().home_of(&in_strand(strand)),
+            None => callback::here(&runtime).unwrap_or_else(|| runtime.extension().next_locality()),
         };
         let sink = Sink::Callback(Callback {
             function: Box::new(callback),

@@ -214,7 +214,7 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
 
     /// Ends a call when its fom is dropped. Does nothing if the call has ended.
     pub(super) fn fom_dropped(&self) {
-        let cause = || match self.runtime.state() {
+        let cause = || match self.runtime.extension().state() {
             RuntimeState::Closed => CallCause::Shutdown,
             _ => CallCause::Cancelled(CancelledBy::Fom),
         };

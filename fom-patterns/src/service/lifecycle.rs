@@ -36,7 +36,7 @@ async fn run(runtime: &Runtime, hook: Option<&Hook>) -> Result<(), String> {
     let Some(hook) = hook else {
         return Ok(());
     };
-    let here = runtime.current_locality().unwrap_or(0);
+    let here = runtime.extension().current_locality().unwrap_or(0);
     let cx = CallCx::new(runtime.detached(), here);
     let mut future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
     let ran = AssertUnwindSafe(&mut future).catch_unwind().await;
@@ -202,7 +202,7 @@ impl Drop for Leaving {
                 // The shutdown report already names this stop.
                 return;
             }
-            if unfinished.is_some() && self.runtime.state() != RuntimeState::Open {
+            if unfinished.is_some() && self.runtime.extension().state() != RuntimeState::Open {
                 names.cut_off.push(Arc::clone(entry));
             }
         }
@@ -275,10 +275,11 @@ impl Services {
         if !spawn(&self.runtime, task) {
             return Err(LifeError::ShuttingDown);
         }
-        told.await.map_err(|_| match self.runtime.state() {
-            RuntimeState::Closed => LifeError::ShuttingDown,
-            _ => LifeError::Cancelled,
-        })
+        told.await
+            .map_err(|_| match self.runtime.extension().state() {
+                RuntimeState::Closed => LifeError::ShuttingDown,
+                _ => LifeError::Cancelled,
+            })
     }
 }
 

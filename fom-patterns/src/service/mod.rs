@@ -96,7 +96,7 @@ impl ServicesExt for Runtime {
     fn services(&self) -> Services {
         Services {
             runtime: self.detached(),
-            registry: self.attachment(),
+            registry: self.extension().attachment(),
         }
     }
 }
@@ -130,7 +130,7 @@ impl Services {
         let registered = self.registry.with_names(&self.runtime, |names| {
             let domain = self.domain();
             if matches!(domain, DomainState::Drain | DomainState::Stopping)
-                || self.runtime.state() != RuntimeState::Open
+                || self.runtime.extension().state() != RuntimeState::Open
             {
                 let service = service.name().to_owned();
                 return Err(refuse(

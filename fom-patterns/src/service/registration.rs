@@ -118,7 +118,7 @@ impl Registration {
         self.withdraw(running, but);
         if let Some(leaving) = self.leaving()
             && self.services.run_apart(leaving.finish(but)).await.is_err()
-            && self.services.runtime.state() != RuntimeState::Closed
+            && self.services.runtime.extension().state() != RuntimeState::Closed
         {
             // The fom that unregistered the service was cancelled.
             self.entry.idle(but).await;

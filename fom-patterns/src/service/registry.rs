@@ -57,7 +57,7 @@ impl Attachment for Registry {
     }
 
     fn state_changed(self: Arc<Self>, runtime: &Runtime) {
-        if runtime.state() == RuntimeState::Closed {
+        if runtime.extension().state() == RuntimeState::Closed {
             self.refuse_all();
         }
     }
@@ -76,7 +76,7 @@ impl Registry {
     /// Returns the state of all services, or the matching state of the runtime if that is further.
     pub(super) fn domain(&self, runtime: &Runtime) -> DomainState {
         let own = DomainState::of(self.domain.load(Ordering::SeqCst));
-        match runtime.state() {
+        match runtime.extension().state() {
             RuntimeState::Open => own,
             RuntimeState::Draining => own.max(DomainState::Drain),
             RuntimeState::Closed => own.max(DomainState::Stopping),

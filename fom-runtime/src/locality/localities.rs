@@ -79,6 +79,20 @@ impl Localities {
         }
     }
 
+    /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.
+    pub(crate) async fn next_timer(&self) -> Option<u64> {
+        let mut next = None;
+        for home in &self.all {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            home.post_job(Box::new(move |core| {
+                // The caller may be gone.
+                let _ = tell.send(core.timers.next_at());
+            }));
+            next = next.into_iter().chain(told.await.ok().flatten()).min();
+        }
+        next
+    }
+
     /// Returns the localities of a runtime.
     #[inline]
     pub(crate) fn of(env: &EnvRef) -> &Self {

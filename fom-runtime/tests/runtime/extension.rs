@@ -36,11 +36,14 @@ fn one() -> Runtime {
 #[test]
 fn a_part_that_panics_is_reported() {
     let runtime = one();
-    let part = runtime.attachment::<Broken>();
-    assert!(Arc::ptr_eq(&part, &runtime.attachment::<Broken>()));
+    let part = runtime.extension().attachment::<Broken>();
+    assert!(Arc::ptr_eq(
+        &part,
+        &runtime.extension().attachment::<Broken>()
+    ));
     let report = runtime.shutdown_blocking(Shutdown::Drain, LIMIT);
     assert!(report.remained.is_empty() && report.unfinished_stops.is_empty());
-    assert_eq!(runtime.state(), RuntimeState::Closed);
+    assert_eq!(runtime.extension().state(), RuntimeState::Closed);
     let incidents = runtime.operations().incidents;
     for what in [
         "while it drained",
@@ -58,7 +61,7 @@ fn a_part_that_panics_is_reported() {
 #[test]
 fn pending_work_is_in_flight() {
     let runtime = one();
-    let pending = runtime.pending_work();
+    let pending = runtime.extension().pending_work();
     pending.enter();
     pending.enter();
     assert_eq!(runtime.in_flight(), 2);
