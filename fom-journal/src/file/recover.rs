@@ -21,7 +21,7 @@ impl FileJournal {
     ) -> Result<Recovery, JournalError> {
         let mut contents = contents::read(&self.directory, self.salvage)?;
         self.directory.remove_unfinished();
-        self.directory.copy_torn(&contents.torn)?;
+        self.directory.copy_torn(&contents.damage.torn)?;
         if let Some((number, tail)) = &contents.tail {
             self.make_durable(*number, tail)?;
         }
@@ -38,7 +38,7 @@ impl FileJournal {
         self.compaction.restart();
         self.settle(&contents)?;
         let recovery = contents::pass_entries(&self.directory, &self.log.index, &mut contents, to)?;
-        self.log.damaged = contents.damaged;
+        self.log.damaged = contents.damage.segments;
         for (number, size) in contents.free {
             match self.log.damaged.is_empty() {
                 // Without a manifest, a file with the header of another segment is damage or a renamed spare file. A
