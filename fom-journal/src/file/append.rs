@@ -86,7 +86,7 @@ impl FileJournal {
             Err(_) => {
                 let unused = self.log.active.take().filter(|active| !active.begun);
                 if let Some(unused) = unused {
-                    self.space.has_failed(unused.header);
+                    self.space.add_failed(unused.header);
                 }
             }
         }

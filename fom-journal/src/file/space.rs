@@ -130,7 +130,7 @@ impl Space {
             Some(Ok(made)) if made.header.size >= size => made,
             Some(Ok(small)) => {
                 // The manifest names this file until it names the next one.
-                self.has_failed(small.header);
+                self.add_failed(small.header);
                 self.make(size, log)?
             }
             // The failure may have been temporary, so a second attempt follows at once.
@@ -183,7 +183,7 @@ impl Space {
     }
 
     /// Keeps a segment without entries until the manifest names the next one.
-    pub(super) fn has_failed(&mut self, segment: Header) {
+    pub(super) fn add_failed(&mut self, segment: Header) {
         self.failed.push((segment.number, segment.size));
     }
 
