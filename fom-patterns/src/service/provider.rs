@@ -4,7 +4,7 @@ use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
 
 use crate::service::DomainState;
 use fom_runtime::{
-    BlockingCx, Cause, Cx, Failure, FomRef, Key, Operation, Runtime, Submission,
+    BlockingCx, Cx, Failure, FomRef, Key, Operation, Runtime, Submission,
     error::BoxError,
     submission::{Ended, Placement},
     time::Sleep,
@@ -179,11 +179,7 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
                         let _cancel = CancelOnDrop(handle.fom().clone());
                         handle.await
                     }
-                    Err(refused) => {
-                        let cause = Cause::Refused(refused.reason());
-                        let start = O::GRAPH.phases()[O::index(O::kind(&O::start()))].name();
-                        Err(Failure::new(cause, start, Some(refused.into_operation())))
-                    }
+                    Err(refused) => Err(refused.into()),
                 };
                 answer(outcome)
             })
