@@ -117,8 +117,8 @@ impl AdmissionBuilder {
     }
 
     /// Sets the first policy; the default is [`Fifo`].
-    pub fn policy(mut self, policy: impl Policy) -> Self {
-        self.policy = Box::new(policy);
+    pub fn policy(mut self, policy: impl Into<Box<dyn Policy>>) -> Self {
+        self.policy = policy.into();
         self
     }
 

@@ -116,8 +116,8 @@ impl Admission {
     /// requests that were queued before the change.
     ///
     /// Takes effect for every submission after this method returns. Each change passes over all queued requests once.
-    pub fn set_policy(&self, policy: impl Policy) {
-        self.shared.deliver(Event::Policy(Box::new(policy)));
+    pub fn set_policy(&self, policy: impl Into<Box<dyn Policy>>) {
+        self.shared.deliver(Event::Policy(policy.into()));
     }
 
     /// Returns the number of requests that wait for their turn now.
