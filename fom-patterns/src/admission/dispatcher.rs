@@ -4,12 +4,11 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::Duration,
 };
 
-use fom_protocol::{panic_message, shrink::Shrink as _};
+use fom_protocol::{caught, shrink::Shrink as _};
 use fom_runtime::{
     Key, Runtime,
     extension::{Alarm, RuntimeState},
@@ -323,10 +322,8 @@ impl Dispatcher {
 
 /// Calls code that is or may be the user's: a callback, a waker, the drop of an operation.
 fn fenced(shared: &Shared, f: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        shared.runtime.report(format!(
-            "a closure in the admission queue panicked: {}",
-            panic_message(panic)
-        ));
+    if let Err(panic) = caught(f) {
+        let incident = format!("a closure in the admission queue panicked: {panic}");
+        shared.runtime.report(incident);
     }
 }

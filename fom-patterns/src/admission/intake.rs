@@ -11,12 +11,11 @@
 use std::{
     collections::VecDeque,
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
 };
 
 use fom_protocol::{
-    panic_message,
+    caught,
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };
@@ -201,12 +200,9 @@ impl Shared {
         for _ in 0..ROUNDS {
             let batch = mem::replace(&mut intake.inbox, dispatcher.spare());
             drop(intake);
-            let worked = catch_unwind(AssertUnwindSafe(|| dispatcher.work(self, batch)));
-            if let Err(panic) = worked {
-                self.runtime.report(format!(
-                    "the admission queue panicked: {}",
-                    panic_message(panic)
-                ));
+            if let Err(panic) = caught(|| dispatcher.work(self, batch)) {
+                self.runtime
+                    .report(format!("the admission queue panicked: {panic}"));
             }
             let left = dispatcher.take_left();
             if left > 0 {

@@ -1,13 +1,9 @@
 //! The policies of an intake: the policy in use, the policies that are being emptied, and the first-in-first-out queue
 //! behind them all.
 
-use std::{
-    mem,
-    panic::{AssertUnwindSafe, catch_unwind},
-    time::Duration,
-};
+use std::{mem, time::Duration};
 
-use fom_protocol::{panic_message, sync::atomic::Ordering};
+use fom_protocol::{caught, sync::atomic::Ordering};
 use fom_runtime::Runtime;
 
 use crate::admission::{
@@ -51,13 +47,12 @@ impl Slot {
         if self.broken {
             return None;
         }
-        match catch_unwind(AssertUnwindSafe(|| f(&mut *self.policy))) {
+        match caught(|| f(&mut *self.policy)) {
             Ok(done) => Some(done),
             Err(panic) => {
                 self.broken = true;
                 runtime.report(format!(
-                    "an admission policy panicked, and was removed: {}",
-                    panic_message(panic)
+                    "an admission policy panicked, and was removed: {panic}"
                 ));
                 None
             }
@@ -268,10 +263,8 @@ impl PolicySet {
 
 /// Drops a policy. The drop can be user code, too.
 fn discard(runtime: &Runtime, policy: Box<dyn Policy>) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(policy))) {
-        runtime.report(format!(
-            "an admission policy panicked while it was dropped: {}",
-            panic_message(panic)
-        ));
+    if let Err(panic) = caught(|| drop(policy)) {
+        let incident = format!("an admission policy panicked while it was dropped: {panic}");
+        runtime.report(incident);
     }
 }

@@ -45,11 +45,7 @@ mod registry;
 mod state;
 mod status;
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, Location, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, panic::Location, sync::Arc};
 
 pub use call::{Called, Calling, ServiceCall};
 pub use error::{
@@ -65,7 +61,7 @@ pub use status::{ServiceStatus, ServicesStatus};
 
 use entry::{Entry, Lifecycle};
 use fom_protocol::{
-    panic_message,
+    caught,
     sync::{Mutex, atomic::Ordering},
 };
 use fom_runtime::{Runtime, extension::RuntimeState};
@@ -271,9 +267,4 @@ impl Services {
 fn fenced(f: impl FnOnce()) {
     // The panic hook has already reported the panic.
     let _ = caught(f);
-}
-
-/// Runs user code. Returns the message if the code panics.
-fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(panic_message)
 }
