@@ -61,7 +61,7 @@ pub(super) async fn start_one(
     if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now) {
         return Ok(());
     }
-    let hooks = entry.hooks.lock().clone();
+    let hooks = entry.hooks();
     let starting = Starting(Some(entry));
     let ran = run(
         runtime,
@@ -152,7 +152,7 @@ pub(super) async fn stop_one(
 /// Runs the stop of a service after a finished start, or again after a cancelled stop.
 async fn take_down(runtime: &Runtime, entry: &Entry) {
     let is_due = entry.lifecycle(|lifecycle| {
-        let is_due = lifecycle.stop != Stop::Nothing && !lifecycle.has_ended();
+        let is_due = lifecycle.stop != Stop::Nothing && !lifecycle.ended;
         if is_due {
             lifecycle.stop = Stop::Begun;
         }
@@ -161,7 +161,7 @@ async fn take_down(runtime: &Runtime, entry: &Entry) {
     if !is_due {
         return;
     }
-    let hooks = entry.hooks.lock().clone();
+    let hooks = entry.hooks();
     let stop = hooks.as_ref().and_then(|hooks| hooks.stop.as_ref());
     if let Err(reason) = run(runtime, stop).await {
         runtime.report(format!(

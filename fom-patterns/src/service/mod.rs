@@ -47,7 +47,7 @@ mod status;
 
 use std::{fmt, panic::Location, sync::Arc};
 
-pub use call::{Called, Calling, ServiceCall};
+pub use call::{Calling, ServiceCall};
 pub use error::{
     CallCause, CallFailure, CancelledBy, LifeError, Refusal, RegisterError, RegisterReason,
 };
@@ -59,7 +59,7 @@ use registry::Registry;
 pub use state::{Admits, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus};
 
-use entry::{Entry, Lifecycle};
+use entry::{Entry, Functions, Lifecycle};
 use fom_protocol::{
     caught,
     sync::{Mutex, atomic::Ordering},
@@ -155,8 +155,10 @@ impl Services {
                 level: provider.level,
                 bootstrap: provider.bootstrap,
                 stops: provider.hooks.stop.is_some(),
-                provided: Mutex::new(Some(Arc::new(provider.provided))),
-                hooks: Mutex::new(Some(Arc::new(provider.hooks))),
+                functions: Mutex::new(Some(Functions {
+                    provided: Arc::new(provider.provided),
+                    hooks: Arc::new(provider.hooks),
+                })),
                 turn: tokio::sync::Mutex::default(),
                 lifecycle: Mutex::new(Lifecycle::new(state, self.runtime.now())),
             });
@@ -254,8 +256,7 @@ impl Services {
                 owner: entry.owner.clone(),
             });
         }
-        let provided = entry.provided.lock().clone();
-        match provided.map(Arc::downcast) {
+        match entry.provided().map(Arc::downcast) {
             Some(Ok(provided)) => Ok((entry, provided)),
             // The functions are gone: the service was unregistered just now, or the runtime has ended.
             _ => Err(entry.refuse(self.domain())),

@@ -1,6 +1,8 @@
 //! The implementation of a service: its function, the place of its calls, and its start and stop.
 
-use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
+use std::{any::type_name, fmt, future::Future, time::Duration};
+
+use futures::future::BoxFuture;
 
 use crate::service::DomainState;
 use fom_runtime::{
@@ -10,12 +12,12 @@ use fom_runtime::{
     time::Sleep,
 };
 
-pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-pub(super) type Hook = Box<dyn Fn(CallCx) -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
+pub(super) type Hook =
+    Box<dyn Fn(CallCx) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
 type Plain<A, R> = Box<dyn Fn(&mut Cx<'_>, A) -> R + Send + Sync>;
 type Blocking<A, R> = Box<dyn Fn(&BlockingCx<'_>, A) -> R + Send + Sync>;
-type Async<A, R> = Box<dyn Fn(CallCx, A) -> BoxFuture<R> + Send + Sync>;
+type Async<A, R> = Box<dyn Fn(CallCx, A) -> BoxFuture<'static, R> + Send + Sync>;
 
 /// The three kinds of functions.
 pub(super) enum Function<A, R> {
