@@ -90,10 +90,7 @@ pub trait ServicesExt {
 
 impl ServicesExt for Runtime {
     fn services(&self) -> Services {
-        Services {
-            runtime: self.detached(),
-            registry: self.attachment(),
-        }
+        Services::of(self, self.attachment())
     }
 }
 
@@ -101,9 +98,11 @@ impl ServicesExt for Runtime {
 type Found<A, R> = (Arc<Entry>, Arc<Provided<A, R>>);
 
 impl Services {
-    /// Returns the state of all services together.
-    pub fn domain(&self) -> DomainState {
-        self.registry.domain(&self.runtime)
+    fn of(runtime: &Runtime, registry: Arc<Registry>) -> Self {
+        Self {
+            runtime: runtime.detached(),
+            registry,
+        }
     }
 
     /// Registers a service under its name. The service takes calls at once, unless it has an
@@ -123,7 +122,7 @@ impl Services {
             reason,
             provider: Box::new(provider),
         };
-        let registered = self.registry.with_names(&self.runtime, |names| {
+        let registered = self.with_names(|names| {
             let domain = self.domain();
             if matches!(domain, DomainState::Drain | DomainState::Stopping)
                 || self.runtime.state() != RuntimeState::Open
