@@ -254,10 +254,7 @@ impl<A, R> Provider<A, R> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.hooks.start = Some(Box::new(move |cx| {
-            let started = start(cx);
-            Box::pin(async move { started.await.map_err(Into::into) })
-        }));
+        self.hooks.start = Some(hook(start));
         self
     }
 
@@ -268,12 +265,20 @@ impl<A, R> Provider<A, R> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.hooks.stop = Some(Box::new(move |cx| {
-            let stopped = stop(cx);
-            Box::pin(async move { stopped.await.map_err(Into::into) })
-        }));
+        self.hooks.stop = Some(hook(stop));
         self
     }
+}
+
+fn hook<F, E>(run: impl Fn(CallCx) -> F + Send + Sync + 'static) -> Hook
+where
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    Box::new(move |cx| {
+        let ran = run(cx);
+        Box::pin(async move { ran.await.map_err(Into::into) })
+    })
 }
 
 /// Cancels an operation when no call waits for it. Does nothing to an operation that has ended.
