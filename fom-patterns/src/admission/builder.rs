@@ -31,12 +31,6 @@ pub enum Level {
     Full,
 }
 
-impl Level {
-    pub(super) fn of(full: bool) -> Self {
-        if full { Self::Full } else { Self::Normal }
-    }
-}
-
 /// The error of [`AdmissionBuilder::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -24,8 +24,7 @@ use crate::admission::{
 pub(super) struct Dispatcher {
     policies: PolicySet,
     changing: Changing,
-    /// The number of foms that may run at a time, and the number that run now.
-    in_flight: usize,
+    /// The number of foms that run.
     running: usize,
     timer: Option<(Duration, Alarm)>,
     /// Requests that left the queue since the last call of `take_left`.
@@ -49,11 +48,10 @@ struct Changing {
 }
 
 impl Dispatcher {
-    pub(super) fn new(runtime: &Runtime, in_flight: usize) -> Self {
+    pub(super) fn new(runtime: &Runtime) -> Self {
         Self {
             policies: PolicySet::new(runtime),
             changing: Changing::default(),
-            in_flight,
             running: 0,
             timer: None,
             left: 0,
@@ -253,7 +251,7 @@ impl Dispatcher {
         }
         // When the runtime drains, queued requests are in flight: they are served, past any rate.
         let force = shared.runtime.state() != RuntimeState::Open;
-        while self.running < self.in_flight {
+        while self.running < shared.settings.in_flight {
             match self.policies.next(now, force) {
                 Next::Request(request) => {
                     self.running += 1;
@@ -308,12 +306,12 @@ impl Dispatcher {
             // The dispatcher's own count, so that it fits the other numbers.
             queued: self.queued(),
             running: self.running,
-            in_flight: self.in_flight,
+            in_flight: shared.settings.in_flight,
             ended: self.ended,
             cancelled: self.cancelled,
             shed: self.shed,
             throttled_for: throttled
-                .filter(|at| *at > now && self.running < self.in_flight)
+                .filter(|at| *at > now && self.running < shared.settings.in_flight)
                 .map(|at| at - now),
             ..shared.part_of_status()
         }

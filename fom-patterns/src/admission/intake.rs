@@ -74,13 +74,14 @@ pub(super) struct Shared {
 }
 
 /// The state behind the lock.
+#[derive(Default)]
 struct Intake {
     inbox: Vec<Event>,
     /// `None` while a thread works.
     dispatcher: Option<Box<Dispatcher>>,
     /// Requests that were let in, and are neither started nor answered.
     queued: usize,
-    full: bool,
+    level: Level,
     /// Requests that wait for room.
     waiting: VecDeque<Arc<WaitingRequest>>,
     /// The number of the next request that is let in.
@@ -93,14 +94,8 @@ impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, policy: Box<dyn Policy>) -> Arc<Self> {
         let shared = Arc::new(Self {
             intake: Mutex::new(Intake {
-                inbox: Vec::new(),
-                dispatcher: Some(Box::new(Dispatcher::new(&runtime, settings.in_flight))),
-                queued: 0,
-                full: false,
-                waiting: VecDeque::new(),
-                next: 0,
-                filled: 0,
-                refused: 0,
+                dispatcher: Some(Box::new(Dispatcher::new(&runtime))),
+                ..Intake::default()
             }),
             pending: runtime.pending_work(),
             runtime,
@@ -117,7 +112,7 @@ impl Shared {
     }
 
     pub(super) fn level(&self) -> Level {
-        Level::of(self.intake.lock().full)
+        self.intake.lock().level
     }
 
     /// Lets a request in if there is room, or if the intake sheds another request for it. Without room, a request that
@@ -185,7 +180,7 @@ impl Shared {
         let intake = self.intake.lock();
         AdmissionStatus {
             waiting_for_room: intake.waiting.len(),
-            level: Level::of(intake.full),
+            level: intake.level,
             filled: intake.filled,
             refused: intake.refused,
             ..AdmissionStatus::default()
@@ -253,7 +248,7 @@ impl Attachment for Shared {
 impl Intake {
     /// Returns whether a new request has room. Waiting requests come first.
     fn has_room(&self) -> bool {
-        !self.full && self.waiting.is_empty()
+        self.level == Level::Normal && self.waiting.is_empty()
     }
 
     fn accept(&mut self, settings: &Settings, request: Arc<WaitingRequest>) {
@@ -265,8 +260,8 @@ impl Intake {
         if self.queued > settings.high {
             self.inbox.push(Event::Shed(request));
         }
-        if self.queued >= settings.high && !self.full {
-            self.full = true;
+        if self.queued >= settings.high && self.level == Level::Normal {
+            self.level = Level::Full;
             self.filled += 1;
             self.inbox.push(Event::Level(Level::Full));
         }
@@ -275,13 +270,13 @@ impl Intake {
     /// Takes back the count of `left` requests, and lets waiting requests in while there is room.
     fn leave(&mut self, shared: &Shared, left: usize) {
         self.queued = self.queued.saturating_sub(left);
-        if self.full && self.queued <= shared.settings.low {
-            self.full = false;
+        if self.level == Level::Full && self.queued <= shared.settings.low {
+            self.level = Level::Normal;
             self.inbox.push(Event::Level(Level::Normal));
         }
         self.waiting.shrink();
         // When the runtime is closed, the waiting requests are refused.
-        while !self.full
+        while self.level == Level::Normal
             && !shared.is_closed()
             && let Some(request) = self.waiting.pop_front()
         {
