@@ -121,7 +121,7 @@ impl Lifecycle {
 pub(super) struct Functions {
     /// The `Provided` of the service's types.
     pub(super) provided: Arc<dyn Any + Send + Sync>,
-    pub(super) hooks: Arc<Hooks>,
+    pub(super) hooks: Hooks,
 }
 
 /// One registered service.
@@ -336,8 +336,12 @@ impl Entry {
     }
 
     /// Returns the user's start and stop, unless nothing of the service can run.
-    pub(super) fn hooks(&self) -> Option<Arc<Hooks>> {
-        Some(Arc::clone(&self.functions.lock().as_ref()?.hooks))
+    pub(super) fn hooks(&self) -> Hooks {
+        let functions = self.functions.lock();
+        functions
+            .as_ref()
+            .map(|of| of.hooks.clone())
+            .unwrap_or_default()
     }
 
     /// Drops the user's functions.

@@ -1,11 +1,6 @@
 //! The start and stop of one service, or of all services by their levels.
 
-use std::{
-    future::Future,
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt;
 use tokio::sync::oneshot;
@@ -146,8 +141,7 @@ impl Services {
         }
         let hooks = entry.hooks();
         let starting = Starting(Some(entry));
-        let start = hooks.as_ref().and_then(|hooks| hooks.start.as_ref());
-        let ran = run(&self.runtime, start).await;
+        let ran = run(&self.runtime, hooks.start.as_ref()).await;
         starting.end(self, &ran);
         ran.map_err(|reason| LifeError::Failed {
             service: entry.name.clone(),
@@ -192,8 +186,7 @@ impl Services {
             return;
         }
         let hooks = entry.hooks();
-        let stop = hooks.as_ref().and_then(|hooks| hooks.stop.as_ref());
-        if let Err(reason) = run(&self.runtime, stop).await {
+        if let Err(reason) = run(&self.runtime, hooks.stop.as_ref()).await {
             self.runtime.report(format!(
                 "the stop of service `{}` failed: {reason}",
                 entry.name
@@ -323,16 +316,7 @@ impl Services {
             }
         });
         if spawned {
-            let mut is_done = done.0.lock();
-            while !*is_done {
-                let left = by.saturating_duration_since(fom_protocol::sync::now());
-                if left.is_zero() {
-                    break;
-                }
-                (is_done, _) = done
-                    .1
-                    .wait_for(is_done, left.min(Duration::from_secs(3600)));
-            }
+            let _ = done.1.wait_until(done.0.lock(), by, |is_done| *is_done);
         }
         registry.refuse_all();
     }

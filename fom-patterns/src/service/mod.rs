@@ -156,7 +156,7 @@ impl Services {
                 stops: provider.hooks.stop.is_some(),
                 functions: Mutex::new(Some(Functions {
                     provided: Arc::new(provider.provided),
-                    hooks: Arc::new(provider.hooks),
+                    hooks: provider.hooks,
                 })),
                 turn: tokio::sync::Mutex::default(),
                 lifecycle: Mutex::new(Lifecycle::new(state, self.runtime.now())),

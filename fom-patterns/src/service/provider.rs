@@ -1,6 +1,6 @@
 //! The implementation of a service: its function, the place of its calls, and its start and stop.
 
-use std::{any::type_name, fmt, future::Future, time::Duration};
+use std::{any::type_name, fmt, future::Future, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 
@@ -13,7 +13,7 @@ use fom_runtime::{
 };
 
 pub(super) type Hook =
-    Box<dyn Fn(CallCx) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
+    Arc<dyn Fn(CallCx) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
 type Plain<A, R> = Box<dyn Fn(&mut Cx<'_>, A) -> R + Send + Sync>;
 type Blocking<A, R> = Box<dyn Fn(&BlockingCx<'_>, A) -> R + Send + Sync>;
@@ -43,7 +43,7 @@ pub(super) struct Provided<A, R> {
 }
 
 /// What runs when a service is started and stopped.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Hooks {
     pub(super) start: Option<Hook>,
     pub(super) stop: Option<Hook>,
@@ -171,10 +171,10 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
         submit: impl for<'a> Fn(&'a Runtime, A) -> Submission<'a, O> + Send + Sync + 'static,
         answer: impl Fn(Result<Ended<O>, Failure<O>>) -> R + Send + Sync + 'static,
     ) -> Self {
-        let answer = std::sync::Arc::new(answer);
+        let answer = Arc::new(answer);
         Self::new(Function::Async(Box::new(move |cx, argument| {
             let started = submit(&cx.runtime(), argument).start();
-            let answer = std::sync::Arc::clone(&answer);
+            let answer = Arc::clone(&answer);
             Box::pin(async move {
                 let outcome = match started {
                     Ok(handle) => {
@@ -275,7 +275,7 @@ where
     F: Future<Output = Result<(), E>> + Send + 'static,
     E: Into<BoxError>,
 {
-    Box::new(move |cx| {
+    Arc::new(move |cx| {
         let ran = run(cx);
         Box::pin(async move { ran.await.map_err(Into::into) })
     })
