@@ -223,7 +223,8 @@ pub use locks::*;
 
 #[cfg(not(fom_loom))]
 impl Condvar {
-    /// Waits until `done` returns `true`, at most until the time `by`. Returns the guard, and the last result of `done`.
+    /// Waits until `done` returns `true`, at most until the time `by`. Returns the guard, and the last result of
+    /// `done`.
     pub fn wait_until<'a, T>(
         &self,
         mut guard: MutexGuard<'a, T>,

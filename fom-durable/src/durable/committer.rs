@@ -224,7 +224,7 @@ impl Committer {
     /// Waits until the journal is closed, at most until `by`.
     pub(crate) fn wait_closed(&self, by: Instant) {
         let queue = self.queue.lock();
-        let _ = self.ended.wait_until(queue, by, |queue| queue.ended);
+        drop(self.ended.wait_until(queue, by, |queue| queue.ended));
     }
 
     /// Waits for parts to commit. Returns `None` when the queue is closed, and no parts when there is nothing to do for

@@ -8,8 +8,8 @@ use crate::service::entry::AnyCall;
 use fom_runtime::{Cx, error::BoxError, fom};
 
 /// The operation of a call, as listings name it. The drop answers the call, if it has no answer yet. The body of the
-/// phase borrows the operation, so nothing of the user's function is left then. The type does not depend on the types of
-/// the call: calls of different services wait for each other in the queue of a strand.
+/// phase borrows the operation, so nothing of the user's function is left then. The type is the same for all calls:
+/// calls of different services wait for each other in the queue of a strand.
 pub(super) struct ServiceCall(Arc<dyn AnyCall>);
 
 impl ServiceCall {

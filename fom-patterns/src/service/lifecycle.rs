@@ -316,7 +316,7 @@ impl Services {
             }
         });
         if spawned {
-            let _ = done.1.wait_until(done.0.lock(), by, |is_done| *is_done);
+            drop(done.1.wait_until(done.0.lock(), by, |is_done| *is_done));
         }
         registry.refuse_all();
     }
