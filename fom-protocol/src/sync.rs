@@ -3,6 +3,9 @@
 //! `fom_loom` replaces the primitives of the lock-free pieces in this package. `fom_shuttle` replaces
 //! the primitives of whole localities. The cfg names are our own, since plain `loom` would change tokio as well.
 
+#[cfg(not(fom_loom))]
+use std::time::{Duration, Instant};
+
 /// Atomics.
 pub mod atomic {
     #[cfg(fom_loom)]
@@ -217,6 +220,31 @@ mod locks {
 
 #[cfg(not(fom_loom))]
 pub use locks::*;
+
+#[cfg(not(fom_loom))]
+impl Condvar {
+    /// Waits until `done` returns `true`, at most until the time `by`. Returns the guard, and the last result of
+    /// `done`.
+    pub fn wait_until<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        by: Instant,
+        mut done: impl FnMut(&mut T) -> bool,
+    ) -> (MutexGuard<'a, T>, bool) {
+        /// So that the end of a wait never overflows the clock.
+        const LONGEST: Duration = Duration::from_secs(3600);
+        loop {
+            if done(&mut guard) {
+                return (guard, true);
+            }
+            let left = by.saturating_duration_since(now());
+            if left.is_zero() {
+                return (guard, false);
+            }
+            (guard, _) = self.wait_for(guard, left.min(LONGEST));
+        }
+    }
+}
 
 /// Blocks the thread on a future. Unlike `block_on` of futures, this also works inside an executor: a thread that waits
 /// for a fom may be inside one. It also works inside a task of tokio. There, channels of tokio allow only so many polls

@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crossbeam_utils::CachePadded;
@@ -352,20 +352,12 @@ impl Shared {
     }
 
     fn wait_until(&self, by: Instant, done: impl Fn(usize) -> bool) -> bool {
-        let mut ended = self.ends.localities.lock();
-        loop {
-            if done(*ended) {
-                return true;
-            }
-            let left = by.saturating_duration_since(fom_protocol::sync::now());
-            if left.is_zero() {
-                return false;
-            }
-            (ended, _) = self
-                .ends
-                .changed
-                .wait_for(ended, left.min(Duration::from_secs(3600)));
-        }
+        let ended = self.ends.localities.lock();
+        let (_, is_done) = self
+            .ends
+            .changed
+            .wait_until(ended, by, |ended| done(*ended));
+        is_done
     }
 
     /// Resolves when no fom is in flight.

@@ -7,9 +7,11 @@ use std::{
     time::Duration,
 };
 
+#[cfg(doc)]
+use crate::fom::Cause;
 use crate::{
     fom::{
-        AnyRef, Cause, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
+        AnyRef, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
         durability::DurableFom, hand,
     },
     id::{FomId, Key},
@@ -590,11 +592,7 @@ impl<O: Operation> Future for Started<O> {
             Ok(handle) => Pin::new(handle).poll(cx),
             Err(refused) => {
                 let refused = refused.take().expect("polled after it was ready");
-                std::task::Poll::Ready(Err(Failure::new(
-                    Cause::Refused(refused.reason()),
-                    O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
-                    Some(refused.into_operation()),
-                )))
+                std::task::Poll::Ready(Err(refused.into()))
             }
         }
     }
