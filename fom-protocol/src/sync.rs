@@ -47,6 +47,12 @@ mod locks {
         Instant::now()
     }
 
+    /// Reads the state of another package, such as a channel of tokio. The model checker knows nothing of that state.
+    #[inline]
+    pub fn look<R>(read: impl FnOnce() -> R) -> R {
+        read()
+    }
+
     /// A condition variable. Its `wait` takes the guard and returns it.
     #[derive(Debug, Default)]
     pub struct Condvar(parking_lot::Condvar);
@@ -113,6 +119,12 @@ mod locks {
     /// Returns the time that limits waits. Each call adds some time, drawn at random like the order of the steps.
     pub fn now() -> Instant {
         pass(Duration::from_micros(thread_rng().gen_range(0..200)))
+    }
+
+    /// Lets other threads change the state of another package before `read` reads it.
+    pub fn look<R>(read: impl FnOnce() -> R) -> R {
+        yield_now();
+        read()
     }
 
     /// Lets other threads continue, or not.

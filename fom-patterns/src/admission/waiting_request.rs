@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use fom_protocol::sync::Mutex;
+use fom_protocol::sync::{Mutex, look};
 use fom_runtime::{
     Cause, Failure, FomRef, Handle, Key, Operation, Refused,
     error::RefusedReason,
@@ -161,7 +161,7 @@ impl<O: Operation> AnyProgress for Progress<O> {
         let mut is_wanted = false;
         let taken = self.take(|parts, cancelled| {
             // Under the lock: a caller that cancels and then drops its handle has set the flag, or is still there.
-            let is_there = |answer: &oneshot::Sender<_>| !answer.is_closed();
+            let is_there = |answer: &oneshot::Sender<_>| !look(|| answer.is_closed());
             is_wanted = cancelled || parts.answer.as_ref().is_some_and(is_there);
             Stage::Launching(cancelled)
         });

@@ -258,7 +258,7 @@ pub struct Calling<A, R> {
     call: Option<Arc<CallState<A, R>>>,
     told: oneshot::Receiver<Outcome<A, R>>,
     /// The last fom that waited.
-    awaits: Option<Arc<Awaits>>,
+    awaits: Option<Awaits>,
 }
 
 impl<A, R> fmt::Debug for Calling<A, R> {

@@ -235,8 +235,8 @@ impl Cold {
         self.durable.as_deref()?.kept()
     }
 
-    /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread that
-    /// runs the fom calls this.
+    /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread
+    /// that runs the fom calls this.
     #[cold]
     pub(crate) fn next_effect(&self) {
         if self.kept().is_none() {

@@ -96,8 +96,9 @@ impl Localities {
     /// Returns the localities of a runtime.
     #[inline]
     pub(crate) fn of(env: &EnvRef) -> &Self {
-        // SAFETY: `new` alone makes an environment, as the first field of the localities. The pointer leads to the
-        // beginning of the host, so it may be used for them. `env` keeps the host alive.
+        // SAFETY: `EnvRef::new` has checked that the host begins with its environment. `Localities::new` alone makes an
+        // environment, as the first field, so the localities begin there, too. The pointer may be used for the whole
+        // host, and `env` keeps the host alive.
         unsafe { env.start().cast::<Self>().as_ref() }
     }
 
