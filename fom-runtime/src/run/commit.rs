@@ -69,7 +69,7 @@ impl<O: Operation> Instance<O> {
                 return Err(Box::new(Cause::NotSaved(error)));
             }
         };
-        Ok(next_cold(Step::Written { then, waits }))
+        self.after_step(fom, Step::Written { then, waits })
     }
 
     /// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that
@@ -125,18 +125,20 @@ impl<O: Operation> Instance<O> {
         let Some(kept) = fom.journaled() else {
             return Ok(None);
         };
-        let step = match kept.take_answer() {
-            Answer::Calm => return Ok(None),
-            Answer::Pending => Step::Visit(Visit {
+        match kept.take_answer() {
+            Answer::Calm => Ok(None),
+            Answer::Pending => Ok(Some(next_cold(Step::Visit(Visit {
                 committing: true,
                 ..Visit::CALM
-            }),
-            Answer::Committed(then) => Step::Written { then, waits: false },
+            })))),
+            Answer::Committed(then) => {
+                let step = Step::Written { then, waits: false };
+                self.after_step(fom, step).map(Some)
+            }
             Answer::Failed(error) => {
                 kept.keep_step(fom, &error, self);
-                return Err(Box::new(Cause::Journal(error)));
+                Err(Box::new(Cause::Journal(error)))
             }
-        };
-        Ok(Some(next_cold(step)))
+        }
     }
 }

@@ -80,6 +80,17 @@ impl<O: Operation> Instance<O> {
         }
     }
 
+    /// Decides after a step of this kind, and carries out the usual decisions. So a step in a runtime with a journal or
+    /// with listeners does not go round the run loop.
+    #[inline(always)]
+    pub(super) fn after_step(&mut self, fom: &Typed<O>, step: Step) -> Decided<O> {
+        match next(step) {
+            Next::Commit(then) => self.commit(fom, then),
+            Next::Proceed(then) => self.proceed(fom, then),
+            next => Ok(next),
+        }
+    }
+
     /// Begins a run, the first or a later one.
     #[inline(always)]
     pub(super) fn start_run(&mut self, fom: &Typed<O>) -> Decided<O> {
@@ -133,6 +144,7 @@ impl<O: Operation> Instance<O> {
     }
 
     /// Goes on after a step that is committed, or that needs no commit.
+    #[inline(never)]
     fn proceed(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
         let journaled = fom.journaled().is_some();
         let (mut retry, mut looks) = (None, journaled);
@@ -160,7 +172,7 @@ impl<O: Operation> Instance<O> {
             }
             Then::Fail => {}
         }
-        Ok(next_cold(Step::Visit(Visit {
+        Ok(next(Step::Visit(Visit {
             // The fom may have been told to end while it waited for the commit.
             interrupt: looks.then(|| fom.interrupt()).flatten(),
             retry,

@@ -231,7 +231,7 @@ impl<O: Operation> Instance<O> {
     /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        if fom.env().hooks.is_any() {
+        if fom.env().hooks.are_heard() {
             self.interposed(fom)
         } else {
             None
@@ -293,7 +293,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         let stepped = match returned {
-            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.is_any() => stepped,
+            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.are_heard() => stepped,
             Ok(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
@@ -314,7 +314,7 @@ impl<O: Operation> Instance<O> {
             // A step counts like a phase, so that a flood of events does not occupy the locality.
             hand::step(fom.env());
         }
-        Ok(next_cold(Step::Made { then, durable }))
+        self.after_step(fom, Step::Made { then, durable })
     }
 
     /// Decides after the fom was told to end, or its visit became late. `held`: the fom held its gate before a
