@@ -32,16 +32,21 @@ impl<O: Operation> Instance<O> {
     /// The run loop: carries actions out until a function of the phase must run, or the run stops.
     ///
     /// It is the same for all bodies. They differ only in how they call the function: a sync body calls it, an async
-    /// body polls it.
+    /// body polls it. A body asks [`calls`](Self::calls) first.
     #[inline(always)]
     pub(super) fn run_on(&mut self, fom: &Typed<O>, decided: Decided<O>) -> Flow<O> {
         match decided {
-            // The most frequent case, without a call.
-            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_gates() } => {
-                ControlFlow::Continue(Entry::Enter)
-            }
+            // The usual end of a run in a journal.
+            Ok(Next::Wait(what)) => waits(fom, what),
             decided => self.run_loop(fom, decided),
         }
+    }
+
+    /// Returns whether the phase's own function comes next, and nothing before it. This is the most frequent decision,
+    /// which needs no turn of the run loop.
+    #[inline(always)]
+    pub(super) fn calls(decided: &Decided<O>) -> bool {
+        !const { O::GRAPH.has_gates() } && matches!(decided, Ok(Next::Call(Entry::Enter)))
     }
 
     #[inline(never)]
@@ -70,10 +75,7 @@ impl<O: Operation> Instance<O> {
                 Next::Call(function) => return ControlFlow::Continue(function),
                 // `start_run` begins a fom, and a failure comes with its cause.
                 Next::Begin | Next::Fail => unreachable!("carried out where it is decided"),
-                Next::Wait(what) => {
-                    fom.waiting.set(what);
-                    return ControlFlow::Break(Ok(Progress::Waiting));
-                }
+                Next::Wait(what) => return waits(fom, what),
                 Next::Again => return ControlFlow::Break(Ok(Progress::Again)),
                 Next::Finish => return ControlFlow::Break(Ok(Progress::Finished)),
             }
@@ -97,8 +99,10 @@ impl<O: Operation> Instance<O> {
         fom.waiting.set(WaitingFor::Nothing);
         let interrupt;
         if fom.flags.has_begun() {
-            if let Some(next) = self.committed(fom)? {
-                return Ok(next);
+            if let Some(kept) = fom.journaled()
+                && let Some(answer) = kept.take_answer()
+            {
+                return self.answered(fom, kept, answer);
             }
             interrupt = fom.interrupt();
             return Ok(next(Step::Visit(Visit {
@@ -146,7 +150,7 @@ impl<O: Operation> Instance<O> {
     /// Goes on after a step that is committed, or that needs no commit.
     #[inline(never)]
     fn proceed(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
-        let journaled = fom.journaled().is_some();
+        let journaled = fom.is_journaled();
         let (mut retry, mut looks) = (None, journaled);
         match then {
             Then::Begin { resumed: false } => self.enter(fom, None, TransitionCause::Started, None),
@@ -270,6 +274,13 @@ impl<O: Operation> Instance<O> {
         fom.waiting.set(WaitingFor::Retry);
         Poll::Pending
     }
+}
+
+/// Stops the run until a wake.
+#[inline(always)]
+fn waits<O: Operation>(fom: &Typed<O>, what: WaitingFor) -> Flow<O> {
+    fom.waiting.set(what);
+    ControlFlow::Break(Ok(Progress::Waiting))
 }
 
 /// Returns why the fom must not begin.

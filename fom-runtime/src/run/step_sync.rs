@@ -168,14 +168,16 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
         };
         let mut decided = instance.start_run(fom);
         loop {
-            let function = match instance.run_on(fom, decided) {
-                ControlFlow::Continue(function) => function,
-                ControlFlow::Break(Ok(progress)) => return progress,
-                ControlFlow::Break(Err(cause)) => return self.fail_with(fom, *cause),
-            };
-            if function != Entry::Enter {
-                decided = run_other(instance, fom, function);
-                continue;
+            if !Instance::<O>::calls(&decided) {
+                match instance.run_on(fom, decided) {
+                    ControlFlow::Continue(Entry::Enter) => {}
+                    ControlFlow::Continue(function) => {
+                        decided = run_other(instance, fom, function);
+                        continue;
+                    }
+                    ControlFlow::Break(Ok(progress)) => return progress,
+                    ControlFlow::Break(Err(cause)) => return self.fail_with(fom, *cause),
+                }
             }
             decided = match run_phases(instance, fom) {
                 ControlFlow::Continue(decided) => decided,

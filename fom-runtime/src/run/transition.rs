@@ -309,7 +309,7 @@ impl<O: Operation> Instance<O> {
             Ok(None) => Then::Stay,
             Err(error) => return self.erred(fom, error, function),
         };
-        let durable = fom.journaled().is_some();
+        let durable = fom.is_journaled();
         if durable && matches!(then, Then::Stay) {
             // A step counts like a phase, so that a flood of events does not occupy the locality.
             hand::step(fom.env());
@@ -384,7 +384,7 @@ impl<O: Operation> Instance<O> {
             retry: attempt.and_then(|(retry, timing)| due(retry, timing.attempt(), now())),
             exhausted: attempt.is_some() && self.info().is_exhausted(),
             way_out: self.has_way_out(fom),
-            durable: fom.journaled().is_some(),
+            durable: fom.is_journaled(),
         });
         match decided {
             Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {

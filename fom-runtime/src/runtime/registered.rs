@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Priority, Resident, durability::DurableFom},
+    fom::{Priority, Resident, durability::KeptFom},
     graph::Graph,
     id::{FomId, Key},
     operation::{Durability, EventReader, Persistent, load},
@@ -43,7 +43,7 @@ pub struct Revival<'a> {
     /// Whether the fom was placed there by hand.
     pub placed: bool,
     pub priority: Priority,
-    pub state: Box<dyn DurableFom>,
+    pub state: Box<dyn KeptFom>,
 }
 
 /// A fom that came back, in no queue yet.
