@@ -165,12 +165,7 @@ pub(super) fn drive<O: AsyncOperation>(
     async move {
         let mut decided = start_run(&mut instance, me.get());
         'run: loop {
-            let flow = if Instance::<O>::calls(&decided) {
-                ControlFlow::Continue(Entry::Enter)
-            } else {
-                instance.run_on(me.get(), decided)
-            };
-            let function = match flow {
+            let function = match instance.run_on(me.get(), decided) {
                 ControlFlow::Continue(function) => function,
                 ControlFlow::Break(Ok(Progress::Finished)) => return instance.ended(),
                 ControlFlow::Break(Ok(progress)) => {
