@@ -4,13 +4,9 @@
 use std::sync::Arc;
 
 use crate::durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told};
-use fom_runtime::__durability::{self as seam, DurableFom, End, Header, KeptFom};
+use fom_runtime::__durability::{DurableFom, End, Header};
 
 impl DurableFom for DurableState {
-    fn kept(&self) -> Option<&dyn KeptFom> {
-        Some(self)
-    }
-
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
         Some(self.once()?.end(fom, Some(self), end))
     }
@@ -24,10 +20,6 @@ impl DurableFom for DurableState {
 
 /// A fom that is not kept.
 impl DurableFom for OperationId {
-    fn kept(&self) -> Option<&dyn KeptFom> {
-        None
-    }
-
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
         Some(self.end(fom, None, end))
     }
@@ -41,7 +33,7 @@ impl OperationId {
     /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the
     /// other callers.
     fn end(&self, fom: &Header, kept: Option<&DurableState>, end: End<'_>) -> Box<dyn FnOnce()> {
-        let durable = Durable::of(seam::shared_of(fom));
+        let durable = Durable::of_fom(fom);
         let now = durable.journal_now();
         let fresh = |answer| (answer, durable.memory.expiry(now));
         let (answer, other) = match end {
@@ -98,7 +90,7 @@ impl OperationId {
     #[cold]
     fn forget(&self, fom: &Header) {
         let place = (fom.type_id(), self.id.clone());
-        let durable = Durable::of(seam::shared_of(fom));
+        let durable = Durable::of_fom(fom);
         let now = durable.journal_now();
         // Dropped without the lock, because a receiver may run any code.
         drop(

@@ -25,8 +25,8 @@ pub use crate::{
     fom::{
         AnyRef, Function, Header, Order, Recorder, Resident, Then,
         durability::{
-            Answer, Content, DurableFom, Effects, End, FailedAs, KeptFom, KeptStep, LastStep,
-            NewRecord, SavedTiming, Written,
+            Answer, Content, DurableFom, Effects, End, FailedAs, FomRecord, KeptFom, KeptStep,
+            LastStep, NewRecord, SavedTiming, Written,
         },
         hand::regain_leaked,
     },

@@ -8,7 +8,7 @@ use crate::{
     fom::{
         Env, Ticket,
         attached::Attachments,
-        durability::{DurableFom, Effects, KeptFom},
+        durability::{Effects, FomRecord, KeptFom},
         failure::Failing,
         gate::GateState,
         history::History,
@@ -32,7 +32,7 @@ pub(crate) struct Cold {
     /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
     /// What durability keeps beside the fom, if it keeps anything.
-    pub(crate) durable: Option<Box<dyn DurableFom>>,
+    pub(crate) durable: Option<FomRecord>,
     pub(crate) back: Back,
     pub(crate) retry: Retry,
     /// Given back when the fom has ended.
@@ -195,7 +195,7 @@ impl Cold {
         key: Option<Key>,
         history: usize,
         meta: &Meta,
-        durable: Option<Box<dyn DurableFom>>,
+        durable: Option<FomRecord>,
     ) -> Box<Self> {
         Box::new(Self {
             keys: Keys::new(key),
@@ -231,8 +231,9 @@ impl Cold {
     }
 
     /// Returns the state of the fom's transitions, if they are kept.
+    #[inline]
     pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
-        self.durable.as_deref()?.kept()
+        self.durable.as_ref()?.kept()
     }
 
     /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread

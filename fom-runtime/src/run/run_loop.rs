@@ -28,6 +28,13 @@ pub(super) type Decided<O> = Result<Next, Failed<O>>;
 /// The next function of the phase, or the end of the run.
 pub(super) type Flow<O> = ControlFlow<Result<Progress, Failed<O>>, Function>;
 
+/// Returns whether the phase's own function comes next, and nothing before it. This is the most frequent decision,
+/// which needs no turn of the run loop. A body that asks this itself spends fewer instructions on it.
+#[inline(always)]
+pub(super) fn calls<O: Operation>(decided: &Decided<O>) -> bool {
+    !const { O::GRAPH.has_gates() } && matches!(decided, Ok(Next::Call(Entry::Enter)))
+}
+
 /// One run of a fom: the operation in its phase, and the fom.
 pub(super) struct Run<'a, O: Operation> {
     pub(super) instance: &'a mut Instance<O>,
@@ -53,10 +60,9 @@ impl<O: Operation> Run<'_, O> {
     #[inline(always)]
     pub(super) fn carry_out(self, decided: Decided<O>) -> Flow<O> {
         match decided {
-            // The most frequent case, without a call.
-            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_gates() } => {
-                ControlFlow::Continue(Entry::Enter)
-            }
+            decided if calls::<O>(&decided) => ControlFlow::Continue(Entry::Enter),
+            // The usual end of a run in a journal.
+            Ok(Next::Wait(what)) => waits(self.fom, what),
             decided => self.run_loop(decided),
         }
     }
@@ -88,13 +94,21 @@ impl<O: Operation> Run<'_, O> {
                 Next::Call(function) => return ControlFlow::Continue(function),
                 // `start` begins a fom, and a failure comes with its cause.
                 Next::Begin | Next::Fail => unreachable!("carried out where it is decided"),
-                Next::Wait(what) => {
-                    fom.waiting.set(what);
-                    return ControlFlow::Break(Ok(Progress::Waiting));
-                }
+                Next::Wait(what) => return waits(fom, what),
                 Next::Again => return ControlFlow::Break(Ok(Progress::Again)),
                 Next::Finish => return ControlFlow::Break(Ok(Progress::Finished)),
             }
+        }
+    }
+
+    /// Decides after a step of this kind, and carries out the usual decisions. So a step in a runtime with a journal or
+    /// with listeners does not go round the run loop.
+    #[inline(always)]
+    pub(super) fn after_step(mut self, step: Step) -> Decided<O> {
+        match next(step) {
+            Next::Commit(then) => self.instance.commit(self.fom, then),
+            Next::Proceed(then) => self.proceed(then),
+            next => Ok(next),
         }
     }
 
@@ -105,8 +119,10 @@ impl<O: Operation> Run<'_, O> {
         fom.waiting.set(WaitingFor::Nothing);
         let interrupt;
         if fom.flags.has_begun() {
-            if let Some(next) = self.instance.committed(fom)? {
-                return Ok(next);
+            if let Some(kept) = fom.journaled()
+                && let Some(answer) = kept.take_answer()
+            {
+                return self.instance.answered(fom, kept, answer);
             }
             interrupt = fom.interrupt();
             return Ok(next(Step::Visit(Visit {
@@ -154,9 +170,10 @@ impl<O: Operation> Run<'_, O> {
     }
 
     /// Goes on after a step that is committed, or that needs no commit.
+    #[inline(never)]
     fn proceed(&mut self, then: Then) -> Decided<O> {
         let fom = self.fom;
-        let journaled = fom.journaled().is_some();
+        let journaled = fom.is_journaled();
         let (mut retry, mut looks) = (None, journaled);
         match then {
             Then::Begin { resumed: false } => {
@@ -186,7 +203,7 @@ impl<O: Operation> Run<'_, O> {
             }
             Then::Fail => {}
         }
-        Ok(next_cold(Step::Visit(Visit {
+        Ok(next(Step::Visit(Visit {
             // The fom may have been told to end while it waited for the commit.
             interrupt: looks.then(|| fom.interrupt()).flatten(),
             retry,
@@ -236,6 +253,13 @@ impl<O: Operation> Run<'_, O> {
         fom.waiting.set(WaitingFor::Retry);
         Poll::Pending
     }
+}
+
+/// Stops the run until a wake.
+#[inline(always)]
+fn waits<O: Operation>(fom: &Typed<O>, what: WaitingFor) -> Flow<O> {
+    fom.waiting.set(what);
+    ControlFlow::Break(Ok(Progress::Waiting))
 }
 
 /// Returns why the fom must not begin.

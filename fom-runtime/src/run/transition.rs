@@ -208,7 +208,7 @@ impl<O: Operation> Instance<O> {
     /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        if fom.env().hooks.is_any() {
+        if fom.env().hooks.are_heard() {
             self.interposed(fom)
         } else {
             None
@@ -270,7 +270,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         let stepped = match returned {
-            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.is_any() => stepped,
+            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.are_heard() => stepped,
             Ok(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
@@ -286,12 +286,12 @@ impl<O: Operation> Instance<O> {
             Ok(None) => Then::Stay,
             Err(error) => return self.erred(fom, error, function),
         };
-        let durable = fom.journaled().is_some();
+        let durable = fom.is_journaled();
         if durable && matches!(then, Then::Stay) {
             // A step counts like a phase, so that a flood of events does not occupy the locality.
             hand::step(fom.env());
         }
-        Ok(next_cold(Step::Made { then, durable }))
+        self.run(fom).after_step(Step::Made { then, durable })
     }
 
     /// Decides after this function returned an error.
@@ -310,7 +310,7 @@ impl<O: Operation> Instance<O> {
             retry: attempt.and_then(|(retry, timing)| due(retry, timing.attempt(), now())),
             exhausted: attempt.is_some_and(|(retry, _)| retry.exhausted),
             way_out: self.has_way_out(fom),
-            durable: fom.journaled().is_some(),
+            durable: fom.is_journaled(),
         });
         match decided {
             Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {

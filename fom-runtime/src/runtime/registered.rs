@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Priority, Resident, durability::DurableFom},
+    fom::{Priority, Resident, durability::KeptFom},
     graph::Graph,
     id::FomId,
     operation::{Durability, EventReader, Persistent, load},
@@ -27,7 +27,7 @@ pub struct Revival<'a> {
     pub visit: RevivedVisit,
     pub home: RevivedHome,
     pub priority: Priority,
-    pub state: Box<dyn DurableFom>,
+    pub state: Box<dyn KeptFom>,
 }
 
 /// The visit of a fom that comes back.

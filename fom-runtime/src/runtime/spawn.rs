@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     fom::{
         Back, Cold, NewFom, Order, Priority, Resident, Ticket,
-        durability::{DurableFom, KeptFom, NewRecord},
+        durability::{FomRecord, KeptFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
@@ -27,7 +27,7 @@ pub(super) struct SpawnRequest<'a> {
     pub(super) priority: Priority,
     /// The id that a fom out of the journal had, and what was kept of it.
     pub(super) id: Option<FomId>,
-    pub(super) state: Option<Box<dyn DurableFom>>,
+    pub(super) state: Option<Box<dyn KeptFom>>,
     /// Set for a fom that comes back out of the journal.
     pub(super) back: Option<CameBack>,
     /// Its operation id.
@@ -137,7 +137,7 @@ pub(super) fn restore<O: Operation>(
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
 #[inline]
-fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<Box<dyn DurableFom>> {
+fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<FomRecord> {
     new.is_kept = shared.env.journaled && const { kept_codec::<O>().is_some() };
     if new.is_kept || new.operation_id.is_some() {
         let recorder = shared.env.recorder()?;
@@ -174,7 +174,7 @@ impl SpawnRequest<'_> {
         key: Option<Key>,
     ) -> (Launched<O>, FomId) {
         let shared = self.shared;
-        let state = self.state.take().or_else(|| {
+        let state = self.state.take().map(FomRecord::Kept).or_else(|| {
             record::<O>(
                 shared,
                 NewRecord {
@@ -221,7 +221,7 @@ impl SpawnRequest<'_> {
     fn cold<O: Operation>(
         &mut self,
         key: Option<Key>,
-        state: Option<Box<dyn DurableFom>>,
+        state: Option<FomRecord>,
     ) -> Option<Box<Cold>> {
         let shared = self.shared;
         let none = key.is_none()

@@ -11,8 +11,8 @@ use std::{
 use crate::fom::Cause;
 use crate::{
     fom::{
-        AnyRef, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
-        durability::DurableFom, hand,
+        AnyRef, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket, durability::KeptFom,
+        hand,
     },
     id::{FomId, Key},
     locality::Locality,
@@ -86,7 +86,7 @@ pub struct Recorded {
     /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
     pub number: Option<u64>,
     /// The state of a fom that has a record.
-    pub state: Option<Box<dyn DurableFom>>,
+    pub state: Option<Box<dyn KeptFom>>,
 }
 
 /// A submission that runs once.
