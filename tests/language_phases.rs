@@ -204,11 +204,11 @@ fn the_graph_says_what_was_declared() {
         ("Take", "Take numbers until it is enough.")
     );
     assert_eq!(
-        (take.mode(), take.within()),
+        (take.mode(), take.deadline().within()),
         (Mode::Sync, Some(Duration::from_secs(90)))
     );
     assert_eq!(take.takes(), ["Number", "Enough"]);
-    assert!(take.is_late() && !take.is_start() && !take.is_end());
+    assert!(take.deadline().is_late() && !take.is_start() && !take.is_end());
     let exits: Vec<_> = graph.exits(take).map(|phase| phase.name()).collect();
     assert_eq!(exits, ["Write", "Rude"]);
     let write = phase(CountingKind::Write);
@@ -217,7 +217,7 @@ fn the_graph_says_what_was_declared() {
     let retry = write.retries().unwrap();
     assert_eq!(
         format!("{retry:?}"),
-        "Retry { times: 2, min: 1ms, max: 4ms }"
+        "Retry { times: 2, min: 1ms, max: 4ms, exhausted: false }"
     );
     assert!(phase(CountingKind::Prepare).is_start());
     assert!(phase(CountingKind::Rude).is_failure() && phase(CountingKind::Rude).is_end());

@@ -25,6 +25,8 @@ pub struct Batch {
     ends: Vec<usize>,
     /// The number after the highest number of a put.
     next_id: u64,
+    /// The length of the longest entry in the open group.
+    longest: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -72,10 +74,13 @@ impl Batch {
 
     /// Puts an entry, in the open group. `write` appends the bytes of the entry, and its result is returned. `write`
     /// must not change the bytes that are already there: they belong to other entries.
+    #[inline]
     pub fn put_with<R>(&mut self, id: EntryId, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let start = self.bytes.len();
         let done = write(&mut self.bytes);
-        let bytes = Some(start..self.bytes.len());
+        let end = self.bytes.len();
+        let bytes = Some(start..end);
+        self.longest = self.longest.max(end.saturating_sub(start));
         self.next_id = self.next_id.max(id.0.saturating_add(1));
         self.changes.push(Stored { id, bytes });
         done
@@ -91,6 +96,7 @@ impl Batch {
         if self.changes.len() > self.last_end() {
             self.ends.push(self.changes.len());
         }
+        self.longest = 0;
     }
 
     /// Discards the open group.
@@ -102,6 +108,7 @@ impl Batch {
             self.bytes.truncate(first.start);
         }
         self.changes.truncate(end);
+        self.longest = 0;
     }
 
     /// Moves the groups of `other` behind the groups of this batch. Ends the open groups of both. `other` keeps its
@@ -128,15 +135,14 @@ impl Batch {
         self.changes.clear();
         self.ends.clear();
         self.next_id = 0;
+        self.longest = 0;
     }
 
     /// Returns the length of the longest entry in the open group, in bytes; 0 if the group has no entry.
     ///
     /// A caller compares it with [`Journal::longest`](crate::Journal::longest) before it ends the group.
     pub fn longest_open_entry(&self) -> usize {
-        let open = &self.changes[self.last_end()..];
-        let lengths = open.iter().filter_map(|change| change.bytes.as_ref());
-        lengths.map(Range::len).max().unwrap_or(0)
+        self.longest
     }
 
     /// Returns the ended groups, in order. The open group is not one of them.

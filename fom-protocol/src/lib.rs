@@ -16,7 +16,7 @@
 //! | [`FreeList`] | the slots that other threads return to their pool |
 //! | [`InFlight`] | how many foms a locality has |
 //!
-//! `fom-runtime`, `fom-durable` and `fom-patterns` also use [`panic_message`], [`nanos`] and [`shrink`].
+//! `fom-runtime`, `fom-durable` and `fom-patterns` also use [`caught`], [`panic_message`], [`nanos`] and [`shrink`].
 
 mod free_list;
 mod handoff_slot;
@@ -35,7 +35,7 @@ pub use handoff_slot::HandoffSlot;
 pub use in_flight::{InFlight, Waiters, all_idle, count};
 pub use inbox::{Drain, Inbox, Link, Linked, Reader};
 pub use outcome_bits::{Answered, Detached, OutcomeBits, Taken};
-pub use panic::panic_message;
+pub use panic::{caught, panic_message};
 pub use state::{Cancelled, FomState, StateCell, Stopped};
 pub use time::nanos;
 pub use watched::Watched;

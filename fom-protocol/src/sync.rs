@@ -3,6 +3,9 @@
 //! `fom_loom` replaces the primitives of the lock-free pieces in this package. `fom_shuttle` replaces
 //! the primitives of whole localities. The cfg names are our own, since plain `loom` would change tokio as well.
 
+#[cfg(not(fom_loom))]
+use std::time::{Duration, Instant};
+
 /// Atomics.
 pub mod atomic {
     #[cfg(fom_loom)]
@@ -42,6 +45,12 @@ mod locks {
     /// Returns the time that limits waits.
     pub fn now() -> Instant {
         Instant::now()
+    }
+
+    /// Reads the state of another package, such as a channel of tokio. The model checker knows nothing of that state.
+    #[inline]
+    pub fn look<R>(read: impl FnOnce() -> R) -> R {
+        read()
     }
 
     /// A condition variable. Its `wait` takes the guard and returns it.
@@ -110,6 +119,12 @@ mod locks {
     /// Returns the time that limits waits. Each call adds some time, drawn at random like the order of the steps.
     pub fn now() -> Instant {
         pass(Duration::from_micros(thread_rng().gen_range(0..200)))
+    }
+
+    /// Lets other threads change the state of another package before `read` reads it.
+    pub fn look<R>(read: impl FnOnce() -> R) -> R {
+        yield_now();
+        read()
     }
 
     /// Lets other threads continue, or not.
@@ -217,6 +232,31 @@ mod locks {
 
 #[cfg(not(fom_loom))]
 pub use locks::*;
+
+#[cfg(not(fom_loom))]
+impl Condvar {
+    /// Waits until `done` returns `true`, at most until the time `by`. Returns the guard, and the last result of
+    /// `done`.
+    pub fn wait_until<'a, T>(
+        &self,
+        mut guard: MutexGuard<'a, T>,
+        by: Instant,
+        mut done: impl FnMut(&mut T) -> bool,
+    ) -> (MutexGuard<'a, T>, bool) {
+        /// So that the end of a wait never overflows the clock.
+        const LONGEST: Duration = Duration::from_secs(3600);
+        loop {
+            if done(&mut guard) {
+                return (guard, true);
+            }
+            let left = by.saturating_duration_since(now());
+            if left.is_zero() {
+                return (guard, false);
+            }
+            (guard, _) = self.wait_for(guard, left.min(LONGEST));
+        }
+    }
+}
 
 /// Blocks the thread on a future. Unlike `block_on` of futures, this also works inside an executor: a thread that waits
 /// for a fom may be inside one. It also works inside a task of tokio. There, channels of tokio allow only so many polls

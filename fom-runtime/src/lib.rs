@@ -157,7 +157,7 @@ pub mod error {
 pub mod machine {
     pub use crate::{
         defaults::NoEvent,
-        graph::{Adaptive, Graph, Mode, PhaseInfo, Retry},
+        graph::{Adaptive, Deadline, Graph, Mode, PhaseInfo, Retry},
         layer::Layered,
         operation::{Codec, Durability},
         savable::Savable,

@@ -6,18 +6,14 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told};
-use fom_runtime::__durability::{self as seam, DurableFom, End, Header, KeptFom};
+use fom_runtime::__durability::{DurableFom, End, Header};
 
 impl DurableFom for DurableState {
-    fn kept(&self) -> Option<&dyn KeptFom> {
-        Some(self)
-    }
-
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
         let once = self.once()?;
         match end {
             End::Failed(failed) if self.inner().is_kept_failure() => {
-                let durable = Durable::of(seam::shared_of(fom));
+                let durable = Durable::of_fom(fom);
                 let answer = Arc::new(Stored::failed(failed));
                 let place = (fom.type_id(), once.id.clone());
                 let waiting = durable.memory.failed(place, fom.id(), Arc::clone(&answer));
@@ -44,10 +40,6 @@ fn tell_all(waiting: Vec<oneshot::Sender<Told>>, told: &Told) {
 
 /// A fom that is not kept.
 impl DurableFom for OperationId {
-    fn kept(&self) -> Option<&dyn KeptFom> {
-        None
-    }
-
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
         Some(self.end(fom, None, end))
     }
@@ -61,7 +53,7 @@ impl OperationId {
     /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the
     /// other callers.
     fn end(&self, fom: &Header, kept: Option<&DurableState>, end: End<'_>) -> Box<dyn FnOnce()> {
-        let durable = Durable::of(seam::shared_of(fom));
+        let durable = Durable::of_fom(fom);
         let now = durable.journal_now();
         let fresh = |answer| (answer, durable.memory.expiry(now));
         let (answer, other) = match end {
@@ -116,7 +108,7 @@ impl OperationId {
     #[cold]
     fn forget(&self, fom: &Header) {
         let place = (fom.type_id(), self.id.clone());
-        let durable = Durable::of(seam::shared_of(fom));
+        let durable = Durable::of_fom(fom);
         let now = durable.journal_now();
         // Dropped without the lock, because a receiver may run any code.
         drop(

@@ -223,14 +223,8 @@ impl Committer {
 
     /// Waits until the journal is closed, at most until `by`.
     pub(crate) fn wait_closed(&self, by: Instant) {
-        let mut queue = self.queue.lock();
-        while !queue.ended {
-            let left = by.saturating_duration_since(now());
-            if left.is_zero() {
-                return;
-            }
-            (queue, _) = self.ended.wait_for(queue, left);
-        }
+        let queue = self.queue.lock();
+        drop(self.ended.wait_until(queue, by, |queue| queue.ended));
     }
 
     /// Waits for parts to commit. Returns `None` when the queue is closed, and no parts when there is nothing to do for

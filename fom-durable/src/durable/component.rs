@@ -11,7 +11,7 @@ use crate::durable::{
     Passive, QuarantineList, Types, quarantine::listed, record::stored, types::Entered,
 };
 use fom_runtime::{
-    __durability::{self as seam, DurableFom, KeyOf, NewRecord, Recorder, Shared},
+    __durability::{self as seam, FomRecord, Header, KeyOf, NewRecord, Recorder, Shared},
     FomId,
     extension::PartId,
     snapshot::{Quarantined, RestoreError},
@@ -84,7 +84,17 @@ impl Durable {
     /// Returns the durability of this runtime. A runtime without a journal gets it with the first operation id.
     pub(super) fn of(shared: &Shared) -> &Self {
         let make = || Self::new(shared, Types::default(), &Limits::default()) as _;
-        let recorder: &dyn Any = seam::recorder_or(shared, make);
+        Self::typed(seam::recorder_or(shared, make))
+    }
+
+    /// Returns the durability of the runtime of this fom, which durability keeps something beside.
+    #[inline]
+    pub(super) fn of_fom(fom: &Header) -> &Self {
+        Self::typed(seam::recorder_of(fom).expect("durability made the state of the fom"))
+    }
+
+    #[inline]
+    fn typed(recorder: &dyn Any) -> &Self {
         recorder
             .downcast_ref()
             .expect("no other type is a recorder")
@@ -168,11 +178,11 @@ impl Recorder for Durable {
         self.gate_recovery.has_asked(id);
     }
 
-    fn begin(&self, new: NewRecord) -> Box<dyn DurableFom> {
+    fn begin(&self, new: NewRecord) -> FomRecord {
         if !new.is_kept
             && let Some(id) = new.operation_id
         {
-            return OperationId::new(id);
+            return FomRecord::Identified(OperationId::new(id));
         }
         let meta = Meta {
             home: new.home as u16,
@@ -182,7 +192,7 @@ impl Recorder for Durable {
             rare: stored(new.order, false),
             ..Meta::default()
         };
-        DurableState::new(meta, false)
+        FomRecord::Kept(DurableState::new(meta, false))
     }
 
     fn quarantined(&self) -> Vec<Quarantined> {

@@ -53,14 +53,8 @@ impl GateRecovery {
     /// before it asks may wait for others. Returns the number of foms that have not asked.
     pub(crate) fn wait(&self, most: Duration) -> usize {
         let by = now() + most;
-        let mut left = self.foms.lock();
-        while !left.is_empty() {
-            let time = by.saturating_duration_since(now());
-            if time.is_zero() {
-                break;
-            }
-            (left, _) = self.asked.wait_for(left, time);
-        }
+        let foms = self.foms.lock();
+        let (mut left, _) = self.asked.wait_until(foms, by, |foms| foms.is_empty());
         let late = left.len();
         left.clear();
         self.left.store(0, Ordering::SeqCst);

@@ -119,11 +119,11 @@ mod tests {
 
     /// Foms that do not commit again cost one bounded wait, and less after that.
     #[test]
-    fn nobody_is_waited_for_for_long() {
+    fn no_wait_for_other_foms_is_long() {
         let (gather, now) = seen(micros(40_000), micros(1_000));
         assert!(gather.until().expect("it waits") <= now + MOST);
         let mut gather = Gather::default();
         gather.answered(micros(1_000), 0, now);
-        assert_eq!(gather.until(), None, "nobody was answered");
+        assert_eq!(gather.until(), None, "no fom was answered");
     }
 }

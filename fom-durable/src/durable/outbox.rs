@@ -86,6 +86,7 @@ pub(super) fn post(fom: &Header, item: Item) {
 }
 
 /// Calls `f` with the outbox of the visit, if there is one. Only the thread that runs the fom calls this.
+#[inline]
 pub(super) fn with_outbox<R>(fom: &Header, f: impl FnOnce(&mut OutboxItems) -> R) -> Option<R> {
     seam::with_outbox(fom, |outbox| {
         let outbox: &mut dyn Any = outbox;

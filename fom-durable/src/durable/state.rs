@@ -202,6 +202,11 @@ impl Inner {
         }
     }
 
+    /// Whether events were taken since the last step was committed.
+    pub(crate) fn has_taken(&self) -> bool {
+        self.more().is_some_and(|more| !more.taken.is_empty())
+    }
+
     /// Returns the entries of the events that were taken since the last step was committed.
     pub(crate) fn taken(&self) -> impl Iterator<Item = EntryId> {
         let taken = self.more().into_iter().flat_map(|more| &more.taken);
@@ -291,7 +296,7 @@ impl DurableState {
 
     /// Returns the state of this fom, if the fom is kept.
     pub(super) fn of(fom: &Header) -> Option<&Self> {
-        let state: &dyn Any = seam::state_of(fom)?;
+        let state: &dyn Any = fom.kept()?;
         state.downcast_ref()
     }
 
@@ -433,24 +438,23 @@ impl DurableState {
     }
 
     /// Returns the result of the step, once. Only for the thread that runs the fom.
-    pub(crate) fn take_answer(&self) -> Answer {
+    pub(crate) fn take_answer(&self) -> Option<Answer> {
         match self.state.load(Ordering::Acquire) {
-            CALM => Answer::Calm,
-            PENDING => Answer::Pending,
-            _ => {
-                self.state.store(CALM, Ordering::Relaxed);
-                self.stepped();
-                let mut inner = self.inner.lock();
-                let then = inner.then.take().unwrap_or(Then::Fail);
-                match inner.more_mut().and_then(|more| more.error.take()) {
-                    None => {
-                        self.recorded.store(true, Ordering::Relaxed);
-                        inner.forget_taken();
-                        Answer::Committed(then)
-                    }
-                    Some(error) => Answer::Failed(DurabilityError::new(error)),
-                }
-            }
+            CALM => return None,
+            PENDING => return Some(Answer::Pending),
+            _ => {}
         }
+        self.state.store(CALM, Ordering::Relaxed);
+        self.stepped();
+        let mut inner = self.inner.lock();
+        let then = inner.then.take().unwrap_or(Then::Fail);
+        Some(match inner.more_mut().and_then(|more| more.error.take()) {
+            None => {
+                self.recorded.store(true, Ordering::Relaxed);
+                inner.forget_taken();
+                Answer::Committed(then)
+            }
+            Some(error) => Answer::Failed(DurabilityError::new(error)),
+        })
     }
 }

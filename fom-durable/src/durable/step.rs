@@ -10,12 +10,12 @@ use fom_journal::{Batch, JournalError};
 
 use crate::{
     durable::{
-        Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
+        Committer, Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
         outbox::with_outbox,
     },
     entry::entry_of,
 };
-use fom_protocol::panic_message;
+use fom_protocol::{panic_message, sync::MutexGuard};
 use fom_runtime::{
     __durability::{
         self as seam, Answer, AnyRef, Content, EventId, FailedAs, FailedOperation, Function,
@@ -25,6 +25,9 @@ use fom_runtime::{
     error::DurabilityError,
     snapshot::SnapshotError,
 };
+
+/// Whether a step could be written down. The error is boxed because it is rare, which keeps the result small.
+type Saved = Result<(), Box<SnapshotError>>;
 
 impl KeptFom for DurableState {
     fn is_recorded(&self) -> bool {
@@ -78,7 +81,7 @@ impl KeptFom for DurableState {
 
     fn retry_at(&self, fom: &Header) -> Option<u64> {
         let due = self.inner().retry()?;
-        let committer = Durable::of(seam::shared_of(fom)).committer()?;
+        let committer = Durable::of_fom(fom).committer()?;
         let now = seam::nanos(seam::clock(seam::shared_of(fom)));
         Some(now.saturating_add(committer.left_until(due)))
     }
@@ -90,23 +93,23 @@ impl KeptFom for DurableState {
     }
 
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
-        let durable = Durable::of(seam::shared_of(fom));
+        let durable = Durable::of_fom(fom);
         let Some(committer) = durable.committer() else {
             return Written::Now;
         };
         let waits = step.waits || committer.is_behind();
         let first = matches!(step.then, Then::Begin { .. });
         let was_there = first && self.is_recorded();
-        let content = step.content;
-        let written = group(durable, fom, waits, |batch| {
-            self.write(fom, batch, content, |inner| {
-                // The record of the fom is in the journal already, with the number of its first step.
-                inner.step -= u64::from(was_there);
-                inner.stand_after(step, |at| committer.to_journal(at));
-                if matches!(step.then, Then::Enter { .. }) {
-                    inner.leaves(seam::phase_index(fom));
-                }
-            })
+        let (ends, content) = (step.ends, step.content);
+        let written = group(durable, committer, fom, waits, |batch| {
+            let mut inner = self.inner();
+            // The record of the fom is in the journal already, with the number of its first step.
+            inner.step -= u64::from(was_there);
+            inner.stand_after(step, |at| committer.to_journal(at));
+            if matches!(step.then, Then::Enter { .. }) {
+                inner.leaves(seam::phase_index(fom));
+            }
+            self.write(fom, batch, inner, ends, content)
         });
         match written {
             Ok(()) if !waits => {
@@ -117,22 +120,22 @@ impl KeptFom for DurableState {
                 self.begin_waiting();
                 Written::Later
             }
-            Err(error) => Written::Refused(error),
+            Err(error) => Written::Refused(*error),
         }
     }
 
-    fn take_answer(&self) -> Answer {
+    fn take_answer(&self) -> Option<Answer> {
         self.take_answer()
     }
 
     /// A first step is dropped, as if the fom had never existed.
     #[cold]
-    fn keep_step(&self, fom: &Header, error: &DurabilityError, content: &dyn Content) {
+    fn keep_step(&self, fom: &Header, error: &DurabilityError, ends: bool, content: &dyn Content) {
         if !self.is_recorded() || matches!(error.downcast_ref(), Some(JournalError::Closed)) {
             return;
         }
         let mut group = Batch::new();
-        let write = || self.write(fom, &mut group, content, |_| {});
+        let write = || self.write(fom, &mut group, self.inner(), ends, content);
         let written = catch_unwind(AssertUnwindSafe(write));
         // A state that could be written before can be written now. If not, the last committed state stays.
         if let Ok(Ok(())) = written {
@@ -152,8 +155,11 @@ impl KeptFom for DurableState {
         if kept.is_none() && !self.is_recorded() && self.once().is_none() {
             return;
         }
-        let durable = Durable::of(seam::shared_of(fom));
-        let written = group(durable, fom, waits, |batch| {
+        let durable = Durable::of_fom(fom);
+        let Some(committer) = durable.committer() else {
+            return;
+        };
+        let written = group(durable, committer, fom, waits, |batch| {
             match (&kept, self.once()) {
                 (Some(entry), _) => batch.put(entry_of(fom.id()), entry),
                 (None, Some(_)) => self.remember(fom, batch, Stored::failed(failed)),
@@ -207,7 +213,7 @@ impl KeptFom for DurableState {
             LastStep::Committed => false,
         };
         if !left.is_empty() {
-            Durable::of(seam::shared_of(fom)).messages_left(fom, left, back);
+            Durable::of_fom(fom).messages_left(fom, left, back);
         }
     }
 
@@ -219,14 +225,14 @@ impl KeptFom for DurableState {
         }
         let take = || self.inner().more_mut()?.uncommitted.take();
         if let Some(uncommitted) = take() {
-            Durable::of(seam::shared_of(fom)).stall(uncommitted);
+            Durable::of_fom(fom).stall(uncommitted);
         }
     }
 }
 
 /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.
 fn must_record_begin(fom: &Header) -> bool {
-    let committer = Durable::of(seam::shared_of(fom)).committer();
+    let committer = Durable::of_fom(fom).committer();
     // After a failed batch it is unknown what the journal holds, until a later batch succeeds. The fom that had
     // the key before may be in it.
     let fails = committer.is_some_and(|committer| committer.fails());
@@ -237,20 +243,24 @@ fn must_record_begin(fom: &Header) -> bool {
 /// panic.
 fn group(
     durable: &Durable,
+    committer: &Committer,
     fom: &Header,
     waits: bool,
-    write: impl FnOnce(&mut Batch) -> Result<(), SnapshotError>,
-) -> Result<(), SnapshotError> {
+    write: impl FnOnce(&mut Batch) -> Saved,
+) -> Saved {
     seam::regain_leaked(fom);
     // The batch is taken out, because user code must not run with the core in hand.
     let take = |local: &mut Local<'_>| durable.buffer(local)?.take_batch(waits);
     let batch = seam::with_local(take);
     let mut batch = batch.flatten().unwrap_or_default();
-    let written = catch_unwind(AssertUnwindSafe(|| write(&mut batch)))
-        .unwrap_or_else(|panic| Err(SnapshotError::Panicked(panic_message(panic))));
-    let written = written.and_then(|()| match durable.committer() {
-        Some(committer) => committer.check_length(batch.longest_open_entry()),
-        None => Ok(()),
+    let fenced = AssertUnwindSafe(|| {
+        write(&mut batch)?;
+        committer.check_length(batch.longest_open_entry())?;
+        Ok(())
+    });
+    let written = catch_unwind(fenced).unwrap_or_else(|panic| {
+        let message = panic_message(panic);
+        Err(Box::new(SnapshotError::Panicked(message)))
     });
     match written {
         Ok(()) => batch.end_group(),
@@ -262,7 +272,9 @@ fn group(
         let Some(buffer) = durable.buffer(local) else {
             return;
         };
-        buffer.waiting.extend(waiting);
+        if let Some(fom) = waiting {
+            buffer.waiting.push(fom);
+        }
         buffer.uses(fom.graph());
         let sends = with_outbox(fom, |outbox| {
             let mut sends = false;
@@ -291,11 +303,11 @@ impl DurableState {
         let gate = seam::leave_held_gate(fom);
         let announced = with_outbox(fom, OutboxItems::take_announced).unwrap_or_default();
         let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, gate, announced);
-        Durable::of(seam::shared_of(fom)).list_uncommitted(&uncommitted);
+        Durable::of_fom(fom).list_uncommitted(&uncommitted);
         self.inner().more_made().uncommitted = Some(uncommitted);
     }
 
-    /// Deletes the events that an ending fom took since its last step.
+    /// Deletes the events that the fom took since its last step.
     fn delete_taken(&self, batch: &mut Batch) {
         for message in self.inner().taken() {
             batch.delete(message);
@@ -305,47 +317,47 @@ impl DurableState {
     /// Replaces the record of the fom by its answer.
     fn remember(&self, fom: &Header, batch: &mut Batch, answer: Stored) {
         let Some(once) = self.once() else { return };
-        let durable = Durable::of(seam::shared_of(fom));
+        let durable = Durable::of_fom(fom);
         let expires = durable.memory.expiry(durable.journal_now());
         batch.put_with(entry_of(fom.id()), |out| {
             once.encode(fom.graph(), answer, expires, out);
         });
     }
 
-    /// Writes the group of a step. `step` first updates the state that is written.
+    /// Writes the group of a step. `inner` is the state after the step.
+    #[inline]
     fn write(
         &self,
         fom: &Header,
         batch: &mut Batch,
+        inner: MutexGuard<'_, Inner>,
+        ends: bool,
         content: &dyn Content,
-        step: impl FnOnce(&mut Inner),
-    ) -> Result<(), SnapshotError> {
+    ) -> Saved {
         let entry = entry_of(fom.id());
-        let mut done = Vec::new();
-        let stand = || {
-            let mut inner = self.inner();
-            step(&mut inner);
-            done.extend(inner.taken());
-            inner
-        };
-        if !content.is_end() {
+        let took = inner.has_taken();
+        if !ends {
             batch.put_with(entry, |out| {
-                let once = self.once().map(|once| &once.id);
-                encode_head(&stand(), fom.key(), once, out);
+                encode_head(&inner, fom.key(), self.once().map(|once| &once.id), out);
                 // Without the lock, because this is code of the user's.
-                content.write(out)
+                drop(inner);
+                content.write(out).map_err(Box::new)
             })?;
         } else {
-            drop(stand());
+            drop(inner);
             if self.once().is_some() {
                 let answer = content.snapshot().map(Stored::Ended);
-                self.remember(fom, batch, answer.map_err(SnapshotError::Operation)?);
+                self.remember(
+                    fom,
+                    batch,
+                    answer.map_err(|why| Box::new(SnapshotError::Operation(why)))?,
+                );
             } else {
                 batch.delete(entry);
             }
         }
-        for message in done {
-            batch.delete(message);
+        if took {
+            self.delete_taken(batch);
         }
         with_outbox(fom, |outbox| outbox.write(seam::shared_of(fom), batch));
         Ok(())

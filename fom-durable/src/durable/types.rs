@@ -20,7 +20,8 @@ use crate::{
 use fom_protocol::panic_message;
 use fom_runtime::{
     __durability::{
-        self as seam, AnyRef, EventReader, Registered, Resident, Restorer, Revival, Schema, Shared,
+        self as seam, AnyRef, EventReader, KeyClaim, Registered, Resident, Restorer, Revival,
+        RevivedHome, RevivedVisit, Schema, Shared,
     },
     FomId, Persistent,
     error::BuildError,
@@ -329,19 +330,25 @@ impl Durable {
             shared,
             id,
             body: seam::encoded(&schema, body),
-            key: meta.key.take(),
-            number: meta.number,
-            shares_key: rare.is_some_and(|rare| rare.shares),
-            queues: rare.is_some_and(|rare| rare.queues),
-            causes: std::mem::take(&mut meta.causes),
-            attempt: meta.attempt,
-            left: meta.due.map(left),
-            kept_left: meta
-                .kept
-                .as_deref()
-                .map(|(at, owner)| (left(*at), owner.clone())),
-            home: meta.home.into(),
-            placed: meta.settled,
+            key: meta.key.take().map(|key| KeyClaim {
+                key,
+                number: meta.number,
+                shares: rare.is_some_and(|rare| rare.shares),
+                queues: rare.is_some_and(|rare| rare.queues),
+            }),
+            visit: RevivedVisit {
+                causes: std::mem::take(&mut meta.causes),
+                attempt: meta.attempt,
+                left: meta.due.map(left),
+                kept_left: meta
+                    .kept
+                    .as_deref()
+                    .map(|(at, owner)| (left(*at), owner.clone())),
+            },
+            home: RevivedHome {
+                index: meta.home.into(),
+                chosen: meta.settled,
+            },
             priority: match meta.priority {
                 0 => Priority::High,
                 1 => Priority::Normal,

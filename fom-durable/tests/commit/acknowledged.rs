@@ -71,7 +71,7 @@ fn a_fom_has_not_reached_its_first_phase_before_that_is_committed() {
 
 /// One step at a time: everything that runs or is heard was committed before, from the start to the end (PR-01).
 #[test]
-fn nobody_hears_of_a_transition_before_it_is_committed() {
+fn no_caller_hears_of_a_transition_before_it_is_committed() {
     let (journal, log) = (Gated::default(), Log::default());
     let builder = Runtime::builder().localities(1).pin(false);
     let builder = builder.resource(log.clone());

@@ -89,7 +89,7 @@ async fn total(runtime: &Runtime, deliver: impl FnOnce(&Runtime)) -> u32 {
 /// The event is listed with its receiver and the reason, and survives a restart. A retry delivers it once there is a
 /// receiver.
 #[test]
-fn an_event_for_nobody_is_kept() {
+fn an_event_without_a_receiver_is_kept() {
     limited(|| async {
         let journal = MemoryJournal::new();
         let is_listed = |runtime: &Runtime| {

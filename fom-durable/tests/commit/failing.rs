@@ -343,7 +343,7 @@ impl Drop for Rude {
 
 /// A panic in the journal ends no fom, and a dropped runtime does not wait for the journal.
 #[test]
-fn a_journal_that_panics_takes_nobody_down() {
+fn a_journal_that_panics_ends_no_fom() {
     limited(|| async {
         let journal = Rude::default();
         let panics = Arc::clone(&journal.panics);
@@ -361,7 +361,7 @@ fn a_journal_that_panics_takes_nobody_down() {
 
 /// A runtime that could not be built is gone at once.
 #[test]
-fn a_recovery_that_fails_waits_for_nobody() {
+fn a_recovery_that_fails_waits_for_no_fom() {
     limited(|| async {
         let mut journal = Rude::default();
         journal.fails_to_recover = true;
@@ -423,7 +423,7 @@ impl WritingTransitions for Diary {
 /// A record that is too long for the journal fails only its own fom. A lazy step that is refused would otherwise be
 /// tried before all later steps, forever.
 #[test]
-fn a_record_that_is_too_long_harms_nobody_else() {
+fn a_record_that_is_too_long_harms_no_other_fom() {
     limited(|| async {
         let (begin, begun) = mpsc::channel();
         let begun = Mutex::new(Some(begun));

@@ -132,7 +132,7 @@ fn a_lazy_fom_does_not_wait_until_the_bound_is_reached() {
 
 /// The bound also holds for parts handed over together with a part that a fom waits for, however long the disk takes.
 #[test]
-fn the_bound_holds_beside_those_who_wait() {
+fn the_bound_holds_beside_parts_that_a_fom_waits_for() {
     let journal = Gated::default();
     let runtime = runtime(&journal);
     let begun = Instant::now();

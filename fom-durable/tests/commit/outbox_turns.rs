@@ -308,7 +308,7 @@ fn what_is_quarantined_does_not_come_before_a_turn_that_was_granted_later() {
 /// KY-01: a fom with a failed first commit passes its key on, and may be in the journal all the same. Until another
 /// commit succeeds, no other fom begins.
 #[test]
-fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
+fn no_fom_begins_while_it_is_open_whether_the_one_before_has() {
     limited(|| async {
         let (journal, log) = (Held::default(), Log::default());
         let runtime = build(journal.clone(), &log, &Stop::default(), usize::MAX);
@@ -352,7 +352,7 @@ fn nobody_begins_while_it_is_open_whether_the_one_before_has() {
 
 /// KY-05: a waiting fom that is cancelled while the journal fails leaves the queue in the end.
 #[test]
-fn who_gives_up_while_the_journal_fails_keeps_nobody_waiting() {
+fn a_fom_that_gives_up_while_the_journal_fails_keeps_no_other_waiting() {
     limited(|| async {
         let (journal, log) = (Held::default(), Log::default());
         let runtime = build(journal.clone(), &log, &Stop::default(), usize::MAX);

@@ -349,7 +349,7 @@ fn in_the_last_phase_its_function_is_run_again() {
 
 /// The end is committed, but its caller was not told.
 #[test]
-fn an_end_that_nobody_was_told_of_is_told_to_who_asks_again() {
+fn an_end_that_was_not_told_is_told_to_a_caller_that_asks_again() {
     limited(async || {
         let life = whole().await.crash("in Pack", Some("synced"));
         let runtime = goes_on(&life).await;

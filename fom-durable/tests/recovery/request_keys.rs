@@ -19,7 +19,7 @@ impl Bank {
     fn ask(&self, what: &'static str, visit: StepKey, reply: Reply<()>) {
         let key = reply.step_key().expect("it is kept");
         self.0.lock().unwrap().push((what, key, visit));
-        reply.send(()).expect("somebody waits for it");
+        reply.send(()).expect("the caller waits for it");
     }
 }
 

@@ -377,7 +377,7 @@ fn a_recovery_that_fails_leaves_nothing_behind() {
                 std::thread::yield_now();
             }
         }
-        assert!(bench.log.lines().is_empty(), "nobody ran");
+        assert!(bench.log.lines().is_empty(), "no fom ran");
         let after: Vec<_> = bench
             .journal
             .ids()

@@ -267,7 +267,7 @@ impl Journal for Damaged {
 /// One damaged place does not strand a whole type: where the schema is lost, this release's own schema is the same.
 /// Without the head it is not known which ids are used: an error.
 #[test]
-fn a_damaged_schema_strands_nobody_and_a_damaged_head_is_an_error() {
+fn a_damaged_schema_strands_no_fom_and_a_damaged_head_is_an_error() {
     let journal = parked();
     let heads: Vec<_> = journal
         .ids()

@@ -6,29 +6,14 @@ use super::{
     FileJournal,
     compact::Moves,
     format::{
-        Checkpoint, FIRST, HEAD, Header, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, Link,
-        ROW, RawChange, SaltedCrc, encode_frame, frame_length,
+        FIRST, HEAD, Kind, LINK, LONGEST, LONGEST_BATCH, LONGEST_GROUP, ROW, RawChange, SaltedCrc,
+        encode_frame, frame_length,
     },
     index::Segment,
-    preallocate::{NewSegment, Preallocated, SYNCS, make},
-    salt,
+    log::Active,
+    preallocate::SYNCS,
 };
-use crate::{
-    Batch, Change, Group, JournalError,
-    disk::{DiskFile, write_all},
-};
-
-/// The segment that is written to.
-pub(super) struct Active {
-    header: Header,
-    file: Box<dyn DiskFile>,
-    /// The generation of the manifest that names the segment.
-    named: u64,
-    /// The offset of the next frame.
-    end: u64,
-    /// Whether the link of the segment is durable.
-    begun: bool,
-}
+use crate::{Batch, Change, Group, JournalError, disk::write_all};
 
 fn raw(group: Group<'_>) -> impl Iterator<Item = RawChange<'_>> + Clone {
     group.changes().map(|change| match change {
@@ -69,21 +54,20 @@ impl FileJournal {
     /// bytes. A batch larger than a segment gets a segment of its own size: in two segments, the first half would be
     /// kept when the second cannot be written.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
-        let moves = std::mem::take(&mut self.moves);
+        let moves = self.compaction.take();
         let moved = match moves.is_empty() {
             true => 0,
             false => frame_length(moves.changes()),
         };
         let room = (moved + length) as u64;
         let fits = |active: &Active| active.end + room <= active.header.size;
-        let rotated = match self.active.as_ref().is_some_and(fits) {
+        let rotated = match self.log.active.as_ref().is_some_and(fits) {
             true => Ok(()),
             false => self.rotate(room),
         };
         let done = rotated.and_then(|()| self.write_and_apply(&moves, batch));
         if done.is_err() {
-            // The next stage looks for the moves again.
-            self.cursor = None;
+            self.compaction.look_again();
         }
         done
     }
@@ -100,9 +84,10 @@ impl FileJournal {
             Ok(()) => self.apply(moves, batch),
             // It is unknown how much reached the disk. The link of the next segment declares that part invalid.
             Err(_) => {
-                let unused = self.active.take().filter(|active| !active.begun);
-                self.failed
-                    .extend(unused.map(|active| (active.header.number, active.header.size)));
+                let unused = self.log.active.take().filter(|active| !active.begun);
+                if let Some(unused) = unused {
+                    self.space.add_failed(unused.header);
+                }
             }
         }
         done
@@ -114,8 +99,8 @@ impl FileJournal {
         moves: &Moves,
         batch: &Batch,
     ) -> Result<(), JournalError> {
-        let mut link = self.link();
-        let Some(active) = &mut self.active else {
+        let mut link = self.log.link();
+        let Some(active) = &mut self.log.active else {
             return Err(JournalError::Closed);
         };
         let mut at = active.end;
@@ -128,12 +113,12 @@ impl FileJournal {
         let mut index = 0;
         if !moves.is_empty() {
             let before = buffer.len();
-            encode_frame(buffer, &salted, self.next, index, moves.changes());
+            encode_frame(buffer, &salted, self.log.next, index, moves.changes());
             index += 1;
             self.stats.moved_bytes += (buffer.len() - before) as u64;
         }
         for group in batch.groups() {
-            let sequence = self.next + u64::from(index);
+            let sequence = self.log.next + u64::from(index);
             encode_frame(buffer, &salted, sequence, index, raw(group));
             index += 1;
         }
@@ -155,94 +140,57 @@ impl FileJournal {
     /// Writes the end of the last segment when the journal closes, so that recovery can tell damage before the end from
     /// a torn write. If the write fails, recovery treats the segment as after a crash.
     pub(super) fn write_end(&mut self) {
-        if self.recovered && !self.index.segments.is_empty() {
-            self.active = None;
-            let last = self.checkpoint(None);
-            let _ = self.manifest.lock().record(last);
-        }
-    }
-
-    /// Returns the link of the next segment, without its generation.
-    fn link(&self) -> Link {
-        let previous = self.index.segments.back();
-        Link {
-            generation: 0,
-            first: self.next,
-            previous: previous.map_or(0, |segment| segment.number),
-            valid: previous.map_or(0, |segment| segment.valid),
-            floor: self.floor,
-        }
-    }
-
-    /// Returns the next content of the manifest: no segment follows the newest one, or only segment `next` may.
-    pub(super) fn checkpoint(&self, next: Option<u64>) -> Checkpoint {
-        let last = self.index.segments.back();
-        let number = last.map_or(0, |segment| segment.number);
-        Checkpoint {
-            journal: self.journal,
-            last: number,
-            // Without an active segment, no later write goes behind what a failure or another process left.
-            valid: match &self.active {
-                Some(_) => 0,
-                None => last.map_or(0, |segment| segment.valid),
-            },
-            next: next.unwrap_or(number),
-            floor: self.floor,
+        if self.recovered && !self.log.index.segments.is_empty() {
+            self.log.active = None;
+            let last = self.log.checkpoint(None);
+            let _ = self.space.manifest.lock().record(last);
         }
     }
 
     /// Updates the state after a sync.
     fn apply(&mut self, moves: &Moves, batch: &Batch) {
-        let Some(active) = &mut self.active else {
+        let Some(active) = &mut self.log.active else {
             return;
         };
         let number = active.header.number;
         if !std::mem::replace(&mut active.begun, true) {
-            self.index.segments.push_back(Segment {
+            self.log.index.segments.push_back(Segment {
                 number,
                 salt: active.header.salt,
-                first: self.next,
+                first: self.log.next,
                 valid: FIRST as u64,
                 size: active.header.size,
                 live: 0,
             });
         }
-        let Some(segment) = self.index.segments.back_mut() else {
+        let Some(segment) = self.log.index.segments.back_mut() else {
             return;
         };
         let mut at = std::mem::replace(&mut segment.valid, active.end);
         if !moves.is_empty() {
-            self.next += 1;
-            at = self.index.apply_frame(number, at, moves.changes());
+            self.log.next += 1;
+            at = self.log.index.apply_frame(number, at, moves.changes());
         }
         let begin = at;
         for group in batch.groups() {
-            self.next += 1;
-            at = self.index.apply_frame(number, at, raw(group));
+            self.log.next += 1;
+            at = self.log.index.apply_frame(number, at, raw(group));
         }
-        self.add_debt(at - begin);
+        self.space.trim(&self.log);
+        self.compaction.add_debt(at - begin, &self.log, &self.space);
         if let Some(floor) = moves.floor {
             self.raise(floor);
         }
-        if self.wants_next() {
-            self.begin_next();
-        }
-    }
-
-    /// Whether it is time to make the next segment. Not at once after a rotation, because an old file may become free a
-    /// little later.
-    pub(super) fn wants_next(&self) -> bool {
-        let is_begun = |active: &Active| active.end >= active.header.size / 4;
-        self.preallocated.is_none() && self.active.as_ref().is_some_and(is_begun)
+        self.space.begin_wanted(&self.log);
     }
 
     /// Switches to a new segment, with room for `room` bytes of frames.
     fn rotate(&mut self, room: u64) -> Result<(), JournalError> {
-        let (made, named) = self.next_made(room)?;
+        let (made, named) = self.space.next_made(room, &self.log)?;
         self.stats.prepared_bytes += made.prepared;
         self.stats.written_bytes += made.prepared;
         self.stats.syncs += SYNCS;
-        self.active = Some(Active {
+        self.log.active = Some(Active {
             header: made.header,
             file: made.file,
             named,
@@ -250,97 +198,5 @@ impl FileJournal {
             begun: false,
         });
         Ok(())
-    }
-
-    /// Returns the next segment, with room for `room` bytes of frames, and the generation of the manifest that names
-    /// it.
-    pub(super) fn next_made(&mut self, room: u64) -> Result<(NewSegment, u64), JournalError> {
-        // Recovery takes a file that is shorter than its header says for damaged. So a segment never grows.
-        let size = self.segment_bytes.max(FIRST as u64 + room);
-        let mut made = match self.preallocated.take() {
-            Some(Ok(made)) if made.header.size >= size => made,
-            Some(Ok(small)) => {
-                // The manifest names this file until it names the next one.
-                let small = small.header;
-                self.failed.push((small.number, small.size));
-                self.make(size)?
-            }
-            // The failure may have been temporary, so a second attempt follows at once.
-            Some(Err(_)) | None => self.make(size)?,
-        };
-        let named = match made.named {
-            Some(named) => named,
-            None => {
-                let checkpoint = self.checkpoint(Some(made.header.number));
-                let named = self.manifest.lock().record(checkpoint);
-                match named {
-                    Ok(named) => *made.named.insert(named),
-                    Err(error) => {
-                        // The manifest may name the file already, so the file must stay.
-                        self.preallocated = Preallocated::Ready(made);
-                        return Err(error);
-                    }
-                }
-            }
-        };
-        for (number, size) in std::mem::take(&mut self.failed) {
-            self.discard(number, size);
-        }
-        Ok((made, named))
-    }
-
-    fn make(&mut self, size: u64) -> Result<NewSegment, JournalError> {
-        let spare = match size <= self.segment_bytes {
-            true => self.spares.pop(),
-            false => None,
-        };
-        let header = self.new_header(size);
-        match make(&self.directory, spare, header) {
-            Err(_) if spare.is_some() => {
-                let header = self.new_header(size);
-                make(&self.directory, None, header)
-            }
-            made => made,
-        }
-    }
-
-    fn new_header(&mut self, size: u64) -> Header {
-        self.highest += 1;
-        Header {
-            salt: salt(),
-            number: self.highest,
-            journal: self.journal,
-            size,
-        }
-    }
-
-    /// Starts a thread that makes the next segment, unless there is one or the option `background` is off.
-    pub(super) fn begin_next(&mut self) {
-        if self.background && self.preallocated.is_none() {
-            let header = self.new_header(self.segment_bytes);
-            let spare = self.spares.pop();
-            let checkpoint = self.checkpoint(Some(header.number));
-            self.preallocated =
-                Preallocated::begin(&self.directory, &self.manifest, spare, header, checkpoint);
-        }
-    }
-
-    /// Keeps a file that is no longer needed for reuse if there is room for it, and removes it otherwise.
-    pub(super) fn discard(&mut self, number: u64, size: u64) {
-        if size == self.segment_bytes && self.size() + size <= self.limit() {
-            self.spares.push(number);
-        } else {
-            // If the removal fails, the next opening finds that the file is not needed.
-            let _ = self.directory.remove(number);
-        }
-    }
-
-    /// Removes spare files until the journal is within its limit.
-    pub(super) fn trim_spares(&mut self) {
-        while self.size() > self.limit()
-            && let Some(spare) = self.spares.pop()
-        {
-            let _ = self.directory.remove(spare);
-        }
     }
 }

@@ -5,10 +5,12 @@
 
 use super::{
     FileJournal,
+    directory::Directory,
     format::{FIRST, Kind, RawChange},
     index::Segment,
-    preallocate::Preallocated,
+    log::Log,
     scan::Scan,
+    space::Space,
 };
 use crate::{Batch, JournalError};
 
@@ -42,34 +44,54 @@ impl Moves {
     }
 }
 
-impl FileJournal {
-    /// Returns the size of the segments that may hold entries, in bytes.
-    fn used(&self) -> u64 {
-        self.index.segments.iter().map(|segment| segment.size).sum()
+/// What is written again, and how much of it is due.
+pub(super) struct Compaction {
+    directory: Directory,
+    moves: Moves,
+    cursor: Option<Cursor>,
+    /// Bytes to move, in return for new writes.
+    debt: u64,
+}
+
+impl Compaction {
+    pub(super) fn new(directory: Directory) -> Self {
+        Self {
+            directory,
+            moves: Moves::default(),
+            cursor: None,
+            debt: 0,
+        }
     }
 
-    /// Returns `eighths` eighths of the live bytes plus one segment, and at least two segments.
-    fn bound(&self, eighths: u64) -> u64 {
-        let share = self.index.live() / 8 * eighths;
-        (share + self.segment_bytes).max(2 * self.segment_bytes)
+    /// Begins again after the files were read.
+    pub(super) fn restart(&mut self) {
+        self.moves = Moves::default();
+        self.cursor = None;
     }
 
-    /// Returns the size of all segments, in bytes.
-    pub(super) fn size(&self) -> u64 {
-        let others = self.spares.len() + usize::from(!self.preallocated.is_none());
-        let failed: u64 = self.failed.iter().map(|(_, size)| size).sum();
-        self.used() + others as u64 * self.segment_bytes + failed
+    /// Takes the staged moves, to write them.
+    pub(super) fn take(&mut self) -> Moves {
+        std::mem::take(&mut self.moves)
     }
 
-    /// Returns the size that the journal stays below.
-    pub(super) fn limit(&self) -> u64 {
-        self.bound(16) + 2 * self.segment_bytes
+    /// Makes the next stage look for the moves again, because their write has failed.
+    pub(super) fn look_again(&mut self) {
+        self.cursor = None;
     }
 
-    /// Whether the journal must shrink even without new writes.
-    pub(super) fn is_large(&self) -> bool {
-        // The newest segment alone cannot shrink.
-        self.index.segments.len() > 1 && self.used() > self.bound(16)
+    /// Whether moves wait for the next sync.
+    pub(super) fn is_staged(&self) -> bool {
+        !self.moves.is_empty()
+    }
+
+    /// Whether the next slice has something to do in return for new writes.
+    pub(super) fn is_due(&self, log: &Log) -> bool {
+        self.debt > 0 || log.is_oldest_dead()
+    }
+
+    /// Stages a floor: no segment below it is needed.
+    pub(super) fn stage_floor(&mut self, floor: u64) {
+        self.moves.floor = Some(floor);
     }
 
     /// Adds to the bytes to move, in return for `written` bytes. So the size stays bounded, however fast the caller
@@ -78,12 +100,11 @@ impl FileJournal {
     /// Suppose that the files take `s` times the live bytes, and that the live bytes are spread evenly. Then each
     /// written byte costs `1 / (s - 1)` moved bytes. So the files may grow to nearly twice the live bytes. Moves begin
     /// earlier, because at first all live bytes may precede the first dead byte.
-    pub(super) fn add_debt(&mut self, written: u64) {
-        self.trim_spares();
-        let used = self.used();
-        if used <= self.bound(10) {
+    pub(super) fn add_debt(&mut self, written: u64, log: &Log, space: &Space) {
+        let used = log.size();
+        if used <= space.bound(log, 10) {
             self.debt = 0;
-        } else if used <= self.bound(15) {
+        } else if used <= space.bound(log, 15) {
             self.debt += written + written / 8;
         } else {
             self.debt += 4 * written;
@@ -91,51 +112,45 @@ impl FileJournal {
     }
 
     /// Prepares the moves of one slice, if any are due.
-    pub(super) fn stage(&mut self, large: bool) -> Result<(), JournalError> {
+    pub(super) fn stage(
+        &mut self,
+        large: bool,
+        log: &Log,
+        space: &Space,
+    ) -> Result<(), JournalError> {
         const SLICE: u64 = 128 << 10;
         const LEAST: u64 = 16 << 10;
         const MOST: u64 = 64 << 20;
-        let slice = SLICE.min(self.segment_bytes / 4);
+        let slice = SLICE.min(space.segment_bytes / 4);
         if !self.moves.is_empty() {
             return Ok(());
         }
         let budget = match large {
             true => self.debt.max(slice),
             false if self.debt >= LEAST.min(slice) => self.debt,
-            false if self.is_oldest_dead() => 0,
+            false if log.is_oldest_dead() => 0,
             false => return Ok(()),
         };
         self.debt = 0;
-        self.stage_oldest(budget.min(MOST))
-    }
-
-    pub(super) fn is_oldest_dead(&self) -> bool {
-        let oldest = self.index.segments.front();
-        oldest.is_some_and(|oldest| self.is_dead(oldest))
-    }
-
-    /// Whether no entry has its newest bytes in a segment that gets no more writes.
-    fn is_dead(&self, segment: &Segment) -> bool {
-        let newest = self.index.segments.back();
-        segment.live == 0 && newest.is_some_and(|newest| newest.number != segment.number)
+        self.stage_oldest(budget.min(MOST), log)
     }
 
     /// Prepares moves of the oldest segment, of about `budget` bytes.
-    fn stage_oldest(&mut self, budget: u64) -> Result<(), JournalError> {
-        let segments = &self.index.segments;
+    fn stage_oldest(&mut self, budget: u64, log: &Log) -> Result<(), JournalError> {
+        let segments = &log.index.segments;
         let Some(oldest) = segments.front().copied() else {
             return Ok(());
         };
-        if self.is_dead(&oldest) {
+        if log.is_dead(&oldest) {
             // The dead segments at the front become free at once.
-            let first = segments.iter().find(|segment| !self.is_dead(segment));
+            let first = segments.iter().find(|segment| !log.is_dead(segment));
             self.moves.floor = first.map(|first| first.number);
             return Ok(());
         }
         let Some(after) = segments.get(1).map(|after| after.number) else {
             return Ok(());
         };
-        let mut moves = self.moves_of(&oldest, budget)?;
+        let mut moves = self.moves_of(&oldest, budget, log)?;
         if moves.rows.len() >= oldest.live as usize {
             moves.floor = Some(after);
         }
@@ -144,9 +159,14 @@ impl FileJournal {
     }
 
     /// Reads live entries of a segment, from the cursor on. Stops after about `budget` bytes.
-    fn moves_of(&mut self, oldest: &Segment, budget: u64) -> Result<Moves, JournalError> {
+    fn moves_of(
+        &mut self,
+        oldest: &Segment,
+        budget: u64,
+        log: &Log,
+    ) -> Result<Moves, JournalError> {
         let number = oldest.number;
-        let is_known_damaged = self.damaged.contains(&number);
+        let is_known_damaged = log.damaged.contains(&number);
         let cursor = match self.cursor {
             Some(cursor) if cursor.segment == number => cursor,
             _ => Cursor {
@@ -169,7 +189,7 @@ impl FileJournal {
             }
             for at in 0..scan.rows.len() {
                 let row = scan.rows[at];
-                if !self.index.is_newest(number, &row) {
+                if !log.index.is_newest(number, &row) {
                     continue;
                 }
                 if let Some((bytes, is_whole)) = scan.bytes(&row)? {
@@ -192,37 +212,39 @@ impl FileJournal {
         });
         Ok(moves)
     }
+}
 
+impl FileJournal {
     /// Frees the segments below a durable floor.
     pub(super) fn raise(&mut self, floor: u64) {
-        self.floor = floor;
-        while let Some(segment) = self.index.segments.front().copied()
+        self.log.floor = floor;
+        while let Some(segment) = self.log.index.segments.front().copied()
             && segment.number < floor
         {
-            self.index.segments.pop_front();
-            match self.damaged.contains(&segment.number) {
-                true => self.keep_damaged(segment.number),
-                false => self.discard(segment.number, segment.size),
+            self.log.index.segments.pop_front();
+            match self.log.damaged.contains(&segment.number) {
+                true => self.directory.keep_damaged(segment.number),
+                false => self.space.discard(segment.number, segment.size, &self.log),
             }
         }
     }
 
     /// Does one slice of moves, and prepares for a quick next commit.
     pub(super) fn tidy_slice(&mut self) -> Result<bool, JournalError> {
-        if !self.moves.is_empty() {
+        if self.compaction.is_staged() {
             self.append(&Batch::new(), 0)?;
         } else {
-            self.stage(self.is_large())?;
+            self.stage(self.space.is_large(&self.log))?;
         }
-        if self.wants_next() {
-            match self.background {
-                true => self.begin_next(),
-                false => self.preallocated = Preallocated::Ready(self.next_made(0)?.0),
-            }
-        }
+        self.space.make_wanted(&self.log)?;
         if std::mem::replace(&mut self.is_idle, true) {
             self.buffer = Vec::new();
         }
-        Ok(!self.moves.is_empty() || self.is_large())
+        Ok(self.compaction.is_staged() || self.space.is_large(&self.log))
+    }
+
+    /// Prepares the moves of one slice, if any are due.
+    pub(super) fn stage(&mut self, large: bool) -> Result<(), JournalError> {
+        self.compaction.stage(large, &self.log, &self.space)
     }
 }

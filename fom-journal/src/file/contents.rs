@@ -32,15 +32,21 @@ pub(super) struct Contents {
     pub(super) generation: u64,
     /// The last segment, unless the manifest says where it ends.
     pub(super) tail: Option<(u64, Tail)>,
-    pub(super) torn: Option<Damage>,
-    /// Places with unknown entries.
-    pub(super) gaps: Vec<Damage>,
-    /// Segments with such places.
-    pub(super) damaged: BTreeSet<u64>,
+    pub(super) damage: FoundDamage,
     /// Files that are not needed, and their sizes.
     pub(super) free: Vec<(u64, u64)>,
     /// The places of the entries that come first.
     heads: BTreeMap<u64, (u64, u32, Row)>,
+}
+
+/// The damage in a directory.
+#[derive(Debug, Default)]
+pub(super) struct FoundDamage {
+    pub(super) torn: Option<Damage>,
+    /// Places with unknown entries.
+    pub(super) gaps: Vec<Damage>,
+    /// Segments with such places.
+    pub(super) segments: BTreeSet<u64>,
 }
 
 /// Reads a directory.
@@ -172,13 +178,13 @@ impl Reader<'_> {
     ) -> Result<(), JournalError> {
         let path = self.directory.segment(number);
         self.tolerate(Damage::new(path, offset, length, what))?;
-        self.contents.damaged.insert(number);
+        self.contents.damage.segments.insert(number);
         Ok(())
     }
 
     fn tolerate(&mut self, damage: Damage) -> Result<(), JournalError> {
         match self.salvage {
-            true => self.contents.gaps.push(damage),
+            true => self.contents.damage.gaps.push(damage),
             false => return Err(JournalError::Damaged(damage)),
         }
         Ok(())
@@ -351,7 +357,7 @@ impl Reader<'_> {
     fn torn(&mut self, number: u64, from: u64, size: u64, what: &'static str) {
         let path = self.directory.segment(number);
         let length = size.saturating_sub(from);
-        self.contents.torn = Some(Damage::new(path, from, length, what));
+        self.contents.damage.torn = Some(Damage::new(path, from, length, what));
     }
 
     /// Reads a segment into the index. Returns the sequence number of the frame that must follow.
@@ -394,7 +400,7 @@ pub(super) fn pass_entries(
         let window = directory.window(segment.number, segment.valid)?;
         let path = window.path().to_owned();
         let mut scan = Scan::new(window, segment.salt, FIRST as u64, segment.first);
-        let is_known = contents.damaged.contains(&segment.number);
+        let is_known = contents.damage.segments.contains(&segment.number);
         while scan.next_frame(segment.valid, is_known)? {
             for at in 0..scan.rows.len() {
                 let row = scan.rows[at];
@@ -420,6 +426,7 @@ pub(super) fn pass_entries(
                     // The entry is not needed. The damage is reported all the same, because a disk that begins to lose
                     // data loses more.
                     (false, None) => contents
+                        .damage
                         .gaps
                         .push(damage("the checksum of an older entry does not match")),
                 }
@@ -428,8 +435,8 @@ pub(super) fn pass_entries(
     }
     Ok(Recovery {
         entries: given,
-        torn: contents.torn.clone(),
-        gaps: contents.gaps.clone(),
+        torn: contents.damage.torn.clone(),
+        gaps: contents.damage.gaps.clone(),
     })
 }
 

@@ -14,7 +14,10 @@
 //! | `scan` | the frames of a segment; tells a torn end from damage |
 //! | `manifest` | names the required segments |
 //! | `preallocate` | makes the next segment |
+//! | `log` | the segments with entries, and the place of the next frame |
+//! | `space` | the bound of the size, and the files without entries |
 //! | `contents` | reads what a directory holds |
+//! | `damage` | keeps damaged bytes |
 //! | `append` | writes batches |
 //! | `compact` | frees space |
 //! | `recover` | takes over the content, and settles what a crash left |
@@ -23,18 +26,20 @@
 mod append;
 mod compact;
 mod contents;
+mod damage;
 mod directory;
 mod format;
 mod index;
 mod inspect;
+mod log;
 mod manifest;
 mod preallocate;
 mod recover;
 mod scan;
+mod space;
 mod window;
 
 use std::{
-    collections::BTreeSet,
     fmt,
     hash::{BuildHasher, Hasher, RandomState},
     path::{self, Path, PathBuf},
@@ -43,20 +48,11 @@ use std::{
     thread,
 };
 
-use parking_lot::Mutex;
-
 pub use inspect::Inspection;
 #[doc(hidden)]
 pub use inspect::read_hostile_segment;
 
-use self::{
-    append::{Active, check},
-    compact::{Cursor, Moves},
-    directory::Directory,
-    index::Index,
-    manifest::Manifest,
-    preallocate::Preallocated,
-};
+use self::{append::check, compact::Compaction, directory::Directory, log::Log, space::Space};
 use crate::{
     Batch, Journal, JournalError, JournalStats, Recover, Recovery,
     disk::{Disk, LockGuard, RealDisk},
@@ -90,39 +86,30 @@ use crate::{
 /// ```
 pub struct FileJournal {
     directory: Directory,
-    /// Shared with the thread that makes the next segment.
-    manifest: Arc<Mutex<Manifest>>,
-    segment_bytes: u64,
     salvage: bool,
-    background: bool,
     /// Whether the files were read.
     recovered: bool,
-    index: Index,
-    journal: u64,
-    next: u64,
-    floor: u64,
-    highest: u64,
-    active: Option<Active>,
-    preallocated: Preallocated,
-    /// Segments with a failed first write, and their sizes. The manifest names such a segment until it names the next
-    /// one.
-    failed: Vec<(u64, u64)>,
-    /// Free files, for reuse.
-    spares: Vec<u64>,
-    /// Damaged segments. They are kept under another name when they are no longer needed.
-    damaged: BTreeSet<u64>,
-    moves: Moves,
-    cursor: Option<Cursor>,
-    /// Bytes to move, in return for new writes.
-    debt: u64,
+    log: Log,
+    space: Space,
+    compaction: Compaction,
     buffer: Vec<u8>,
     /// Whether nothing was written since the last tidy.
     is_idle: bool,
     stats: JournalStats,
-    /// The process that opened the journal. A fork of that process shares the lock, and must not write.
-    process: u32,
     // The last field, so that the lock is released after all writes.
+    owner: Owner,
+}
+
+/// The process that opened the journal. A fork of that process shares the lock, and must not write.
+struct Owner {
+    process: u32,
     _lock: LockGuard,
+}
+
+impl Owner {
+    fn is_this_process(&self) -> bool {
+        self.process == process::id()
+    }
 }
 
 /// Options to open a [`FileJournal`].
@@ -190,30 +177,23 @@ impl FileJournalOptions {
         };
         let lock = directory.lock()?;
         Ok(FileJournal {
-            manifest: Arc::new(Mutex::new(Manifest::new(directory.clone()))),
-            directory,
-            segment_bytes: self.segment_bytes,
             salvage: self.salvage,
-            background: self.background,
             recovered: false,
-            index: Index::default(),
-            journal: 0,
-            next: 1,
-            floor: 1,
-            highest: 0,
-            active: None,
-            preallocated: Preallocated::None,
-            failed: Vec::new(),
-            spares: Vec::new(),
-            damaged: BTreeSet::new(),
-            moves: Moves::default(),
-            cursor: None,
-            debt: 0,
+            log: Log {
+                next: 1,
+                floor: 1,
+                ..Log::default()
+            },
+            space: Space::new(directory.clone(), self.segment_bytes, self.background),
+            compaction: Compaction::new(directory.clone()),
+            directory,
             buffer: Vec::new(),
             is_idle: false,
             stats: JournalStats::default(),
-            process: process::id(),
-            _lock: lock,
+            owner: Owner {
+                process: process::id(),
+                _lock: lock,
+            },
         })
     }
 }
@@ -243,12 +223,8 @@ impl FileJournal {
         &self.directory.path
     }
 
-    fn is_ours(&self) -> bool {
-        self.process == process::id()
-    }
-
-    fn check_ours(&self) -> Result<(), JournalError> {
-        match self.is_ours() {
+    fn check_owner(&self) -> Result<(), JournalError> {
+        match self.owner.is_this_process() {
             true => Ok(()),
             false => Err(JournalError::Locked(self.directory.path.clone())),
         }
@@ -258,8 +234,8 @@ impl FileJournal {
 impl Drop for FileJournal {
     fn drop(&mut self) {
         // The lock must not be released while the thread still makes a file.
-        drop(self.preallocated.take());
-        if !thread::panicking() && self.is_ours() {
+        self.space.close();
+        if !thread::panicking() && self.owner.is_this_process() {
             self.write_end();
         }
     }
@@ -267,20 +243,20 @@ impl Drop for FileJournal {
 
 impl Journal for FileJournal {
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        self.check_ours()?;
+        self.check_owner()?;
         self.recover_from_files(to)
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
         let length = check(batch)?;
-        self.check_ours()?;
+        self.check_owner()?;
         if !self.recovered {
             self.recover_from_files(&mut Discard)?;
         }
         if batch.is_empty() {
             return Ok(());
         }
-        if self.moves.is_empty() && (self.debt > 0 || self.is_oldest_dead()) {
+        if !self.compaction.is_staged() && self.compaction.is_due(&self.log) {
             // A caller that never calls `tidy` must not fill the disk. `tidy` reports the errors.
             let _ = self.stage(false);
         }
@@ -288,7 +264,7 @@ impl Journal for FileJournal {
     }
 
     fn tidy(&mut self) -> Result<bool, JournalError> {
-        self.check_ours()?;
+        self.check_owner()?;
         if !self.recovered {
             self.recover_from_files(&mut Discard)?;
         }
@@ -301,9 +277,9 @@ impl Journal for FileJournal {
 
     fn stats(&self) -> JournalStats {
         JournalStats {
-            entries: self.index.entries(),
-            live_bytes: self.index.bytes(),
-            size_bytes: self.size(),
+            entries: self.log.index.entries(),
+            live_bytes: self.log.index.bytes(),
+            size_bytes: self.space.size(&self.log),
             ..self.stats
         }
     }
@@ -330,8 +306,8 @@ impl fmt::Debug for FileJournal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FileJournal")
             .field("path", &self.directory.path)
-            .field("segments", &self.index.segments.len())
-            .field("entries", &self.index.entries())
+            .field("segments", &self.log.index.segments.len())
+            .field("entries", &self.log.index.entries())
             .finish_non_exhaustive()
     }
 }

@@ -141,7 +141,7 @@ impl<A: Active> Activation<A> {
         match submission.start() {
             Ok(handle) => {
                 shared.set_fom(handle.fom().clone());
-                runtime.add_daemon(Arc::downgrade(&shared) as _);
+                runtime.extension().add_daemon(Arc::downgrade(&shared) as _);
                 Ok(proxy.into())
             }
             Err(refused) => Err(NotActivated {

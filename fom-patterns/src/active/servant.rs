@@ -90,7 +90,7 @@ impl<A: Active> Object<A> {
             if done == Done::Panicked && shared.settings.ends_on_panic {
                 return;
             }
-            if shared.runtime().spend_phase() {
+            if shared.runtime().extension().spend_phase() {
                 let mut yielded = false;
                 poll_fn(|cx| {
                     if std::mem::replace(&mut yielded, true) {

@@ -1,13 +1,12 @@
 //! The state that an active object and its proxies share.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, OnceLock, Weak},
     time::Duration,
 };
 
 use fom_protocol::{
-    nanos, panic_message,
+    caught, nanos,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -71,7 +70,7 @@ impl<A: Active> Shared<A> {
     /// instead.
     pub(super) fn push(&self, priority: u8, request: Box<dyn Request<A>>) -> Option<(Place, bool)> {
         // While the runtime drains, it takes calls only from its own foms.
-        if !self.runtime.is_accepting() {
+        if !self.runtime.extension().is_accepting() {
             self.refuse(request, ActiveCallError::Ended);
             return None;
         }
@@ -187,8 +186,7 @@ impl<A: Active> Shared<A> {
     }
 
     pub(super) fn fenced(&self, method: &str, when: &str, f: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            let message = panic_message(panic);
+        if let Err(message) = caught(f) {
             self.runtime.report(format!(
                 "`{}::{method}` panicked {when}: {message}",
                 A::NAME

@@ -4,12 +4,11 @@
 
 use std::{
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::{Poll, Waker},
 };
 
-use fom_protocol::{panic_message, sync::Mutex};
+use fom_protocol::{caught, sync::Mutex};
 
 use crate::active::{ActiveCallError, object_handle::ObjectHandle};
 
@@ -96,8 +95,7 @@ impl<T> Slot<T> {
     }
 
     fn fenced(&self, what: &str, f: impl FnOnce()) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            let message = panic_message(panic);
+        if let Err(message) = caught(f) {
             let name = self.handle.name();
             self.handle
                 .runtime()

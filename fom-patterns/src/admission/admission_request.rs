@@ -2,25 +2,22 @@
 
 use std::{
     fmt,
-    future::{Future, IntoFuture},
-    pin::Pin,
+    future::IntoFuture,
     sync::{Arc, atomic::AtomicU64},
-    task::{Context, Poll},
     time::Duration,
 };
 
 use fom_runtime::{
-    Cause, Failure, Key, Operation, Refused,
+    Failure, Key, Operation, Refused,
     extension::block_on,
     submission::{Ended, Placement, Priority},
 };
-use pin_project::pin_project;
 use tokio::sync::oneshot;
 
 use crate::admission::{
     Queued, Sorted, Tags, WaitForRoom,
     intake::Shared,
-    waiting_request::{Entry, Parts, WaitingRequest},
+    waiting_request::{Parts, Progress, WaitingRequest},
 };
 
 /// An operation to queue, with the tags that policies sort by. It enters the queue by [`start`](Self::start), by a
@@ -124,6 +121,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
             Placement::Here => self
                 .shared
                 .runtime
+                .extension()
                 .current_locality()
                 .map_or(Placement::RoundRobin, Placement::Locality),
             placement => placement,
@@ -131,24 +129,18 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         self
     }
 
-    fn into_waiting(mut self) -> Arc<WaitingRequest<O>> {
+    fn into_waiting(mut self) -> Arc<WaitingRequest<Progress<O>>> {
         if self.parts.key.is_none() && self.parts.placement.is_none() {
             self.parts.placement = Some(Placement::RoundRobin);
         }
-        let shared = Arc::clone(self.shared);
-        Arc::new(WaitingRequest::new(shared, self.tags, self.parts))
+        WaitingRequest::new(self.shared, self.tags, self.parts)
     }
 
-    fn enter(self) -> Result<Arc<WaitingRequest<O>>, Refused<O>> {
-        let request = self.into_waiting();
-        let entry: Arc<dyn Entry> = request.clone();
-        match request.shared.submit(&entry) {
-            Ok(()) => Ok(request),
-            Err(reason) => match request.take_back() {
-                Some(operation) => Err(Refused::new(reason, operation)),
-                None => unreachable!("no other code has seen it"),
-            },
-        }
+    /// Makes the handle of the operation, which is not in the queue yet.
+    fn into_queued(mut self) -> Queued<O> {
+        let (tell, told) = oneshot::channel();
+        self.parts.answer = Some(tell);
+        Queued::new(self.into_waiting(), told)
     }
 
     /// Puts the operation into the queue.
@@ -157,10 +149,10 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     ///
     /// Fails with [`Refused`], which gives the operation back, if the queue is full or the runtime shuts down. An
     /// intake that [sheds](super::WhenFull::Shed) is never full.
-    pub fn start(mut self) -> Result<Queued<O>, Refused<O>> {
-        let (tell, told) = oneshot::channel();
-        self.parts.answer = Some(tell);
-        self.enter().map(|request| Queued::new(request, told))
+    pub fn start(self) -> Result<Queued<O>, Refused<O>> {
+        let queued = self.into_queued();
+        queued.request.enter(false)?;
+        Ok(queued)
     }
 
     /// Puts the operation into the queue, and drops its outcome.
@@ -169,17 +161,16 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     ///
     /// Fails with [`Refused`], like [`start`](Self::start).
     pub fn detach(self) -> Result<(), Refused<O>> {
-        self.enter().map(drop)
+        self.into_waiting().enter(false)?;
+        Ok(())
     }
 
     /// Puts the operation into the queue when there is room. Waiting operations enter in the order in which their waits
     /// began. No other submission overtakes them, unless the intake [sheds](super::WhenFull::Shed).
     pub fn start_when_room(mut self) -> WaitForRoom<O> {
         let (tell, told) = oneshot::channel();
-        let (let_in, room) = oneshot::channel();
-        self.parts.answer = Some(tell);
-        self.parts.room = Some(let_in);
-        WaitForRoom::new(Queued::new(self.into_waiting(), told), room)
+        self.parts.room = Some(tell);
+        WaitForRoom::new(self.into_queued(), told)
     }
 
     /// Like [`start_when_room`](Self::start_when_room), but blocks the thread. Inside a phase function, the wait is a
@@ -199,45 +190,9 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
 
 impl<O: Operation> IntoFuture for AdmissionRequest<'_, O> {
     type Output = Result<Ended<O>, Failure<O>>;
-    type IntoFuture = Entered<O>;
+    type IntoFuture = Queued<O>;
 
-    fn into_future(self) -> Entered<O> {
-        let (queued, refused) = match self.start() {
-            Ok(queued) => (Some(queued), None),
-            Err(refused) => (None, Some(refused)),
-        };
-        Entered { queued, refused }
-    }
-}
-
-/// An operation that an `.await` puts into the queue.
-#[pin_project]
-pub struct Entered<O: Operation> {
-    /// The operation in the queue, unless it was refused.
-    #[pin]
-    queued: Option<Queued<O>>,
-    refused: Option<Refused<O>>,
-}
-
-impl<O: Operation> fmt::Debug for Entered<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Entered")
-    }
-}
-
-impl<O: Operation> Future for Entered<O> {
-    type Output = Result<Ended<O>, Failure<O>>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        if let Some(queued) = this.queued.as_pin_mut() {
-            return queued.poll(cx);
-        }
-        let refused = this.refused.take().expect("polled after it was ready");
-        Poll::Ready(Err(Failure::new(
-            Cause::Refused(refused.reason()),
-            O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
-            Some(refused.into_operation()),
-        )))
+    fn into_future(self) -> Queued<O> {
+        self.into_queued().entered()
     }
 }

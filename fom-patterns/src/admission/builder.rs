@@ -31,12 +31,6 @@ pub enum Level {
     Full,
 }
 
-impl Level {
-    pub(super) fn of(full: bool) -> Self {
-        if full { Self::Full } else { Self::Normal }
-    }
-}
-
 /// The error of [`AdmissionBuilder::build`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -117,8 +111,8 @@ impl AdmissionBuilder {
     }
 
     /// Sets the first policy; the default is [`Fifo`].
-    pub fn policy(mut self, policy: impl Policy) -> Self {
-        self.policy = Box::new(policy);
+    pub fn policy(mut self, policy: impl Into<Box<dyn Policy>>) -> Self {
+        self.policy = policy.into();
         self
     }
 

@@ -4,31 +4,27 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak},
-    task::Wake,
+    sync::Arc,
     time::Duration,
 };
 
-use fom_protocol::{panic_message, shrink::Shrink as _};
+use fom_protocol::{caught, shrink::Shrink as _};
 use fom_runtime::{
-    Key,
+    Key, Runtime,
     extension::{Alarm, RuntimeState},
 };
 
 use crate::admission::{
-    AdmissionStatus, Nudge, QueueStatus, Request, Tags,
+    AdmissionStatus, Next, Nudge, QueueStatus, Request, Tags,
     intake::{Event, Shared},
-    policy_set::{Choice, PolicySet},
-    request::Unstarted,
-    waiting_request::{Entry, Permit},
+    policy_set::PolicySet,
+    waiting_request::{Unstarted, WaitingRequest},
 };
 
 pub(super) struct Dispatcher {
     policies: PolicySet,
     changing: Changing,
-    /// The number of foms that may run at a time, and the number that run now.
-    in_flight: usize,
+    /// The number of foms that run.
     running: usize,
     timer: Option<(Duration, Alarm)>,
     /// Requests that left the queue since the last call of `take_left`.
@@ -52,11 +48,10 @@ struct Changing {
 }
 
 impl Dispatcher {
-    pub(super) fn new(in_flight: usize) -> Self {
+    pub(super) fn new(runtime: &Runtime) -> Self {
         Self {
-            policies: PolicySet::new(),
+            policies: PolicySet::new(runtime),
             changing: Changing::default(),
-            in_flight,
             running: 0,
             timer: None,
             left: 0,
@@ -77,7 +72,7 @@ impl Dispatcher {
         mem::take(&mut self.left)
     }
 
-    pub(super) fn work(&mut self, shared: &Shared, mut batch: Vec<Event>) {
+    pub(super) fn work(&mut self, shared: &Arc<Shared>, mut batch: Vec<Event>) {
         let now = shared.runtime.now();
         for event in batch.drain(..) {
             self.event(shared, event, now);
@@ -86,36 +81,35 @@ impl Dispatcher {
         self.start_all(shared, now);
     }
 
-    fn event(&mut self, shared: &Shared, event: Event, now: Duration) {
-        let runtime = &shared.runtime;
+    fn event(&mut self, shared: &Arc<Shared>, event: Event, now: Duration) {
         match event {
-            Event::LetIn(entry) => fenced(shared, || entry.let_in()),
+            Event::LetIn(request) => fenced(shared, || request.progress.end_wait(true)),
             Event::Submitted(request) => self.enqueue(shared, request, now),
             Event::Fallen(request) if shared.is_closed() => {
-                self.policies.one_less(request.entry());
+                self.policies.one_less(request.waiting());
                 self.answer(shared, request, Unstarted::Shutdown);
             }
-            Event::Fallen(request) => self.policies.fallen(runtime, request, now),
-            Event::Shed(entry) => self.shed(shared, &entry, now),
-            // An operation that has left the queue is cancelled by its `WaitingRequest`.
-            Event::Cancel(entry) => {
-                if let Some(request) = self.take_out(shared, &entry, now) {
+            Event::Fallen(request) => self.policies.fallen(request, now),
+            Event::Shed(request) => self.shed(shared, &request, now),
+            // An operation that has left the queue is cancelled by its `Progress`.
+            Event::Cancel(request) => {
+                if let Some(request) = self.take_out(&request, now) {
                     self.cancelled += 1;
                     self.answer(shared, request, Unstarted::Cancelled);
                 }
             }
-            Event::Promote(entry) => self.policies.promote(runtime, &entry),
-            Event::Ended(entry, policy) => {
+            Event::Promote(request) => self.policies.promote(&request),
+            Event::Ended(request) => {
                 self.running -= 1;
                 self.ended += 1;
-                self.policies.ended(runtime, policy, entry.tags());
+                self.policies.ended(&request);
                 // This may be the last reference, and its drop runs user code.
-                fenced(shared, || drop(entry));
+                fenced(shared, || drop(request));
             }
             Event::Policy(policy) => {
-                let nudge = Nudge(Weak::clone(&shared.me));
-                self.policies.change(runtime, policy, nudge);
-                self.begin_change(shared, now);
+                let nudge = Nudge(Arc::downgrade(shared));
+                self.policies.change(policy, nudge);
+                self.begin_change(now);
             }
             Event::Level(level) => {
                 if let Some(on_level) = &shared.settings.on_level {
@@ -146,18 +140,18 @@ impl Dispatcher {
                 .push_back(request);
             return;
         }
-        self.policies.enqueue(&shared.runtime, request, now);
+        self.policies.enqueue(request, now);
     }
 
     /// Notes that a new policy is in use: all requests queued now are older.
-    fn begin_change(&mut self, shared: &Shared, now: Duration) {
+    fn begin_change(&mut self, now: Duration) {
         let Changing {
             since,
             older,
             behind,
         } = &mut self.changing;
         older.clear();
-        self.policies.visit(&shared.runtime, |tags| {
+        self.policies.visit(|tags| {
             *since = (*since).max(tags.number() + 1);
             *older.entry(tags.client().cloned()).or_default() += 1;
         });
@@ -167,12 +161,12 @@ impl Dispatcher {
             .flat_map(|(_, requests)| requests)
             .collect();
         for request in free {
-            self.policies.enqueue(&shared.runtime, request, now);
+            self.policies.enqueue(request, now);
         }
     }
 
     /// Notes that a request has left the policies. Requests behind it may be next.
-    fn gone(&mut self, shared: &Shared, tags: &Tags, now: Duration) {
+    fn gone(&mut self, tags: &Tags, now: Duration) {
         let changing = &mut self.changing;
         if changing.older.is_empty() || tags.number() >= changing.since {
             return;
@@ -188,7 +182,7 @@ impl Dispatcher {
         changing.older.remove(&client);
         changing.older.shrink();
         for request in changing.behind.remove(&client).into_iter().flatten() {
-            self.policies.enqueue(&shared.runtime, request, now);
+            self.policies.enqueue(request, now);
         }
         changing.behind.shrink();
     }
@@ -199,16 +193,11 @@ impl Dispatcher {
     }
 
     /// Takes a request out, if it has not started.
-    fn take_out(
-        &mut self,
-        shared: &Shared,
-        entry: &Arc<dyn Entry>,
-        now: Duration,
-    ) -> Option<Request> {
-        let client = entry.tags().client().cloned();
+    fn take_out(&mut self, request: &Arc<WaitingRequest>, now: Duration) -> Option<Request> {
+        let client = request.tags.client().cloned();
         let behind = &mut self.changing.behind;
         if let Some(line) = behind.get_mut(&client) {
-            let number = entry.tags().number();
+            let number = request.tags.number();
             let place = line.iter().position(|behind| behind.number() == number);
             let found = place.and_then(|place| line.remove(place));
             if line.is_empty() {
@@ -218,23 +207,23 @@ impl Dispatcher {
                 return found;
             }
         }
-        let request = self.policies.remove(&shared.runtime, entry)?;
-        self.gone(shared, &request, now);
+        let request = self.policies.remove(request)?;
+        self.gone(&request, now);
         Some(request)
     }
 
-    /// Sheds a request, if there is one too many since `entry` came.
-    fn shed(&mut self, shared: &Shared, entry: &Arc<dyn Entry>, now: Duration) {
+    /// Sheds a request, if there is one too many since `newest` came.
+    fn shed(&mut self, shared: &Arc<Shared>, newest: &Arc<WaitingRequest>, now: Duration) {
         self.start_all(shared, now);
         if self.queued() <= shared.settings.high {
             return;
         }
-        let victim = match self.policies.victim(&shared.runtime) {
+        let victim = match self.policies.victim() {
             Some(request) => {
-                self.gone(shared, &request, now);
+                self.gone(&request, now);
                 Some(request)
             }
-            None => self.take_out(shared, entry, now),
+            None => self.take_out(newest, now),
         };
         if let Some(request) = victim {
             self.shed += 1;
@@ -245,54 +234,50 @@ impl Dispatcher {
     /// Answers a request that leaves the queue without having started.
     fn answer(&mut self, shared: &Shared, request: Request, why: Unstarted) {
         self.left += 1;
-        let entry = request.into_entry();
-        fenced(shared, move || entry.answer(why));
+        fenced(shared, move || request.answer(why));
     }
 
     /// Starts as many requests as there are free permits.
-    fn start_all(&mut self, shared: &Shared, now: Duration) {
-        let runtime = &shared.runtime;
+    fn start_all(&mut self, shared: &Arc<Shared>, now: Duration) {
         if shared.is_closed() {
             let behind = mem::take(&mut self.changing.behind);
             for request in behind.into_values().flatten() {
                 self.answer(shared, request, Unstarted::Shutdown);
             }
             if self.policies.queued() > 0 {
-                self.policies.clear(runtime);
+                self.policies.clear();
             }
             return;
         }
         // When the runtime drains, queued requests are in flight: they are served, past any rate.
-        let force = runtime.state() != RuntimeState::Open;
-        while self.running < self.in_flight {
-            match self.policies.next(runtime, now, force) {
-                Choice::Request(request, policy) => {
+        let force = shared.runtime.extension().state() != RuntimeState::Open;
+        while self.running < shared.settings.in_flight {
+            match self.policies.next(now, force) {
+                Next::Request(request) => {
                     self.running += 1;
                     self.left += 1;
-                    self.gone(shared, &request, now);
-                    let entry = request.into_entry();
-                    let permit = Permit::new(shared.strong(), Arc::clone(&entry), policy);
-                    fenced(shared, move || entry.start(permit));
+                    self.gone(&request, now);
+                    fenced(shared, move || request.start());
                 }
-                Choice::Throttled(at) => {
+                Next::Throttled(at) => {
                     self.set_timer(shared, at, now);
                     return;
                 }
-                Choice::Empty => return,
+                Next::Empty => return,
             }
         }
     }
 
     /// Makes the dispatcher look again at this time, or earlier.
-    fn set_timer(&mut self, shared: &Shared, at: Duration, now: Duration) {
+    fn set_timer(&mut self, shared: &Arc<Shared>, at: Duration, now: Duration) {
         if let Some((armed, _)) = &self.timer
             && *armed <= at
             && *armed > now
         {
             return;
         }
-        let look = Arc::new(Look(Weak::clone(&shared.me)));
-        self.timer = Some((at, shared.runtime.alarm(at, look.into())));
+        let look = Arc::new(Nudge(Arc::downgrade(shared)));
+        self.timer = Some((at, shared.runtime.extension().alarm(at, look.into())));
     }
 
     fn status(&mut self, shared: &Shared, now: Duration) -> AdmissionStatus {
@@ -308,52 +293,35 @@ impl Dispatcher {
             queue.queued += 1;
             queue.longest = queue.longest.max(now.saturating_sub(tags.since()));
         };
-        self.policies.visit(&shared.runtime, &mut count);
+        self.policies.visit(&mut count);
         for request in self.changing.behind.values().flatten() {
             count(request);
         }
         let mut queues: Vec<_> = queues.into_values().collect();
         queues.sort_by(|a, b| (&a.client, &a.class).cmp(&(&b.client, &b.class)));
         let throttled = self.timer.as_ref().map(|(at, _)| *at);
-        let marks = shared.marks();
         AdmissionStatus {
-            policies: self.policies.status(&shared.runtime),
+            policies: self.policies.status(),
             queues,
             // The dispatcher's own count, so that it fits the other numbers.
             queued: self.queued(),
             running: self.running,
-            in_flight: self.in_flight,
-            waiting_for_room: marks.waiting,
-            level: marks.level,
-            filled: marks.filled,
-            refused: marks.refused,
+            in_flight: shared.settings.in_flight,
             ended: self.ended,
             cancelled: self.cancelled,
             shed: self.shed,
             throttled_for: throttled
-                .filter(|at| *at > now && self.running < self.in_flight)
+                .filter(|at| *at > now && self.running < shared.settings.in_flight)
                 .map(|at| at - now),
+            ..shared.part_of_status()
         }
     }
 }
 
 /// Calls code that is or may be the user's: a callback, a waker, the drop of an operation.
 fn fenced(shared: &Shared, f: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-        shared.runtime.report(format!(
-            "a closure in the admission queue panicked: {}",
-            panic_message(panic)
-        ));
-    }
-}
-
-/// The waker of the timer.
-struct Look(Weak<Shared>);
-
-impl Wake for Look {
-    fn wake(self: Arc<Self>) {
-        if let Some(shared) = self.0.upgrade() {
-            shared.deliver(Event::Look);
-        }
+    if let Err(panic) = caught(f) {
+        let incident = format!("a closure in the admission queue panicked: {panic}");
+        shared.runtime.report(incident);
     }
 }

@@ -11,12 +11,11 @@
 use std::{
     collections::VecDeque,
     mem,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
 };
 
 use fom_protocol::{
-    panic_message,
+    caught,
     shrink::Shrink as _,
     sync::{Mutex, MutexGuard, atomic::Ordering},
 };
@@ -28,8 +27,8 @@ use fom_runtime::{
 use tokio::sync::oneshot;
 
 use crate::admission::{
-    AdmissionStatus, Level, Policy, Request, WhenFull, dispatcher::Dispatcher, request::Unstarted,
-    status::Marks, waiting_request::Entry,
+    AdmissionStatus, Level, Policy, Request, WhenFull, dispatcher::Dispatcher,
+    waiting_request::WaitingRequest,
 };
 
 /// The number of rounds that one thread works for others before the work continues elsewhere. Each round handles the
@@ -40,16 +39,16 @@ const ROUNDS: usize = 16;
 pub(super) enum Event {
     /// The request was let in.
     Submitted(Request),
-    /// The entry waited for room, and is let in now.
-    LetIn(Arc<dyn Entry>),
-    /// The entry was let in without room: a request must be shed.
-    Shed(Arc<dyn Entry>),
+    /// The request waited for room, and is let in now.
+    LetIn(Arc<WaitingRequest>),
+    /// The request was let in without room: a request must be shed.
+    Shed(Arc<WaitingRequest>),
     /// A policy dropped the request.
     Fallen(Request),
-    Cancel(Arc<dyn Entry>),
-    Promote(Arc<dyn Entry>),
-    /// The fom of this entry has ended or could not be made. The number is that of the policy that gave the request.
-    Ended(Arc<dyn Entry>, u64),
+    Cancel(Arc<WaitingRequest>),
+    Promote(Arc<WaitingRequest>),
+    /// The fom of this request has ended or could not be made.
+    Ended(Arc<WaitingRequest>),
     Policy(Box<dyn Policy>),
     Level(Level),
     /// Time has passed, settings have changed, or the runtime is closing.
@@ -69,22 +68,22 @@ pub(super) struct Settings {
 pub(super) struct Shared {
     pub(super) runtime: Runtime,
     pub(super) settings: Settings,
-    pub(super) me: Weak<Self>,
     /// Counts the requests in the queue.
     pending: PendingWork,
     intake: Mutex<Intake>,
 }
 
 /// The state behind the lock.
+#[derive(Default)]
 struct Intake {
     inbox: Vec<Event>,
     /// `None` while a thread works.
     dispatcher: Option<Box<Dispatcher>>,
     /// Requests that were let in, and are neither started nor answered.
     queued: usize,
-    full: bool,
-    /// Entries that wait for room.
-    waiting: VecDeque<Arc<dyn Entry>>,
+    level: Level,
+    /// Requests that wait for room.
+    waiting: VecDeque<Arc<WaitingRequest>>,
     /// The number of the next request that is let in.
     next: u64,
     filled: u64,
@@ -93,33 +92,19 @@ struct Intake {
 
 impl Shared {
     pub(super) fn new(runtime: Runtime, settings: Settings, policy: Box<dyn Policy>) -> Arc<Self> {
-        let shared = Arc::new_cyclic(|me| Self {
+        let shared = Arc::new(Self {
             intake: Mutex::new(Intake {
-                inbox: Vec::new(),
-                dispatcher: Some(Box::new(Dispatcher::new(settings.in_flight))),
-                queued: 0,
-                full: false,
-                waiting: VecDeque::new(),
-                next: 0,
-                filled: 0,
-                refused: 0,
+                dispatcher: Some(Box::new(Dispatcher::new(&runtime))),
+                ..Intake::default()
             }),
-            pending: runtime.pending_work(),
+            pending: runtime.extension().pending_work(),
             runtime,
             settings,
-            me: Weak::clone(me),
         });
         let front: Weak<Self> = Arc::downgrade(&shared);
-        shared.runtime.attach(front);
+        shared.runtime.extension().attach(front);
         shared.deliver(Event::Policy(policy));
         shared
-    }
-
-    pub(super) fn strong(&self) -> Arc<Self> {
-        match self.me.upgrade() {
-            Some(me) => me,
-            None => unreachable!("the caller holds this value"),
-        }
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -127,62 +112,46 @@ impl Shared {
     }
 
     pub(super) fn level(&self) -> Level {
-        Level::of(self.intake.lock().full)
+        self.intake.lock().level
     }
 
-    /// Lets a request in if there is room, or if the intake sheds another request for it.
-    pub(super) fn submit(&self, entry: &Arc<dyn Entry>) -> Result<(), RefusedReason> {
+    /// Lets a request in if there is room, or if the intake sheds another request for it. Without room, a request that
+    /// `waits` waits behind the others that do. Returns whether the request is in the queue.
+    pub(super) fn submit(
+        self: &Arc<Self>,
+        request: Arc<WaitingRequest>,
+        waits: bool,
+    ) -> Result<bool, RefusedReason> {
         // Counted before the mode is read: a shutdown that begins meanwhile waits for the request or refuses it.
         self.pending.enter();
         let mut intake = self.intake.lock();
-        let refused = if !self.runtime.is_accepting() {
-            Some(RefusedReason::ShuttingDown)
-        } else if self.settings.when_full == WhenFull::Shed || intake.has_room() {
-            None
-        } else {
-            Some(RefusedReason::Full)
-        };
-        if let Some(reason) = refused {
-            intake.refused += 1;
-            drop(intake);
-            self.pending.leave(1);
-            return Err(reason);
-        }
-        intake.accept(self, entry);
-        self.work(intake);
-        Ok(())
-    }
-
-    /// Like [`submit`](Self::submit), but without room the entry waits behind the other waiting entries. Returns
-    /// whether the entry is in the queue.
-    pub(super) fn submit_or_wait(&self, entry: &Arc<dyn Entry>) -> Result<bool, RefusedReason> {
-        self.pending.enter();
-        let mut intake = self.intake.lock();
-        if !self.runtime.is_accepting() {
-            intake.refused += 1;
-            drop(intake);
-            self.pending.leave(1);
-            return Err(RefusedReason::ShuttingDown);
-        }
-        if intake.has_room() {
-            intake.accept(self, entry);
+        let sheds = !waits && self.settings.when_full == WhenFull::Shed;
+        let outcome = if !self.runtime.extension().is_accepting() {
+            Err(RefusedReason::ShuttingDown)
+        } else if sheds || intake.has_room() {
+            intake.accept(&self.settings, request);
             self.work(intake);
             return Ok(true);
-        }
-        intake.waiting.push_back(Arc::clone(entry));
+        } else if waits {
+            intake.waiting.push_back(request);
+            Ok(false)
+        } else {
+            Err(RefusedReason::Full)
+        };
+        intake.refused += u64::from(outcome.is_err());
         drop(intake);
-        // The entry is not in the queue yet, so a drain does not wait for it.
+        // The request is not in the queue, so a drain does not wait for it.
         self.pending.leave(1);
-        Ok(false)
+        outcome
     }
 
-    /// Removes an entry that waits for room. Returns `false` if the entry is in the queue by now, or gone.
-    pub(super) fn stop_waiting(&self, entry: &Arc<dyn Entry>) -> bool {
+    /// Removes a request that waits for room. Returns `false` if the request is in the queue by now, or gone.
+    pub(super) fn stop_waiting(&self, request: &Arc<WaitingRequest>) -> bool {
         let mut intake = self.intake.lock();
         let place = intake
             .waiting
             .iter()
-            .position(|waiting| Arc::ptr_eq(waiting, entry));
+            .position(|waiting| Arc::ptr_eq(waiting, request));
         let found = place.and_then(|place| intake.waiting.remove(place));
         drop(intake);
         found.is_some()
@@ -190,16 +159,16 @@ impl Shared {
 
     /// Returns whether the runtime is closed: no request starts any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.runtime.state() == RuntimeState::Closed
+        self.runtime.extension().state() == RuntimeState::Closed
     }
 
-    pub(super) fn deliver(&self, event: Event) {
+    pub(super) fn deliver(self: &Arc<Self>, event: Event) {
         let mut intake = self.intake.lock();
         intake.inbox.push(event);
         self.work(intake);
     }
 
-    pub(super) async fn status(&self) -> AdmissionStatus {
+    pub(super) async fn status(self: &Arc<Self>) -> AdmissionStatus {
         let (tell, told) = oneshot::channel();
         self.deliver(Event::Status(tell));
         // The dispatcher answers every such event, unless its work panicked. The panic is reported elsewhere.
@@ -207,37 +176,35 @@ impl Shared {
     }
 
     /// Returns the part of the status that the intake holds.
-    pub(super) fn marks(&self) -> Marks {
+    pub(super) fn part_of_status(&self) -> AdmissionStatus {
         let intake = self.intake.lock();
-        Marks {
-            waiting: intake.waiting.len(),
-            level: Level::of(intake.full),
+        AdmissionStatus {
+            waiting_for_room: intake.waiting.len(),
+            level: intake.level,
             filled: intake.filled,
             refused: intake.refused,
+            ..AdmissionStatus::default()
         }
     }
 
     /// Handles the events in the inbox, unless another thread does.
-    fn work<'a>(&'a self, mut intake: MutexGuard<'a, Intake>) {
+    fn work<'a>(self: &'a Arc<Self>, mut intake: MutexGuard<'a, Intake>) {
         let Some(mut dispatcher) = intake.dispatcher.take() else {
             return;
         };
         for _ in 0..ROUNDS {
             let batch = mem::replace(&mut intake.inbox, dispatcher.spare());
             drop(intake);
-            let worked = catch_unwind(AssertUnwindSafe(|| dispatcher.work(self, batch)));
-            if let Err(panic) = worked {
-                self.runtime.report(format!(
-                    "the admission queue panicked: {}",
-                    panic_message(panic)
-                ));
+            if let Err(panic) = caught(|| dispatcher.work(self, batch)) {
+                self.runtime
+                    .report(format!("the admission queue panicked: {panic}"));
             }
             let left = dispatcher.take_left();
             if left > 0 {
                 self.pending.leave(left);
             }
             intake = self.intake.lock();
-            intake.one_left(self, left);
+            intake.leave(self, left);
             if intake.inbox.is_empty() {
                 intake.dispatcher = Some(dispatcher);
                 return;
@@ -245,11 +212,13 @@ impl Shared {
         }
         intake.dispatcher = Some(dispatcher);
         drop(intake);
-        let again = Continue(self.strong());
+        let again = Continue(Arc::clone(self));
         // A refused post drops the closure, and the work continues here.
         let _ = self
             .runtime
-            .post(self.runtime.next_locality(), move |_| drop(again));
+            .post(self.runtime.extension().next_locality(), move |_| {
+                drop(again)
+            });
     }
 }
 
@@ -267,55 +236,55 @@ impl Drop for Continue {
 
 impl Attachment for Shared {
     fn state_changed(self: Arc<Self>, runtime: &Runtime) {
-        if runtime.state() == RuntimeState::Open {
+        if runtime.extension().state() == RuntimeState::Open {
             return;
         }
         let waiting = mem::take(&mut self.intake.lock().waiting);
-        for entry in waiting {
-            entry.answer(Unstarted::Refused(RefusedReason::ShuttingDown));
+        for request in waiting {
+            request.progress.end_wait(false);
         }
         self.deliver(Event::Look);
     }
 }
 
 impl Intake {
-    /// Returns whether a new request has room. Waiting entries come first.
+    /// Returns whether a new request has room. Waiting requests come first.
     fn has_room(&self) -> bool {
-        !self.full && self.waiting.is_empty()
+        self.level == Level::Normal && self.waiting.is_empty()
     }
 
-    fn accept(&mut self, shared: &Shared, entry: &Arc<dyn Entry>) {
-        entry.tags().number.store(self.next, Ordering::Relaxed);
+    fn accept(&mut self, settings: &Settings, request: Arc<WaitingRequest>) {
+        request.tags.number.store(self.next, Ordering::Relaxed);
         self.next += 1;
         self.queued += 1;
-        let request = Request::new(Arc::clone(entry), shared.strong());
-        self.inbox.push(Event::Submitted(request));
-        if self.queued > shared.settings.high {
-            self.inbox.push(Event::Shed(Arc::clone(entry)));
+        let submitted = Request::new(Arc::clone(&request));
+        self.inbox.push(Event::Submitted(submitted));
+        if self.queued > settings.high {
+            self.inbox.push(Event::Shed(request));
         }
-        if self.queued >= shared.settings.high && !self.full {
-            self.full = true;
+        if self.queued >= settings.high && self.level == Level::Normal {
+            self.level = Level::Full;
             self.filled += 1;
             self.inbox.push(Event::Level(Level::Full));
         }
     }
 
-    /// Takes back the count of `left` requests, and lets waiting entries in while there is room.
-    fn one_left(&mut self, shared: &Shared, left: usize) {
+    /// Takes back the count of `left` requests, and lets waiting requests in while there is room.
+    fn leave(&mut self, shared: &Shared, left: usize) {
         self.queued = self.queued.saturating_sub(left);
-        if self.full && self.queued <= shared.settings.low {
-            self.full = false;
+        if self.level == Level::Full && self.queued <= shared.settings.low {
+            self.level = Level::Normal;
             self.inbox.push(Event::Level(Level::Normal));
         }
         self.waiting.shrink();
-        // When the runtime is closed, the waiting entries are refused.
-        while !self.full
+        // When the runtime is closed, the waiting requests are refused.
+        while self.level == Level::Normal
             && !shared.is_closed()
-            && let Some(entry) = self.waiting.pop_front()
+            && let Some(request) = self.waiting.pop_front()
         {
             shared.pending.enter();
-            self.inbox.push(Event::LetIn(Arc::clone(&entry)));
-            self.accept(shared, &entry);
+            self.inbox.push(Event::LetIn(Arc::clone(&request)));
+            self.accept(&shared.settings, request);
         }
     }
 }

@@ -111,13 +111,13 @@ impl Admission {
         AdmissionRequest::new(&self.shared, operation)
     }
 
-    /// Changes the policy. Queued requests stay with the policy that took them. That policy serves them to the end, in
-    /// turns with the new policy. No request is moved or lost. No request of a client starts before the same client's
-    /// requests that were queued before the change.
+    /// Changes the policy, which may be boxed already. Queued requests stay with the policy that took them. That policy
+    /// serves them to the end, in turns with the new policy. No request is moved or lost. No request of a client starts
+    /// before the same client's requests that were queued before the change.
     ///
     /// Takes effect for every submission after this method returns. Each change passes over all queued requests once.
-    pub fn set_policy(&self, policy: impl Policy) {
-        self.shared.deliver(Event::Policy(Box::new(policy)));
+    pub fn set_policy(&self, policy: impl Into<Box<dyn Policy>>) {
+        self.shared.deliver(Event::Policy(policy.into()));
     }
 
     /// Returns the number of requests that wait for their turn now.

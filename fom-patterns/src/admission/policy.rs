@@ -1,6 +1,11 @@
 //! The trait of policies.
 
-use std::{fmt, sync::Weak, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, Weak},
+    task::Wake,
+    time::Duration,
+};
 
 use crate::admission::{
     Request, Tags,
@@ -101,33 +106,9 @@ pub trait Policy: Send + 'static {
     }
 }
 
-impl<P: Policy + ?Sized> Policy for Box<P> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-    fn enqueue(&mut self, request: Request, now: Duration) -> Result<(), Request> {
-        (**self).enqueue(request, now)
-    }
-    fn get(&mut self, now: Duration, force: bool) -> Next {
-        (**self).get(now, force)
-    }
-    fn remove(&mut self, request: &Tags) -> Option<Request> {
-        (**self).remove(request)
-    }
-    fn visit(&self, visitor: &mut dyn FnMut(&Tags)) {
-        (**self).visit(visitor);
-    }
-    fn promote(&mut self, request: &Tags) -> bool {
-        (**self).promote(request)
-    }
-    fn victim(&mut self) -> Option<Request> {
-        (**self).victim()
-    }
-    fn ended(&mut self, request: &Tags) {
-        (**self).ended(request);
-    }
-    fn attached(&mut self, nudge: Nudge) {
-        (**self).attached(nudge);
+impl<P: Policy> From<P> for Box<dyn Policy> {
+    fn from(policy: P) -> Self {
+        Box::new(policy)
     }
 }
 
@@ -147,5 +128,11 @@ impl Nudge {
         if let Some(shared) = self.0.upgrade() {
             shared.deliver(Event::Look);
         }
+    }
+}
+
+impl Wake for Nudge {
+    fn wake(self: Arc<Self>) {
+        self.nudge();
     }
 }

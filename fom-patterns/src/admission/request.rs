@@ -1,4 +1,4 @@
-//! A submission as a policy sees it: a token, with the tags that policies sort by.
+//! A request as a policy sees it: a token, with the tags that policies sort by.
 
 use std::{
     fmt,
@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Key, error::RefusedReason, submission::Priority};
+use fom_runtime::{Key, submission::Priority};
 
 use crate::admission::{
-    intake::{Event, Shared},
-    waiting_request::Entry,
+    intake::Event,
+    waiting_request::{Unstarted, WaitingRequest},
 };
 
 /// The tags that policies sort a request by.
@@ -91,7 +91,12 @@ impl Tags {
 /// A request in the queue. A policy keeps the request until it returns the request from
 /// [`Policy::get`](super::Policy::get) or another function. A `Request` derefs to its [`Tags`]. A request is never
 /// lost: if a policy drops it, it goes to the first-in-first-out queue behind all policies.
-pub struct Request(Option<Arc<dyn Entry>>, Arc<Shared>);
+pub struct Request {
+    /// `None` only in the drop.
+    waiting: Option<Arc<WaitingRequest>>,
+    /// The request has left the queue, and its fom keeps it. The drop tells that the fom has ended or was not made.
+    is_running: bool,
+}
 
 impl fmt::Debug for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,22 +105,36 @@ impl fmt::Debug for Request {
 }
 
 impl Request {
-    pub(super) fn new(entry: Arc<dyn Entry>, shared: Arc<Shared>) -> Self {
-        Self(Some(entry), shared)
+    pub(super) fn new(waiting: Arc<WaitingRequest>) -> Self {
+        Self {
+            waiting: Some(waiting),
+            is_running: false,
+        }
     }
 
-    pub(super) fn entry(&self) -> &Arc<dyn Entry> {
-        match &self.0 {
-            Some(entry) => entry,
+    pub(super) fn waiting(&self) -> &Arc<WaitingRequest> {
+        match &self.waiting {
+            Some(waiting) => waiting,
             None => unreachable!("only the drop takes it"),
         }
     }
 
-    /// Takes the entry out of a request that leaves the queue.
-    pub(super) fn into_entry(mut self) -> Arc<dyn Entry> {
-        match self.0.take() {
-            Some(entry) => entry,
-            None => unreachable!("only the drop takes it"),
+    /// Notes the policy that has the request, or gave it last.
+    pub(super) fn set_policy(&self, number: u64) {
+        self.waiting().policy.store(number, Ordering::Relaxed);
+    }
+
+    /// Starts the operation: its turn has come.
+    pub(super) fn start(mut self) {
+        self.is_running = true;
+        let waiting = Arc::clone(self.waiting());
+        waiting.progress.start(self);
+    }
+
+    /// Answers a request that leaves the queue without having started.
+    pub(super) fn answer(mut self, why: Unstarted) {
+        if let Some(waiting) = self.waiting.take() {
+            waiting.progress.answer(why);
         }
     }
 }
@@ -124,15 +143,18 @@ impl Deref for Request {
     type Target = Tags;
 
     fn deref(&self) -> &Tags {
-        self.entry().tags()
+        &self.waiting().tags
     }
 }
 
 impl Drop for Request {
     fn drop(&mut self) {
-        if let Some(entry) = self.0.take() {
-            let again = Self::new(entry, Arc::clone(&self.1));
-            self.1.deliver(Event::Fallen(again));
+        if let Some(waiting) = self.waiting.take() {
+            let shared = Arc::clone(&waiting.shared);
+            shared.deliver(match self.is_running {
+                true => Event::Ended(waiting),
+                false => Event::Fallen(Self::new(waiting)),
+            });
         }
     }
 }
@@ -162,14 +184,4 @@ pub trait Sorted {
 
     /// Returns the position in the object. Operations with equal positions stay in the order of their arrival.
     fn sort_key(&self) -> u64;
-}
-
-/// Why a request is answered without having started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unstarted {
-    Cancelled,
-    Shutdown,
-    Shed,
-    /// The operation was refused while it waited for room, or when its turn came.
-    Refused(RefusedReason),
 }

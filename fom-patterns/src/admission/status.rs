@@ -68,14 +68,6 @@ pub struct AdmissionStatus {
     pub throttled_for: Option<Duration>,
 }
 
-/// The part of the status behind the intake's lock.
-pub(super) struct Marks {
-    pub(super) waiting: usize,
-    pub(super) level: Level,
-    pub(super) filled: u64,
-    pub(super) refused: u64,
-}
-
 impl fmt::Display for AdmissionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(

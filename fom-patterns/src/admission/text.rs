@@ -47,6 +47,16 @@ pub enum PolicyTextError {
     Config(#[from] ConfigError),
 }
 
+/// The policies, each with the settings that it takes.
+const POLICIES: [(&str, &str); 6] = [
+    ("fifo", ""),
+    ("crr", "quantum"),
+    ("tbf", "rate, burst, per"),
+    ("edf", "default"),
+    ("priorities", "most"),
+    ("batches", "quantum"),
+];
+
 /// The words after the first word, as settings.
 struct Settings<'a> {
     policy: &'static str,
@@ -177,35 +187,18 @@ impl FromStr for Box<dyn Policy> {
 
     fn from_str(line: &str) -> Result<Self, PolicyTextError> {
         let mut words = line.split_whitespace();
-        let policy: Self = match words.next().unwrap_or_default() {
-            "fifo" => {
-                Settings::new("fifo", "", words)?;
-                Box::new(Fifo::new())
-            }
-            "crr" => {
-                let settings = Settings::new("crr", "quantum", words)?;
-                let quantum = number("quantum", settings.need("quantum")?)?;
-                Box::new(ClientRoundRobin::new(quantum)?)
-            }
-            "batches" => {
-                let settings = Settings::new("batches", "quantum", words)?;
-                let quantum = number("quantum", settings.need("quantum")?)?;
-                Box::new(SortedBatches::new(quantum)?)
-            }
-            "priorities" => {
-                let settings = Settings::new("priorities", "most", words)?;
-                let most = number("most", settings.need("most")?)?;
-                Box::new(Priorities::new(most)?)
-            }
-            "edf" => {
-                let settings = Settings::new("edf", "default", words)?;
-                Box::new(DeadlineFirst::new(time(
-                    "default",
-                    settings.need("default")?,
-                )?))
-            }
+        let name = words.next().unwrap_or_default();
+        let Some((policy, takes)) = POLICIES.into_iter().find(|(policy, _)| *policy == name) else {
+            return Err(PolicyTextError::Unknown(name.to_owned()));
+        };
+        let settings = Settings::new(policy, takes, words)?;
+        let count = |setting| number(setting, settings.need(setting)?);
+        Ok(match policy {
+            "crr" => ClientRoundRobin::new(count("quantum")?)?.into(),
+            "batches" => SortedBatches::new(count("quantum")?)?.into(),
+            "priorities" => Priorities::new(count("most")?)?.into(),
+            "edf" => DeadlineFirst::new(time("default", settings.need("default")?)?).into(),
             "tbf" => {
-                let settings = Settings::new("tbf", "rate, burst, per", words)?;
                 let mut rate = rate(settings.need("rate")?)?;
                 if let Some(burst) = settings.find("burst") {
                     rate = rate.burst(number("burst", burst)?)?;
@@ -222,10 +215,9 @@ impl FromStr for Box<dyn Policy> {
                         });
                     }
                 };
-                Box::new(TokenBuckets::new(rate, share))
+                TokenBuckets::new(rate, share).into()
             }
-            unknown => return Err(PolicyTextError::Unknown(unknown.to_owned())),
-        };
-        Ok(policy)
+            _ => Fifo::new().into(),
+        })
     }
 }

@@ -8,12 +8,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use fom_runtime::{Operation, Refused};
+use fom_runtime::{Operation, Refused, error::RefusedReason};
 use tokio::sync::oneshot;
 
 use crate::admission::{
     Queued,
-    waiting_request::{Entry, LetIn},
+    waiting_request::{AnyProgress as _, WaitingRequest},
 };
 
 /// A wait for room; see [`AdmissionRequest::start_when_room`](super::AdmissionRequest::start_when_room). The first poll
@@ -26,7 +26,7 @@ use crate::admission::{
 #[must_use = "a wait does nothing until it is awaited"]
 pub struct WaitForRoom<O: Operation> {
     queued: Option<Queued<O>>,
-    room: oneshot::Receiver<LetIn<O>>,
+    room: oneshot::Receiver<()>,
     /// Whether the operation was submitted to the intake.
     begun: bool,
 }
@@ -38,7 +38,7 @@ impl<O: Operation> fmt::Debug for WaitForRoom<O> {
 }
 
 impl<O: Operation> WaitForRoom<O> {
-    pub(super) fn new(queued: Queued<O>, room: oneshot::Receiver<LetIn<O>>) -> Self {
+    pub(super) fn new(queued: Queued<O>, room: oneshot::Receiver<()>) -> Self {
         Self {
             queued: Some(queued),
             room,
@@ -55,30 +55,28 @@ impl<O: Operation> Future for WaitForRoom<O> {
         let Some(queued) = &this.queued else {
             panic!("polled after it was ready")
         };
+        let request = &queued.request;
         if !this.begun {
             this.begun = true;
-            let request = &queued.request;
-            let entry: Arc<dyn Entry> = request.clone();
-            match request.shared.submit_or_wait(&entry) {
+            match request.enter(true) {
                 // The operation is in the queue, or has left it meanwhile.
-                Ok(true) => request.let_in(),
+                Ok(true) => request.progress.end_wait(true),
                 Ok(false) => {}
-                Err(reason) => {
-                    let operation = request.take_back();
+                Err(refused) => {
                     this.queued = None;
-                    return match operation {
-                        Some(operation) => Poll::Ready(Err(Refused::new(reason, operation))),
-                        None => unreachable!("no other code has seen it"),
-                    };
+                    return Poll::Ready(Err(refused));
                 }
             }
         }
-        // Without an answer, the operation has left the queue already.
-        let let_in = ready!(Pin::new(&mut this.room).poll(cx)).unwrap_or(Ok(()));
-        match (this.queued.take(), let_in) {
-            (_, Err((reason, operation))) => Poll::Ready(Err(Refused::new(reason, operation))),
-            (Some(queued), Ok(())) => Poll::Ready(Ok(queued)),
-            (None, Ok(())) => unreachable!("looked at above"),
+        let is_given_back = ready!(Pin::new(&mut this.room).poll(cx)).is_err();
+        if is_given_back && let Some(operation) = request.progress.take_back() {
+            this.queued = None;
+            let reason = RefusedReason::ShuttingDown;
+            return Poll::Ready(Err(Refused::new(reason, operation)));
+        }
+        match this.queued.take() {
+            Some(queued) => Poll::Ready(Ok(queued)),
+            None => unreachable!("looked at above"),
         }
     }
 }
@@ -88,8 +86,8 @@ impl<O: Operation> Drop for WaitForRoom<O> {
         if let Some(queued) = self.queued.take()
             && self.begun
         {
-            let entry: Arc<dyn Entry> = queued.request.clone();
-            if !queued.request.shared.stop_waiting(&entry) {
+            let request: Arc<WaitingRequest> = queued.request.clone();
+            if !request.shared.stop_waiting(&request) {
                 // The operation was let in just now.
                 queued.cancel();
             }

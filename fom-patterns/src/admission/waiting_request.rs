@@ -1,4 +1,4 @@
-//! A request that waits in the queue. It holds the operation until the start, then the fom or the answer.
+//! A request in the queue, and the handle to it.
 
 use std::{
     fmt,
@@ -9,9 +9,9 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use fom_protocol::sync::Mutex;
+use fom_protocol::sync::{Mutex, look};
 use fom_runtime::{
-    Cause, Failure, FomRef, Handle, Key, Operation,
+    Cause, Failure, FomRef, Handle, Key, Operation, Refused,
     error::RefusedReason,
     extension::block_on,
     submission::{Ended, Placement},
@@ -19,29 +19,36 @@ use fom_runtime::{
 use tokio::sync::oneshot;
 
 use crate::admission::{
-    Tags,
+    Request, Tags,
     intake::{Event, Shared},
-    request::Unstarted,
 };
 
-/// A waiting request of any operation type.
-pub(super) trait Entry: Send + Sync {
-    fn tags(&self) -> &Tags;
-    /// Returns the number of the policy that has the request.
-    fn slot(&self) -> &AtomicU64;
-    /// Notes that the operation waited for room, and is in the queue now.
-    fn let_in(&self);
-    /// Starts the operation: its turn has come.
-    fn start(&self, permit: Permit);
+/// A request from its submission on: until it starts or is answered, it holds the operation. `P` knows the type of the
+/// operation.
+pub(super) struct WaitingRequest<P: ?Sized = dyn AnyProgress> {
+    pub(super) tags: Tags,
+    /// The number of the policy that has the request, or gave it last.
+    pub(super) policy: AtomicU64,
+    pub(super) shared: Arc<Shared>,
+    pub(super) progress: P,
+}
+
+/// How far an operation of any type has come.
+pub(super) trait AnyProgress: Send + Sync {
+    /// Ends the wait for room, if the caller still waits: the operation is in the queue now, or is given back.
+    fn end_wait(&self, is_let_in: bool);
+    /// Starts the operation: its turn has come. The fom keeps the request until it has ended.
+    fn start(&self, request: Request);
     /// Answers the operation, which does not start.
     fn answer(&self, why: Unstarted);
 }
 
-pub(super) struct WaitingRequest<O: Operation> {
-    tags: Tags,
-    slot: AtomicU64,
-    pub(super) shared: Arc<Shared>,
-    stage: Mutex<Stage<O>>,
+/// Why a request is answered without having started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unstarted {
+    Cancelled,
+    Shutdown,
+    Shed,
 }
 
 /// The parts of the submission that is made when the operation's turn comes, and the callers that wait for it.
@@ -51,15 +58,15 @@ pub(super) struct Parts<O: Operation> {
     pub(super) placement: Option<Placement>,
     /// The caller that wants the outcome, if there is one.
     pub(super) answer: Option<oneshot::Sender<Answer<O>>>,
-    /// The caller that waits for room, until the operation is in the queue.
-    pub(super) room: Option<oneshot::Sender<LetIn<O>>>,
+    /// The caller that waits for room. Without a message, the operation was given back, or has left the queue already.
+    pub(super) room: Option<oneshot::Sender<()>>,
 }
 
 /// The handle of the operation's fom, or the reason why there is none.
 pub(super) type Answer<O> = Result<Handle<O>, Box<Failure<O>>>;
 
-/// The end of a wait for room: the operation is in the queue, or was refused.
-pub(super) type LetIn<O> = Result<(), (RefusedReason, O)>;
+/// How far an operation has come.
+pub(super) struct Progress<O: Operation>(Mutex<Stage<O>>);
 
 /// The flags say whether the caller cancelled the operation. An operation that starts all the same is cancelled at
 /// once.
@@ -71,43 +78,29 @@ enum Stage<O: Operation> {
     Gone,
 }
 
-/// The permit of one fom of the intake to run. The permit is dropped, and so freed, when the fom has ended or could not
-/// be made.
-pub(super) struct Permit {
-    shared: Arc<Shared>,
-    entry: Option<Arc<dyn Entry>>,
-    policy: u64,
-}
-
-impl Permit {
-    pub(super) fn new(shared: Arc<Shared>, entry: Arc<dyn Entry>, policy: u64) -> Self {
-        Self {
-            shared,
-            entry: Some(entry),
-            policy,
-        }
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry.take() {
-            self.shared.deliver(Event::Ended(entry, self.policy));
-        }
-    }
-}
-
-impl<O: Operation> WaitingRequest<O> {
-    pub(super) fn new(shared: Arc<Shared>, tags: Tags, parts: Parts<O>) -> Self {
-        Self {
+impl<O: Operation> WaitingRequest<Progress<O>> {
+    pub(super) fn new(shared: &Arc<Shared>, tags: Tags, parts: Parts<O>) -> Arc<Self> {
+        Arc::new(Self {
             tags,
-            slot: AtomicU64::new(u64::MAX),
-            shared,
-            stage: Mutex::new(Stage::Queued(parts, false)),
-        }
+            policy: AtomicU64::new(u64::MAX),
+            shared: Arc::clone(shared),
+            progress: Progress(Mutex::new(Stage::Queued(parts, false))),
+        })
     }
 
-    /// Returns the operation of a request that was not let in.
+    /// Puts the request into the queue. A request that `waits` may wait for room instead. Returns whether the request
+    /// is in the queue.
+    pub(super) fn enter(self: &Arc<Self>, waits: bool) -> Result<bool, Refused<O>> {
+        let entered = self.shared.submit(self.clone(), waits);
+        entered.map_err(|reason| match self.progress.take_back() {
+            Some(operation) => Refused::new(reason, operation),
+            None => unreachable!("no other code has seen it"),
+        })
+    }
+}
+
+impl<O: Operation> Progress<O> {
+    /// Returns the operation of a request that has not left the queue.
     pub(super) fn take_back(&self) -> Option<O> {
         Some(self.take(|_, _| Stage::Gone)?.operation)
     }
@@ -115,7 +108,7 @@ impl<O: Operation> WaitingRequest<O> {
     /// Takes the parts out of a request that leaves the queue. `next` gets the parts, and whether the caller cancelled
     /// the operation.
     fn take(&self, next: impl FnOnce(&Parts<O>, bool) -> Stage<O>) -> Option<Parts<O>> {
-        let mut stage = self.stage.lock();
+        let mut stage = self.0.lock();
         match mem::replace(&mut *stage, Stage::Gone) {
             Stage::Queued(parts, cancelled) => {
                 *stage = next(&parts, cancelled);
@@ -128,20 +121,9 @@ impl<O: Operation> WaitingRequest<O> {
         }
     }
 
-    fn failure(why: Unstarted, operation: O) -> Box<Failure<O>> {
-        let cause = match why {
-            Unstarted::Cancelled => Cause::Cancelled,
-            Unstarted::Shutdown => Cause::Shutdown,
-            Unstarted::Shed => Cause::Shed,
-            Unstarted::Refused(reason) => Cause::Refused(reason),
-        };
-        let start = O::GRAPH.phases()[O::index(O::kind(&O::start()))].name();
-        Box::new(Failure::new(cause, start, Some(operation)))
-    }
-
     /// Notes that the caller cancelled the operation. The operation may start before the dispatcher knows.
     fn cancel(&self) {
-        let started = match &mut *self.stage.lock() {
+        let started = match &mut *self.0.lock() {
             Stage::Queued(_, cancelled) | Stage::Launching(cancelled) => {
                 *cancelled = true;
                 None
@@ -156,48 +138,38 @@ impl<O: Operation> WaitingRequest<O> {
 
     /// Notes that the operation has a fom. Cancels the fom if the caller cancelled the operation meanwhile.
     fn started(&self, fom: &FomRef<O>) {
-        let launching = mem::replace(&mut *self.stage.lock(), Stage::Started(fom.clone()));
+        let launching = mem::replace(&mut *self.0.lock(), Stage::Started(fom.clone()));
         if matches!(launching, Stage::Launching(true)) {
             fom.cancel();
         }
     }
 }
 
-impl<O: Operation> Entry for WaitingRequest<O> {
-    fn tags(&self) -> &Tags {
-        &self.tags
-    }
-
-    fn slot(&self) -> &AtomicU64 {
-        &self.slot
-    }
-
-    fn let_in(&self) {
-        let room = match &mut *self.stage.lock() {
+impl<O: Operation> AnyProgress for Progress<O> {
+    fn end_wait(&self, is_let_in: bool) {
+        let room = match &mut *self.0.lock() {
             Stage::Queued(parts, _) => parts.room.take(),
             _ => None,
         };
-        if let Some(room) = room {
+        if let (Some(room), true) = (room, is_let_in) {
             // The caller may be gone.
-            let _ = room.send(Ok(()));
+            let _ = room.send(());
         }
     }
 
-    fn start(&self, permit: Permit) {
+    fn start(&self, request: Request) {
         let mut is_wanted = false;
         let taken = self.take(|parts, cancelled| {
             // Under the lock: a caller that cancels and then drops its handle has set the flag, or is still there.
-            let is_there = |answer: &oneshot::Sender<_>| !answer.is_closed();
+            let is_there = |answer: &oneshot::Sender<_>| !look(|| answer.is_closed());
             is_wanted = cancelled || parts.answer.as_ref().is_some_and(is_there);
             Stage::Launching(cancelled)
         });
         let Some(parts) = taken else { return };
         let answer = parts.answer;
-        let runtime = &self.shared.runtime;
-        let mut submission = runtime
-            .submit(parts.operation)
-            .priority(self.tags.priority)
-            .guard(permit);
+        let shared = Arc::clone(&request.waiting().shared);
+        let submission = shared.runtime.submit(parts.operation);
+        let mut submission = submission.priority(request.priority()).guard(request);
         if let Some(placement) = parts.placement {
             submission = submission.place(placement);
         }
@@ -215,14 +187,12 @@ impl<O: Operation> Entry for WaitingRequest<O> {
                 self.started(handle.fom());
                 Ok(handle)
             }
-            Err(refused) => {
-                let why = match refused.reason() {
-                    // The operation was queued when the runtime ended, so it gets the answer of all queued operations.
-                    RefusedReason::ShuttingDown => Unstarted::Shutdown,
-                    reason => Unstarted::Refused(reason),
-                };
-                Err(Self::failure(why, refused.into_operation()))
+            // The operation was queued when the runtime ended, so it gets the answer of all queued operations.
+            Err(refused) if refused.reason() == RefusedReason::ShuttingDown => {
+                let operation = refused.into_operation();
+                Err(Failure::unstarted(Cause::Shutdown, operation).into())
             }
+            Err(refused) => Err(Box::new(refused.into())),
         };
         // The caller may be gone.
         drop(answer.map(|answer| answer.send(outcome)));
@@ -232,16 +202,14 @@ impl<O: Operation> Entry for WaitingRequest<O> {
         let Some(parts) = self.take(|_, _| Stage::Gone) else {
             return;
         };
+        let cause = match why {
+            Unstarted::Cancelled => Cause::Cancelled,
+            Unstarted::Shutdown => Cause::Shutdown,
+            Unstarted::Shed => Cause::Shed,
+        };
+        let failure = Box::new(Failure::unstarted(cause, parts.operation));
         // The caller may be gone.
-        match (why, parts.room) {
-            (Unstarted::Refused(reason), Some(room)) => {
-                drop(room.send(Err((reason, parts.operation))));
-            }
-            _ => {
-                let failure = Self::failure(why, parts.operation);
-                drop(parts.answer.map(|answer| answer.send(Err(failure))));
-            }
-        }
+        drop(parts.answer.map(|answer| answer.send(Err(failure))));
     }
 }
 
@@ -253,11 +221,10 @@ impl<O: Operation> Entry for WaitingRequest<O> {
 /// As a future, a `Queued` is cancel safe: the outcome stays until it is taken.
 #[must_use = "the outcome of the operation is dropped with its handle"]
 pub struct Queued<O: Operation> {
-    pub(super) request: Arc<WaitingRequest<O>>,
+    pub(super) request: Arc<WaitingRequest<Progress<O>>>,
     answer: oneshot::Receiver<Answer<O>>,
     /// The answer, once it was received.
-    handle: Option<Handle<O>>,
-    failure: Option<Box<Failure<O>>>,
+    received: Option<Answer<O>>,
 }
 
 impl<O: Operation> fmt::Debug for Queued<O> {
@@ -268,15 +235,22 @@ impl<O: Operation> fmt::Debug for Queued<O> {
 
 impl<O: Operation> Queued<O> {
     pub(super) fn new(
-        request: Arc<WaitingRequest<O>>,
+        request: Arc<WaitingRequest<Progress<O>>>,
         answer: oneshot::Receiver<Answer<O>>,
     ) -> Self {
         Self {
             request,
             answer,
-            handle: None,
-            failure: None,
+            received: None,
         }
+    }
+
+    /// Puts the request into the queue. If it is refused, that is the answer.
+    pub(super) fn entered(mut self) -> Self {
+        if let Err(refused) = self.request.enter(false) {
+            self.received = Some(Err(Box::new(refused.into())));
+        }
+        self
     }
 
     /// Returns the tags that policies sort by.
@@ -287,10 +261,11 @@ impl<O: Operation> Queued<O> {
     /// Cancels the operation. In the queue, the operation is removed and fails with [`Cause::Cancelled`]; the failure
     /// holds the operation. After the start, the operation's fom [is cancelled](FomRef::cancel).
     pub fn cancel(&self) {
-        match &self.handle {
-            Some(handle) => handle.cancel(),
+        match &self.received {
+            Some(Ok(handle)) => handle.cancel(),
+            Some(Err(_)) => {}
             None => {
-                self.request.cancel();
+                self.request.progress.cancel();
                 self.deliver(Event::Cancel);
             }
         }
@@ -299,14 +274,13 @@ impl<O: Operation> Queued<O> {
     /// Moves the operation to the highest priority, if it is in the queue and its policy knows priorities. An operation
     /// moves once.
     pub fn promote(&self) {
-        if self.handle.is_none() {
+        if self.received.is_none() {
             self.deliver(Event::Promote);
         }
     }
 
-    fn deliver(&self, event: fn(Arc<dyn Entry>) -> Event) {
-        let request: Arc<dyn Entry> = self.request.clone();
-        self.request.shared.deliver(event(request));
+    fn deliver(&self, event: fn(Arc<WaitingRequest>) -> Event) {
+        self.request.shared.deliver(event(self.request.clone()));
     }
 
     /// Waits until the operation has started, and returns its fom. Returns `None` if the operation never starts;
@@ -332,10 +306,9 @@ impl<O: Operation> Queued<O> {
 
     /// Is ready when the operation has started, or never starts.
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.handle.is_none() && self.failure.is_none() {
+        if self.received.is_none() {
             match ready!(Pin::new(&mut self.answer).poll(cx)) {
-                Ok(Ok(handle)) => self.handle = Some(handle),
-                Ok(Err(failure)) => self.failure = Some(failure),
+                Ok(answer) => self.received = Some(answer),
                 Err(_) => panic!(
                     "the operation could not be started, because its code panicked; the incidents of the runtime have \
                      the panic"
@@ -352,10 +325,12 @@ impl<O: Operation> Future for Queued<O> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         ready!(this.poll_answer(cx));
-        match (&mut this.handle, this.failure.take()) {
-            (Some(handle), _) => Pin::new(handle).poll(cx),
-            (None, Some(failure)) => Poll::Ready(Err(*failure)),
-            (None, None) => unreachable!("one of them is the answer"),
+        if let Some(Ok(handle)) = &mut this.received {
+            return Pin::new(handle).poll(cx);
+        }
+        match this.received.take() {
+            Some(Err(failure)) => Poll::Ready(Err(*failure)),
+            _ => unreachable!("looked at above"),
         }
     }
 }
@@ -374,6 +349,11 @@ impl<O: Operation> Future for Starting<'_, O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.0.poll_answer(cx));
-        Poll::Ready(self.0.handle.as_ref().map(|handle| handle.fom().clone()))
+        let handle = self
+            .0
+            .received
+            .as_ref()
+            .and_then(|answer| answer.as_ref().ok());
+        Poll::Ready(handle.map(|handle| handle.fom().clone()))
     }
 }

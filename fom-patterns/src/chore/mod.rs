@@ -2,16 +2,9 @@
 
 mod ticking;
 
-use std::{
-    fmt,
-    future::Future,
-    mem,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{fmt, future::Future, mem, sync::Arc, time::Duration};
 
-use fom_protocol::{nanos, panic_message, sync::Mutex};
+use fom_protocol::{caught, nanos, sync::Mutex};
 use fom_runtime::{Runtime, context::Local, error::BoxError, extension::PartId};
 use tokio::sync::oneshot;
 
@@ -224,8 +217,8 @@ impl Chore {
                 let place = places.0.lock()[locality].take();
                 let gone = place.and_then(|place| local.remove_part(place));
                 // The data of the chore is the user's.
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(gone))) {
-                    let (index, message) = (local.index(), panic_message(panic));
+                if let Err(message) = caught(|| drop(gone)) {
+                    let index = local.index();
                     of.report(format!(
                         "the chore {name} panicked in locality {index} while it was removed: {message}"
                     ));

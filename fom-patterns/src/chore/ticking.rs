@@ -1,12 +1,8 @@
 //! A chore in one locality: a part that ticks at its times.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use fom_protocol::{nanos, panic_message};
+use fom_protocol::{caught, nanos};
 use fom_runtime::{
     Runtime,
     context::Local,
@@ -77,18 +73,17 @@ impl Part for Ticking {
         let Some(mut tick) = ticking.tick.take() else {
             return;
         };
-        let run = || hold_locality(|| tick(&mut turn.local()));
-        let ran = catch_unwind(AssertUnwindSafe(run));
+        let ran = caught(|| hold_locality(|| tick(&mut turn.local())));
         let (index, now) = (turn.local().index(), nanos(turn.local().now()));
         let ticking = turn.part();
-        let Err(panic) = ran else {
+        let Err(message) = ran else {
             ticking.tick = Some(tick);
             ticking.pass(now);
             let due = ticking.due;
             wait(&mut turn.local(), id, due);
             return;
         };
-        let (name, message) = (&ticking.name, panic_message(panic));
+        let name = &ticking.name;
         ticking.runtime.report(format!(
             "the chore {name} panicked in locality {index} and was removed there: {message}"
         ));

@@ -4,9 +4,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, hash_map},
     hash::{BuildHasherDefault, Hasher},
-    panic::{AssertUnwindSafe, catch_unwind},
     task::Waker,
 };
+
+use fom_protocol::caught;
 
 use crate::lock::{
     LockMode, LockStats,
@@ -55,14 +56,10 @@ impl Left {
         for waker in self.wakers {
             // A waker that panics is the user's. The waiters behind it are still woken, and the panic's message was
             // printed.
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                fom_protocol::panic_message(panic);
-            }
+            let _ = caught(|| waker.wake());
         }
         let gone = self.gone;
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(gone))) {
-            fom_protocol::panic_message(panic);
-        }
+        let _ = caught(|| drop(gone));
     }
 }
 

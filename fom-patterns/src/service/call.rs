@@ -5,18 +5,17 @@ use std::{
     future::{Future, IntoFuture},
     pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use pin_project::pin_project;
 use tokio::sync::oneshot;
 
 use crate::service::{
-    CallCause, CallFailure, DomainState, Refusal, Service, Services,
+    CallCause, CallFailure, Refusal, Service, Services,
     awaited::Awaits,
     call_fom,
-    call_state::{CallState, Outcome, Sink, deliver},
+    call_state::{CallState, NotMade, Outcome, Sink, deliver},
     callback::{self, Callback},
     entry::{Entry, Turned},
     provider::{Provided, Runs},
@@ -83,12 +82,8 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     /// [`CallFailure`] with the argument, if the call was not admitted.
     pub fn start(self) -> Result<Calling<A, R>, CallFailure<A>> {
         let (tell, told) = oneshot::channel();
-        let call_state = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
-        Ok(Calling {
-            call_state,
-            told,
-            awaits: None,
-        })
+        let call = self.make(Sink::Caller(tell)).map_err(|made| made.0)?;
+        Ok(Calling::new(Some(call), told))
     }
 
     /// Makes the call and blocks this thread until the answer. For plain threads, and for blocking sections.
@@ -137,19 +132,16 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
     /// # }
     /// ```
     pub fn then(self, callback: impl FnOnce(Result<R, CallFailure<A>>) + Send + 'static) {
-        let runtime = self.services.runtime.clone();
+        let runtime = &self.services.runtime;
         let locality = match &self.strand {
-            Some(strand) => runtime.home_of(&in_strand(strand)),
-            None => callback::here(&runtime).unwrap_or_else(|| runtime.next_locality()),
+            Some(strand) => runtime.extension().home_of(&in_strand(strand)),
+            None => callback::here(runtime).unwrap_or_else(|| runtime.extension().next_locality()),
         };
         let sink = Sink::Callback(Callback {
             function: Box::new(callback),
             locality,
         });
-        if let Err(made) = self.make(sink) {
-            let (failure, sink) = *made;
-            deliver(&runtime, sink, Err(failure));
-        }
+        self.make_or_answer(sink);
     }
 
     fn fail(self, cause: CallCause) -> CallFailure<A> {
@@ -170,78 +162,74 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
 
     /// Makes the call, or gives back the sink for its answer.
     fn make(self, sink: Sink<A, R>) -> Result<Arc<CallState<A, R>>, NotMade<A, R>> {
-        let Services { runtime, registry } = self.services.clone();
-        let (entry, provided) = match self.services.find(&self.service) {
+        let Services { runtime, registry } = &self.services;
+        let found = self.services.find(&self.service);
+        let found = found
+            .map_err(CallCause::from)
+            .and_then(|(entry, provided)| {
+                let key = self.key(&entry, &provided)?;
+                Ok((entry, provided, key))
+            });
+        let (entry, provided, key) = match found {
             Ok(found) => found,
-            Err(refusal) => return Err(Box::new((self.fail(refusal.into()), Some(sink)))),
+            Err(cause) => return Err(Box::new((self.fail(cause), sink))),
         };
-        let key = match self.key(&entry, &provided) {
-            Ok(key) => key,
-            Err(cause) => return Err(Box::new((self.fail(cause), Some(sink)))),
-        };
-        let fail = |cause, argument| CallFailure::new(&entry.name, cause, argument);
-        let (mut argument, mut sink) = (self.argument, sink);
+        let call = CallState::new(
+            runtime,
+            (&entry, registry.next()),
+            (key.clone(), self.within),
+            (self.argument, sink),
+        );
         let mut asked = None;
-        let call_state = loop {
-            let of = (key.clone(), argument, sink);
-            let call_state = CallState::new(&runtime, &entry, registry.next(), of);
-            let turned = match entry.admit(|| registry.domain(&runtime), asked, call_state.live()) {
-                Ok(()) => break call_state,
-                Err(turned) => turned,
-            };
-            // No other code has this state.
-            let (Some(back), Some(to)) = call_state.take_out() else {
-                unreachable!("it was not admitted");
-            };
-            match turned {
-                Turned::Refused(refusal) => {
-                    return Err(Box::new((fail(refusal.into(), Some(back)), Some(to))));
-                }
-                Turned::Ask(domain) => asked = Some(asks(&provided, &back, domain)),
+        loop {
+            let admitted = (call.id, Arc::clone(&call) as _);
+            match entry.admit(|| self.services.domain(), asked, admitted) {
+                Ok(()) => break,
+                Err(Turned::Ask(domain)) => asked = Some(call.asks(&provided, domain)),
+                Err(Turned::Refused(refusal)) => return Err(call.give_back(refusal.into())),
             }
-            (argument, sink) = (back, to);
-        };
-        let call = call_fom::ServiceCall::new(Arc::clone(&call_state) as _);
-        let submission = runtime.submit(call);
+        }
+        let submission = runtime.submit(call_fom::ServiceCall::new(Arc::clone(&call) as _));
         let submission = match (key, &provided.runs) {
             (Some(key), _) => submission.key(key).queue(),
             (None, Runs::In(placement)) => submission.place(*placement),
             (None, _) => submission,
         };
         match submission.start() {
-            Ok(fom) => call_state.has_fom(fom.fom().clone()),
+            Ok(fom) => call.has_fom(fom.fom().clone()),
             Err(refused) => {
-                let reason = refused.reason();
-                let (argument, sink) = call_state.take_out();
+                let cause = match refused.reason() {
+                    RefusedReason::ShuttingDown => CallCause::Shutdown,
+                    reason => CallCause::Refused(Refusal::NoRoom {
+                        service: entry.name.clone(),
+                        reason,
+                    }),
+                };
+                let not_made = call.give_back(cause);
                 drop(refused);
                 // Otherwise the call was answered meanwhile.
-                if argument.is_some() {
-                    entry.take_back(call_state.id);
-                    let cause = match reason {
-                        RefusedReason::ShuttingDown => CallCause::Shutdown,
-                        reason => CallCause::Refused(Refusal::NoRoom {
-                            service: entry.name.clone(),
-                            reason,
-                        }),
-                    };
-                    return Err(Box::new((fail(cause, argument), sink)));
+                if not_made.0.argument.is_some() {
+                    entry.take_back(call.id);
+                    return Err(not_made);
                 }
             }
         }
-        if let Some(time) = self.within {
-            call_state.limit(time);
-        }
-        Ok(call_state)
+        call.start_timer();
+        Ok(call)
     }
-}
 
-/// A call that was not made, with the sink for its answer.
-type NotMade<A, R> = Box<(CallFailure<A>, Option<Sink<A, R>>)>;
-
-/// Asks the service whether it takes this call. No lock is held meanwhile.
-fn asks<A, R>(provided: &Provided<A, R>, argument: &A, domain: DomainState) -> bool {
-    let accepts = provided.accepts.as_ref();
-    accepts.is_some_and(|accepts| super::caught(|| accepts(argument, domain)).unwrap_or(false))
+    /// Makes the call. If it is not made, the sink gets the reason.
+    fn make_or_answer(self, sink: Sink<A, R>) -> Option<Arc<CallState<A, R>>> {
+        let runtime = self.services.runtime.clone();
+        match self.make(sink) {
+            Ok(call) => Some(call),
+            Err(not_made) => {
+                let (failure, sink) = *not_made;
+                deliver(&runtime, sink, Err(failure));
+                None
+            }
+        }
+    }
 }
 
 /// Returns the key of the calls of a strand.
@@ -251,45 +239,11 @@ fn in_strand(strand: &Key) -> Key {
 
 impl<A: Send + 'static, R: Send + 'static> IntoFuture for ServiceCall<A, R> {
     type Output = Result<R, CallFailure<A>>;
-    type IntoFuture = Called<A, R>;
+    type IntoFuture = Calling<A, R>;
 
-    fn into_future(self) -> Called<A, R> {
-        let (calling, failure) = match self.start() {
-            Ok(calling) => (Some(calling), None),
-            Err(failure) => (None, Some(failure)),
-        };
-        Called { calling, failure }
-    }
-}
-
-/// A call that was made by awaiting it.
-///
-/// # Cancel safety
-///
-/// If this is dropped, the call continues and its answer is lost.
-#[pin_project]
-pub struct Called<A, R> {
-    /// The call, unless it was not made.
-    #[pin]
-    calling: Option<Calling<A, R>>,
-    failure: Option<CallFailure<A>>,
-}
-
-impl<A, R> fmt::Debug for Called<A, R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Called")
-    }
-}
-
-impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
-    type Output = Outcome<A, R>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        match this.calling.as_pin_mut() {
-            Some(calling) => calling.poll(cx),
-            None => Poll::Ready(Err(this.failure.take().expect("polled after it was ready"))),
-        }
+    fn into_future(self) -> Calling<A, R> {
+        let (tell, told) = oneshot::channel();
+        Calling::new(self.make_or_answer(Sink::Caller(tell)), told)
     }
 }
 
@@ -300,38 +254,57 @@ impl<A: Send + 'static, R: Send + 'static> Future for Called<A, R> {
 /// As a future, this is cancel safe: the answer stays until it is taken.
 #[must_use = "a drop of this value drops the answer; `ServiceCall::detach` asks for no answer"]
 pub struct Calling<A, R> {
-    call_state: Arc<CallState<A, R>>,
+    /// The call, unless an `.await` did not make it.
+    call: Option<Arc<CallState<A, R>>>,
     told: oneshot::Receiver<Outcome<A, R>>,
     /// The last fom that waited.
-    awaits: Option<Arc<Awaits>>,
+    awaits: Option<Awaits>,
 }
 
 impl<A, R> fmt::Debug for Calling<A, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Calling({:?})", self.call_state.entry.name)
+        let service = self.call.as_ref().map(|call| &call.entry.name);
+        f.debug_tuple("Calling").field(&service).finish()
     }
 }
 
 impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
+    fn new(call: Option<Arc<CallState<A, R>>>, told: oneshot::Receiver<Outcome<A, R>>) -> Self {
+        Self {
+            call,
+            told,
+            awaits: None,
+        }
+    }
+
     /// Cancels the call. A function that was not entered never is, and the argument is given back. A running async
     /// function is dropped at its next wait. A running plain function is told
     /// ([`Cx::is_cancelled`](fom_runtime::Cx::is_cancelled)), and its result still counts. After the end of the call,
     /// this does nothing.
     pub fn cancel(&self) {
-        self.call_state.cancel();
+        if let Some(call) = &self.call {
+            call.cancel();
+        }
     }
 
-    /// Records that the fom that runs here, if any, waits for the answer. Returns the key of the call if the fom would
-    /// wait for itself.
-    fn record_wait(&mut self) -> Option<&Key> {
-        let call_state = &self.call_state;
+    /// Records that the fom that runs here, if any, waits for the answer. Returns whether the fom would wait for
+    /// itself: then the call has failed.
+    fn record_wait(&mut self) -> bool {
+        let Some(call) = &self.call else {
+            return false;
+        };
         let by = current_fom();
         if self.awaits.as_ref().map(|awaits| awaits.by()) != by.as_ref() {
-            let awaits = |(by, call)| Awaits::new(by, call, &call_state.entry);
-            self.awaits = by.zip(call_state.address()).map(awaits);
+            let awaits = |(by, fom)| Awaits::new(by, fom, &call.entry);
+            self.awaits = by.zip(call.address()).map(awaits);
         }
-        let key = call_state.key.as_ref()?;
-        self.awaits.as_ref()?.closes_circle().then_some(key)
+        match (&call.key, &self.awaits) {
+            (Some(key), Some(awaits)) if awaits.closes_circle() => {
+                call.would_wait_for_itself(key);
+                true
+            }
+            _ => false,
+        }
     }
 }
 
@@ -341,20 +314,14 @@ impl<A: Send + 'static, R: Send + 'static> Future for Calling<A, R> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         let mut polled = Pin::new(&mut this.told).poll(cx);
-        if polled.is_pending()
-            && let Some(key) = this.record_wait().cloned()
-        {
-            this.call_state.would_wait_for_itself(&key);
+        if polled.is_pending() && this.record_wait() {
             polled = Pin::new(&mut this.told).poll(cx);
         }
-        if polled.is_ready() {
-            this.awaits = None;
-        }
-        polled.map(|told| {
-            told.unwrap_or_else(|_| {
-                let name = &this.call_state.entry.name;
-                Err(CallFailure::new(name, CallCause::Shutdown, None))
-            })
-        })
+        let answer = ready!(polled);
+        this.awaits = None;
+        Poll::Ready(answer.unwrap_or_else(|_| {
+            let service = this.call.as_ref().map_or("", |call| &call.entry.name);
+            Err(CallFailure::new(service, CallCause::Shutdown, None))
+        }))
     }
 }

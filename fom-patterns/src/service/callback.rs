@@ -43,7 +43,7 @@ thread_local! {
 
 /// Returns the locality of this runtime that has a fom or a callback running on this thread.
 pub(super) fn here(runtime: &Runtime) -> Option<usize> {
-    runtime.current_locality().or_else(|| {
+    runtime.extension().current_locality().or_else(|| {
         IN.with(|at| match &*at.borrow() {
             Some((of, locality)) if of == runtime => Some(*locality),
             _ => None,

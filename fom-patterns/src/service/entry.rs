@@ -2,16 +2,21 @@
 
 use std::{any::Any, collections::BTreeMap, sync::Arc, time::Duration};
 
+use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
 use crate::service::{
-    Admits, CallCause, DomainState, Refusal, ServiceState, Signature, provider::Hooks,
+    Admits, CallCause, DomainState, Refusal, ServiceState, Signature, fenced, provider::Hooks,
 };
 use fom_protocol::sync::Mutex;
-use fom_runtime::{FomId, extension::UnfinishedStop};
+use fom_runtime::{Cx, FomId, extension::UnfinishedStop};
 
 /// A call, whatever its types are.
-pub(super) trait Live: Send + Sync {
+pub(super) trait AnyCall: Send + Sync {
+    /// Enters the function. Returns what is left to do, if that is more than the call itself.
+    fn begin(self: Arc<Self>, cx: &mut Cx<'_>) -> Option<BoxFuture<'static, ()>>;
+    /// Ends the call when its fom is dropped. Does nothing if the call has ended.
+    fn fom_dropped(&self);
     /// Answers the call if its function was not entered yet, and prevents a later entry. Returns whether it answered.
     fn cancel_waiting(&self, cause: CallCause) -> bool;
     /// Tells the function to end. `cause` is the answer if it does.
@@ -22,14 +27,6 @@ pub(super) trait Live: Send + Sync {
     fn is_awaited(&self) -> bool;
     /// Returns the fom of the call, if the function was entered.
     fn fom(&self) -> Option<FomId>;
-}
-
-/// The kind of end of a call, for the totals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    Done,
-    Failed,
-    Cancelled,
 }
 
 /// The counts of one service.
@@ -52,12 +49,12 @@ pub(super) struct Lifecycle {
     /// What is left to do of the stop.
     pub(super) stop: Stop,
     /// The runtime has ended, so the service is stopped and stays stopped.
-    ended: bool,
+    pub(super) ended: bool,
     /// The service was unregistered.
     pub(super) gone: bool,
     pub(super) totals: Totals,
     /// Admitted calls of which something may be left, in the order of admission.
-    live: BTreeMap<u64, Arc<dyn Live>>,
+    live: BTreeMap<u64, Arc<dyn AnyCall>>,
     idle: Vec<Idle>,
 }
 
@@ -96,11 +93,6 @@ impl Lifecycle {
         }
     }
 
-    /// Returns whether the runtime has ended.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended
-    }
-
     /// Returns whether there is no call.
     pub(super) fn is_empty(&self) -> bool {
         self.live.is_empty()
@@ -125,6 +117,13 @@ impl Lifecycle {
     }
 }
 
+/// The user's functions of a service.
+pub(super) struct Functions {
+    /// The `Provided` of the service's types.
+    pub(super) provided: Arc<dyn Any + Send + Sync>,
+    pub(super) hooks: Hooks,
+}
+
 /// One registered service.
 pub(super) struct Entry {
     pub(super) number: u64,
@@ -135,9 +134,8 @@ pub(super) struct Entry {
     pub(super) bootstrap: bool,
     /// Whether the service has a stop to run.
     pub(super) stops: bool,
-    /// The `Provided` of the service's types, until nothing of the service can run.
-    pub(super) provided: Mutex<Option<Arc<dyn Any + Send + Sync>>>,
-    pub(super) hooks: Mutex<Option<Arc<Hooks>>>,
+    /// The user's functions, until nothing of the service can run.
+    pub(super) functions: Mutex<Option<Functions>>,
     /// Held while the service is started or stopped.
     pub(super) turn: tokio::sync::Mutex<()>,
     pub(super) lifecycle: Mutex<Lifecycle>,
@@ -184,7 +182,7 @@ impl Entry {
         &self,
         domain: impl FnOnce() -> DomainState,
         asked: Option<bool>,
-        call: (u64, Arc<dyn Live>),
+        call: (u64, Arc<dyn AnyCall>),
     ) -> Result<(), Turned> {
         let mut lifecycle = self.lifecycle.lock();
         let (domain, state) = (domain(), lifecycle.state);
@@ -251,8 +249,8 @@ impl Entry {
         });
     }
 
-    /// Counts a call as ended: its function has returned or will never be entered.
-    pub(super) fn ended(&self, began: bool, how: How) {
+    /// Counts a call as ended: its function has returned or will never be entered. `cause` says why there is no result.
+    pub(super) fn ended(&self, began: bool, cause: Option<&CallCause>) {
         self.lifecycle(|lifecycle| {
             let totals = &mut lifecycle.totals;
             if began {
@@ -260,10 +258,10 @@ impl Entry {
             } else {
                 totals.waiting -= 1;
             }
-            match how {
-                How::Done => totals.done += 1,
-                How::Failed => totals.failed += 1,
-                How::Cancelled => totals.cancelled += 1,
+            match cause {
+                None => totals.done += 1,
+                Some(CallCause::Cancelled(_) | CallCause::Shutdown) => totals.cancelled += 1,
+                Some(_) => totals.failed += 1,
             }
         });
     }
@@ -285,7 +283,7 @@ impl Entry {
     }
 
     /// Returns the calls, in the order of admission.
-    pub(super) fn calls(&self) -> Vec<Arc<dyn Live>> {
+    pub(super) fn calls(&self) -> Vec<Arc<dyn AnyCall>> {
         self.lifecycle(|lifecycle| lifecycle.live.values().cloned().collect())
     }
 
@@ -332,11 +330,24 @@ impl Entry {
         })
     }
 
+    /// Returns the `Provided` of the service's types, unless nothing of the service can run.
+    pub(super) fn provided(&self) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::clone(&self.functions.lock().as_ref()?.provided))
+    }
+
+    /// Returns the user's start and stop, unless nothing of the service can run.
+    pub(super) fn hooks(&self) -> Hooks {
+        let functions = self.functions.lock();
+        functions
+            .as_ref()
+            .map(|of| of.hooks.clone())
+            .unwrap_or_default()
+    }
+
     /// Drops the user's functions.
     pub(super) fn forget(&self) {
-        let provided = self.provided.lock().take();
-        let hooks = self.hooks.lock().take();
-        crate::service::fenced(|| drop((provided, hooks)));
+        let functions = self.functions.lock().take();
+        fenced(|| drop(functions));
     }
 }
 

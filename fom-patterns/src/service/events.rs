@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 use crate::service::{
     ServiceState, Services, Signature,
     entry::{Entry, Lifecycle},
-    registry::{Names, Registry},
+    registry::Names,
 };
 use fom_protocol::sync::Mutex;
 use fom_runtime::{Runtime, context::Local, error::CallError};
@@ -116,7 +116,7 @@ fn event(entry: &Entry, happened: Happened) -> ServiceEvent {
 }
 
 impl Names {
-    /// Adds an event to the queues of the service's watchers. [`Registry::with_names`] tells them.
+    /// Adds an event to the queues of the service's watchers. [`Services::with_names`] tells them.
     pub(super) fn tell(&mut self, entry: &Entry, happened: Happened) {
         for watcher in &self.watchers {
             if watcher.name == entry.name {
@@ -136,16 +136,16 @@ impl Names {
     }
 }
 
-impl Registry {
+impl Services {
     /// Reads or changes the services in one step. All watchers see the same order of steps. `f` must be short and must
     /// not run user code.
-    pub(super) fn with_names<T>(&self, runtime: &Runtime, f: impl FnOnce(&mut Names) -> T) -> T {
+    pub(super) fn with_names<T>(&self, f: impl FnOnce(&mut Names) -> T) -> T {
         let (changed, told) = {
-            let mut names = self.names.lock();
+            let mut names = self.registry.names.lock();
             (f(&mut names), std::mem::take(&mut names.told))
         };
         for watcher in told {
-            watcher.tell(runtime);
+            watcher.tell(&self.runtime);
         }
         changed
     }
@@ -154,11 +154,10 @@ impl Registry {
     /// step: a new watcher either finds the change or gets its event, never both.
     pub(super) fn change(
         &self,
-        runtime: &Runtime,
         entry: &Arc<Entry>,
         change: impl FnOnce(&mut Lifecycle) -> Option<Happened>,
     ) {
-        self.with_names(runtime, |names| {
+        self.with_names(|names| {
             let happened = entry.lifecycle(change);
             let current = names.by_name.get(&entry.name);
             if let Some(happened) = happened
@@ -241,7 +240,7 @@ impl Services {
             callback,
             ..Queue::default()
         };
-        let watcher = self.registry.with_names(&self.runtime, |names| {
+        let watcher = self.with_names(|names| {
             queue.closed = names.ended;
             if let Some(entry) = names.by_name.get(&name) {
                 queue.events.push_back(event(entry, Happened::Registered));

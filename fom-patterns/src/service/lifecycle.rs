@@ -1,11 +1,6 @@
 //! The start and stop of one service, or of all services by their levels.
 
-use std::{
-    future::Future,
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{future::Future, panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt;
 use tokio::sync::oneshot;
@@ -14,11 +9,11 @@ use crate::service::{
     CallCx, DomainState, Happened, LifeError, ServiceState, Services,
     call_fom::ServiceTask,
     entry::{Entry, Stop},
+    fenced,
     provider::Hook,
-    registry::Registry,
 };
 use fom_protocol::{
-    panic_message,
+    caught, panic_message,
     sync::{Condvar, Mutex},
 };
 use fom_runtime::{FomId, Runtime, extension::RuntimeState};
@@ -36,55 +31,29 @@ async fn run(runtime: &Runtime, hook: Option<&Hook>) -> Result<(), String> {
     let Some(hook) = hook else {
         return Ok(());
     };
-    let here = runtime.current_locality().unwrap_or(0);
+    let here = runtime.extension().current_locality().unwrap_or(0);
     let cx = CallCx::new(runtime.detached(), here);
-    let mut future = super::caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
+    let mut future = caught(|| hook(cx)).map_err(|panic| format!("it panicked: {panic}"))?;
     let ran = AssertUnwindSafe(&mut future).catch_unwind().await;
     // The drop of the future is user code, and so is the text of an error.
-    super::fenced(move || drop(future));
+    fenced(move || drop(future));
     match ran {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(super::caught(move || error.to_string()).unwrap_or_default()),
+        Ok(Err(error)) => Err(caught(move || error.to_string()).unwrap_or_default()),
         Err(panic) => Err(format!("it panicked: {}", panic_message(panic))),
     }
-}
-
-/// Starts a service that is not started.
-pub(super) async fn start_one(
-    runtime: &Runtime,
-    registry: &Registry,
-    entry: &Arc<Entry>,
-) -> Result<(), LifeError> {
-    use ServiceState as S;
-    let _turn = entry.turn.lock().await;
-    let now = runtime.now();
-    if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now) {
-        return Ok(());
-    }
-    let hooks = entry.hooks.lock().clone();
-    let starting = Starting(Some(entry));
-    let ran = run(
-        runtime,
-        hooks.as_ref().and_then(|hooks| hooks.start.as_ref()),
-    )
-    .await;
-    starting.end(runtime, registry, &ran);
-    ran.map_err(|reason| LifeError::Failed {
-        service: entry.name.clone(),
-        reason,
-    })
 }
 
 /// A start that is running. A start that is dropped before its end has failed.
 struct Starting<'a>(Option<&'a Arc<Entry>>);
 
 impl Starting<'_> {
-    fn end(mut self, runtime: &Runtime, registry: &Registry, ran: &Result<(), String>) {
+    fn end(mut self, services: &Services, ran: &Result<(), String>) {
         let Some(entry) = self.0.take() else {
             return;
         };
-        let now = runtime.now();
-        registry.change(runtime, entry, |lifecycle| {
+        let now = services.runtime.now();
+        services.change(entry, |lifecycle| {
             if ran.is_ok() {
                 lifecycle.stop = Stop::Due;
             }
@@ -121,98 +90,113 @@ impl Drop for Starting<'_> {
     }
 }
 
-/// Admits only calls that the service [accepts](crate::service::Provider::accepts), and waits for the admitted calls.
-async fn drain_one(runtime: &Runtime, entry: &Entry, but: Option<FomId>) {
-    use ServiceState as S;
-    entry.go(&[S::Started, S::Starting], S::Stopping, runtime.now());
-    entry.idle(but).await;
-}
-
-/// Stops a service that is started.
-pub(super) async fn stop_one(
-    runtime: &Runtime,
-    registry: &Registry,
-    entry: &Arc<Entry>,
-    but: Option<FomId>,
-) {
-    drain_one(runtime, entry, but).await;
-    let _turn = entry.turn.lock().await;
-    take_down(runtime, entry).await;
-    let now = runtime.now();
-    registry.change(runtime, entry, |lifecycle| {
-        if lifecycle.state != ServiceState::Stopping {
-            return None;
-        }
-        lifecycle.state = ServiceState::Stopped;
-        lifecycle.since = now;
-        Some(Happened::Stopped)
-    });
-}
-
-/// Runs the stop of a service after a finished start, or again after a cancelled stop.
-async fn take_down(runtime: &Runtime, entry: &Entry) {
-    let is_due = entry.lifecycle(|lifecycle| {
-        let is_due = lifecycle.stop != Stop::Nothing && !lifecycle.has_ended();
-        if is_due {
-            lifecycle.stop = Stop::Begun;
-        }
-        is_due
-    });
-    if !is_due {
-        return;
-    }
-    let hooks = entry.hooks.lock().clone();
-    let stop = hooks.as_ref().and_then(|hooks| hooks.stop.as_ref());
-    if let Err(reason) = run(runtime, stop).await {
-        runtime.report(format!(
-            "the stop of service `{}` failed: {reason}",
-            entry.name
-        ));
-    }
-    entry.lifecycle(|lifecycle| lifecycle.stop = Stop::Nothing);
-}
-
 /// An unregistered service. After the drop, only its running calls are left of it.
 pub(super) struct Leaving {
-    pub(super) runtime: Runtime,
-    pub(super) registry: Arc<Registry>,
+    pub(super) services: Services,
     pub(super) entry: Arc<Entry>,
 }
 
 impl Leaving {
     /// Waits for the last call of an unregistered service, then runs its stop.
     pub(super) async fn finish(self, but: Option<FomId>) {
-        let Self { runtime, entry, .. } = &self;
-        entry.idle(but).await;
-        let _turn = entry.turn.lock().await;
-        take_down(runtime, entry).await;
+        self.entry.idle(but).await;
+        let _turn = self.entry.turn.lock().await;
+        self.services.take_down(&self.entry).await;
     }
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        let entry = &self.entry;
+        let Self { services, entry } = self;
         entry.forget();
         entry.lifecycle(|lifecycle| lifecycle.state = ServiceState::Stopped);
         let unfinished = entry.unfinished();
         {
-            let mut names = self.registry.names.lock();
+            let mut names = services.registry.names.lock();
             names.leaving.retain(|one| !Arc::ptr_eq(one, entry));
             if names.ended {
                 // The shutdown report already names this stop.
                 return;
             }
-            if unfinished.is_some() && self.runtime.state() != RuntimeState::Open {
+            if unfinished.is_some() && services.runtime.extension().state() != RuntimeState::Open {
                 names.cut_off.push(Arc::clone(entry));
             }
         }
         if let Some(unfinished) = unfinished {
             let why = "it was unregistered, and the runtime ends, or its fom was cancelled";
-            self.runtime.report(format!("{unfinished}: {why}"));
+            services.runtime.report(format!("{unfinished}: {why}"));
         }
     }
 }
 
+/// One service.
+impl Services {
+    /// Starts a service that is not started.
+    pub(super) async fn start_one(&self, entry: &Arc<Entry>) -> Result<(), LifeError> {
+        use ServiceState as S;
+        let _turn = entry.turn.lock().await;
+        let now = self.runtime.now();
+        if !entry.go(&[S::Registered, S::Stopped, S::Failed], S::Starting, now) {
+            return Ok(());
+        }
+        let hooks = entry.hooks();
+        let starting = Starting(Some(entry));
+        let ran = run(&self.runtime, hooks.start.as_ref()).await;
+        starting.end(self, &ran);
+        ran.map_err(|reason| LifeError::Failed {
+            service: entry.name.clone(),
+            reason,
+        })
+    }
+
+    /// Admits only calls that the service [accepts](crate::service::Provider::accepts), and waits for the admitted
+    /// calls.
+    async fn drain_one(&self, entry: &Entry, but: Option<FomId>) {
+        use ServiceState as S;
+        entry.go(&[S::Started, S::Starting], S::Stopping, self.runtime.now());
+        entry.idle(but).await;
+    }
+
+    /// Stops a service that is started.
+    pub(super) async fn stop_one(&self, entry: &Arc<Entry>, but: Option<FomId>) {
+        self.drain_one(entry, but).await;
+        let _turn = entry.turn.lock().await;
+        self.take_down(entry).await;
+        let now = self.runtime.now();
+        self.change(entry, |lifecycle| {
+            if lifecycle.state != ServiceState::Stopping {
+                return None;
+            }
+            lifecycle.state = ServiceState::Stopped;
+            lifecycle.since = now;
+            Some(Happened::Stopped)
+        });
+    }
+
+    /// Runs the stop of a service after a finished start, or again after a cancelled stop.
+    async fn take_down(&self, entry: &Entry) {
+        let is_due = entry.lifecycle(|lifecycle| {
+            let is_due = lifecycle.stop != Stop::Nothing && !lifecycle.ended;
+            if is_due {
+                lifecycle.stop = Stop::Begun;
+            }
+            is_due
+        });
+        if !is_due {
+            return;
+        }
+        let hooks = entry.hooks();
+        if let Err(reason) = run(&self.runtime, hooks.stop.as_ref()).await {
+            self.runtime.report(format!(
+                "the stop of service `{}` failed: {reason}",
+                entry.name
+            ));
+        }
+        entry.lifecycle(|lifecycle| lifecycle.stop = Stop::Nothing);
+    }
+}
+
+/// All services.
 impl Services {
     /// Starts every service that is not started, one after the other, from the lowest level. Meanwhile the services are
     /// in [`DomainState::Init`], and calls are refused with [`Refusal::Retry`](crate::service::Refusal::Retry).
@@ -227,15 +211,8 @@ impl Services {
     ///
     /// If the future is dropped, the start continues.
     pub async fn start_all(&self) -> Result<(), LifeError> {
-        let turn = Arc::clone(&self.registry.turn);
-        let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
-        let but = self.runtime.current_fom();
-        let (runtime, registry) = (self.runtime.clone(), Arc::clone(&self.registry));
-        let start = async move {
-            let _turn = turn;
-            start_all(&runtime, &registry, but).await
-        };
-        self.run_apart(start).await?
+        let start = |services: Self, but| async move { services.start_each(but).await };
+        self.run_alone(start).await?
     }
 
     /// Stops every service. A service admits only calls that it [accepts](crate::service::Provider::accepts). Admitted
@@ -251,15 +228,23 @@ impl Services {
     ///
     /// If the future is dropped, the stop continues.
     pub async fn stop_all(&self) -> Result<(), LifeError> {
+        let stop = |services: Self, but| async move { services.stop_each(but).await };
+        self.run_alone(stop).await
+    }
+
+    /// Runs a start or stop of all services, apart from its caller. Fails if another one runs.
+    async fn run_alone<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        task: impl FnOnce(Self, Option<FomId>) -> F,
+    ) -> Result<F::Output, LifeError> {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
-        let but = self.runtime.current_fom();
-        let (runtime, registry) = (self.runtime.clone(), Arc::clone(&self.registry));
-        let stop = async move {
+        let task = task(self.clone(), self.runtime.current_fom());
+        let alone = async move {
             let _turn = turn;
-            stop_all(&runtime, &registry, but).await;
+            task.await
         };
-        self.run_apart(stop).await
+        self.run_apart(alone).await
     }
 
     /// Runs the task as a fom, so that the task continues if its caller is gone. Returns the result of the task.
@@ -275,79 +260,66 @@ impl Services {
         if !spawn(&self.runtime, task) {
             return Err(LifeError::ShuttingDown);
         }
-        told.await.map_err(|_| match self.runtime.state() {
-            RuntimeState::Closed => LifeError::ShuttingDown,
-            _ => LifeError::Cancelled,
-        })
+        told.await
+            .map_err(|_| match self.runtime.extension().state() {
+                RuntimeState::Closed => LifeError::ShuttingDown,
+                _ => LifeError::Cancelled,
+            })
     }
-}
 
-async fn start_all(
-    runtime: &Runtime,
-    registry: &Registry,
-    but: Option<FomId>,
-) -> Result<(), LifeError> {
-    registry.go(DomainState::Init);
-    let mut started: Vec<Arc<Entry>> = Vec::new();
-    for entry in registry.registered() {
-        let was_up = entry.lifecycle(|lifecycle| lifecycle.stop != Stop::Nothing);
-        if let Err(error) = start_one(runtime, registry, &entry).await {
-            for entry in started.iter().rev() {
-                stop_one(runtime, registry, entry, but).await;
+    async fn start_each(&self, but: Option<FomId>) -> Result<(), LifeError> {
+        self.registry.go(DomainState::Init);
+        let mut started: Vec<Arc<Entry>> = Vec::new();
+        for entry in self.registry.registered() {
+            let was_up = entry.lifecycle(|lifecycle| lifecycle.stop != Stop::Nothing);
+            if let Err(error) = self.start_one(&entry).await {
+                for entry in started.iter().rev() {
+                    self.stop_one(entry, but).await;
+                }
+                return Err(error);
             }
-            return Err(error);
+            if !was_up {
+                started.push(entry);
+            }
         }
-        if !was_up {
-            started.push(entry);
+        self.registry.go(DomainState::Normal);
+        Ok(())
+    }
+
+    async fn stop_each(&self, but: Option<FomId>) {
+        self.registry.go(DomainState::Drain);
+        for entry in self.registry.all().iter().rev() {
+            self.drain_one(entry, but).await;
         }
+        self.registry.go(DomainState::Stopping);
+        for entry in self.registry.registered().iter().rev() {
+            self.stop_one(entry, but).await;
+        }
+        self.registry.go(DomainState::Stopped);
     }
-    registry.go(DomainState::Normal);
-    Ok(())
-}
 
-async fn stop_all(runtime: &Runtime, registry: &Registry, but: Option<FomId>) {
-    registry.go(DomainState::Drain);
-    for entry in registry.all().iter().rev() {
-        drain_one(runtime, entry, but).await;
-    }
-    registry.go(DomainState::Stopping);
-    for entry in registry.registered().iter().rev() {
-        stop_one(runtime, registry, entry, but).await;
-    }
-    registry.go(DomainState::Stopped);
-}
-
-impl Registry {
     /// Stops all services, and blocks this thread until that is done, at most until `by`. After this, every call is
     /// refused.
-    pub(super) fn stop_by(self: &Arc<Self>, runtime: &Runtime, by: Instant) {
-        if self.is_empty() {
-            return self.refuse_all();
+    pub(super) fn stop_by(self, by: Instant) {
+        let registry = Arc::clone(&self.registry);
+        if registry.is_empty() {
+            return registry.refuse_all();
         }
         let done = Arc::new((Mutex::new(false), Condvar::default()));
-        let (of, registry) = (runtime.detached(), Arc::clone(self));
         let tell = Done(Arc::clone(&done));
-        let spawned = spawn(runtime, async move {
+        let runtime = self.runtime.clone();
+        let spawned = spawn(&runtime, async move {
             // Reports the end when it is dropped, even if the task has not begun.
             let _tell = tell;
-            let _turn = registry.turn.lock().await;
-            if registry.domain(&of) < DomainState::Stopped {
-                stop_all(&of, &registry, None).await;
+            let _turn = self.registry.turn.lock().await;
+            if self.domain() < DomainState::Stopped {
+                self.stop_each(None).await;
             }
         });
         if spawned {
-            let mut is_done = done.0.lock();
-            while !*is_done {
-                let left = by.saturating_duration_since(fom_protocol::sync::now());
-                if left.is_zero() {
-                    break;
-                }
-                (is_done, _) = done
-                    .1
-                    .wait_for(is_done, left.min(Duration::from_secs(3600)));
-            }
+            drop(done.1.wait_until(done.0.lock(), by, |is_done| *is_done));
         }
-        self.refuse_all();
+        registry.refuse_all();
     }
 }
 

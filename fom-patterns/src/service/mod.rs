@@ -45,13 +45,9 @@ mod registry;
 mod state;
 mod status;
 
-use std::{
-    fmt,
-    panic::{AssertUnwindSafe, Location, catch_unwind},
-    sync::Arc,
-};
+use std::{fmt, panic::Location, sync::Arc};
 
-pub use call::{Called, Calling, ServiceCall};
+pub use call::{Calling, ServiceCall};
 pub use error::{
     CallCause, CallFailure, CancelledBy, LifeError, Refusal, RegisterError, RegisterReason,
 };
@@ -63,9 +59,9 @@ use registry::Registry;
 pub use state::{Admits, DomainState, ServiceState};
 pub use status::{ServiceStatus, ServicesStatus};
 
-use entry::{Entry, Lifecycle};
+use entry::{Entry, Functions, Lifecycle};
 use fom_protocol::{
-    panic_message,
+    caught,
     sync::{Mutex, atomic::Ordering},
 };
 use fom_runtime::{Runtime, extension::RuntimeState};
@@ -94,10 +90,7 @@ pub trait ServicesExt {
 
 impl ServicesExt for Runtime {
     fn services(&self) -> Services {
-        Services {
-            runtime: self.detached(),
-            registry: self.attachment(),
-        }
+        Services::of(self, self.extension().attachment())
     }
 }
 
@@ -105,9 +98,11 @@ impl ServicesExt for Runtime {
 type Found<A, R> = (Arc<Entry>, Arc<Provided<A, R>>);
 
 impl Services {
-    /// Returns the state of all services together.
-    pub fn domain(&self) -> DomainState {
-        self.registry.domain(&self.runtime)
+    fn of(runtime: &Runtime, registry: Arc<Registry>) -> Self {
+        Self {
+            runtime: runtime.detached(),
+            registry,
+        }
     }
 
     /// Registers a service under its name. The service takes calls at once, unless it has an
@@ -127,10 +122,10 @@ impl Services {
             reason,
             provider: Box::new(provider),
         };
-        let registered = self.registry.with_names(&self.runtime, |names| {
+        let registered = self.with_names(|names| {
             let domain = self.domain();
             if matches!(domain, DomainState::Drain | DomainState::Stopping)
-                || self.runtime.state() != RuntimeState::Open
+                || self.runtime.extension().state() != RuntimeState::Open
             {
                 let service = service.name().to_owned();
                 return Err(refuse(
@@ -159,8 +154,10 @@ impl Services {
                 level: provider.level,
                 bootstrap: provider.bootstrap,
                 stops: provider.hooks.stop.is_some(),
-                provided: Mutex::new(Some(Arc::new(provider.provided))),
-                hooks: Mutex::new(Some(Arc::new(provider.hooks))),
+                functions: Mutex::new(Some(Functions {
+                    provided: Arc::new(provider.provided),
+                    hooks: provider.hooks,
+                })),
                 turn: tokio::sync::Mutex::default(),
                 lifecycle: Mutex::new(Lifecycle::new(state, self.runtime.now())),
             });
@@ -258,8 +255,7 @@ impl Services {
                 owner: entry.owner.clone(),
             });
         }
-        let provided = entry.provided.lock().clone();
-        match provided.map(Arc::downcast) {
+        match entry.provided().map(Arc::downcast) {
             Some(Ok(provided)) => Ok((entry, provided)),
             // The functions are gone: the service was unregistered just now, or the runtime has ended.
             _ => Err(entry.refuse(self.domain())),
@@ -271,9 +267,4 @@ impl Services {
 fn fenced(f: impl FnOnce()) {
     // The panic hook has already reported the panic.
     let _ = caught(f);
-}
-
-/// Runs user code. Returns the message if the code panics.
-fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(panic_message)
 }

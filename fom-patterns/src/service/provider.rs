@@ -1,21 +1,23 @@
 //! The implementation of a service: its function, the place of its calls, and its start and stop.
 
-use std::{any::type_name, fmt, future::Future, pin::Pin, time::Duration};
+use std::{any::type_name, fmt, future::Future, sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
 
 use crate::service::DomainState;
 use fom_runtime::{
-    BlockingCx, Cause, Cx, Failure, FomRef, Key, Operation, Runtime, Submission,
+    BlockingCx, Cx, Failure, FomRef, Key, Operation, Runtime, Submission,
     error::BoxError,
     submission::{Ended, Placement},
     time::Sleep,
 };
 
-pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-pub(super) type Hook = Box<dyn Fn(CallCx) -> BoxFuture<Result<(), BoxError>> + Send + Sync>;
+pub(super) type Hook =
+    Arc<dyn Fn(CallCx) -> BoxFuture<'static, Result<(), BoxError>> + Send + Sync>;
 
 type Plain<A, R> = Box<dyn Fn(&mut Cx<'_>, A) -> R + Send + Sync>;
 type Blocking<A, R> = Box<dyn Fn(&BlockingCx<'_>, A) -> R + Send + Sync>;
-type Async<A, R> = Box<dyn Fn(CallCx, A) -> BoxFuture<R> + Send + Sync>;
+type Async<A, R> = Box<dyn Fn(CallCx, A) -> BoxFuture<'static, R> + Send + Sync>;
 
 /// The three kinds of functions.
 pub(super) enum Function<A, R> {
@@ -41,7 +43,7 @@ pub(super) struct Provided<A, R> {
 }
 
 /// What runs when a service is started and stopped.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Hooks {
     pub(super) start: Option<Hook>,
     pub(super) stop: Option<Hook>,
@@ -169,21 +171,17 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
         submit: impl for<'a> Fn(&'a Runtime, A) -> Submission<'a, O> + Send + Sync + 'static,
         answer: impl Fn(Result<Ended<O>, Failure<O>>) -> R + Send + Sync + 'static,
     ) -> Self {
-        let answer = std::sync::Arc::new(answer);
+        let answer = Arc::new(answer);
         Self::new(Function::Async(Box::new(move |cx, argument| {
             let started = submit(&cx.runtime(), argument).start();
-            let answer = std::sync::Arc::clone(&answer);
+            let answer = Arc::clone(&answer);
             Box::pin(async move {
                 let outcome = match started {
                     Ok(handle) => {
                         let _cancel = CancelOnDrop(handle.fom().clone());
                         handle.await
                     }
-                    Err(refused) => {
-                        let cause = Cause::Refused(refused.reason());
-                        let start = O::GRAPH.phases()[O::index(O::kind(&O::start()))].name();
-                        Err(Failure::new(cause, start, Some(refused.into_operation())))
-                    }
+                    Err(refused) => Err(refused.into()),
                 };
                 answer(outcome)
             })
@@ -256,10 +254,7 @@ impl<A, R> Provider<A, R> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.hooks.start = Some(Box::new(move |cx| {
-            let started = start(cx);
-            Box::pin(async move { started.await.map_err(Into::into) })
-        }));
+        self.hooks.start = Some(hook(start));
         self
     }
 
@@ -270,12 +265,20 @@ impl<A, R> Provider<A, R> {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<BoxError>,
     {
-        self.hooks.stop = Some(Box::new(move |cx| {
-            let stopped = stop(cx);
-            Box::pin(async move { stopped.await.map_err(Into::into) })
-        }));
+        self.hooks.stop = Some(hook(stop));
         self
     }
+}
+
+fn hook<F, E>(run: impl Fn(CallCx) -> F + Send + Sync + 'static) -> Hook
+where
+    F: Future<Output = Result<(), E>> + Send + 'static,
+    E: Into<BoxError>,
+{
+    Arc::new(move |cx| {
+        let ran = run(cx);
+        Box::pin(async move { ran.await.map_err(Into::into) })
+    })
 }
 
 /// Cancels an operation when no call waits for it. Does nothing to an operation that has ended.

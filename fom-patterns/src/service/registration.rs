@@ -5,10 +5,10 @@ use std::{fmt, sync::Arc};
 use crate::service::{
     CallCause, CancelledBy, Happened, LifeError, ServiceState, Services,
     entry::Entry,
-    lifecycle::{Leaving, spawn, start_one, stop_one},
-    registry::Registry,
+    lifecycle::{Leaving, spawn},
 };
-use fom_runtime::{FomId, Runtime, extension::RuntimeState};
+use fom_protocol::caught;
+use fom_runtime::{FomId, extension::RuntimeState};
 
 /// The treatment of running calls when a service is unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +69,8 @@ impl Registration {
     ///
     /// If the future is dropped, the start continues.
     pub async fn start(&self) -> Result<(), LifeError> {
-        let Services { runtime, registry } = self.services.clone();
-        let entry = Arc::clone(&self.entry);
-        let start = async move { start_one(&runtime, &registry, &entry).await };
+        let (services, entry) = (self.services.clone(), Arc::clone(&self.entry));
+        let start = async move { services.start_one(&entry).await };
         self.services.run_apart(start).await?
     }
 
@@ -87,9 +86,8 @@ impl Registration {
     /// If the future is dropped, the stop continues.
     pub async fn stop(&self) -> Result<(), LifeError> {
         let but = self.services.runtime.current_fom();
-        let Services { runtime, registry } = self.services.clone();
-        let entry = Arc::clone(&self.entry);
-        let stop = async move { stop_one(&runtime, &registry, &entry, but).await };
+        let (services, entry) = (self.services.clone(), Arc::clone(&self.entry));
+        let stop = async move { services.stop_one(&entry, but).await };
         self.services.run_apart(stop).await
     }
 
@@ -118,25 +116,31 @@ impl Registration {
         self.withdraw(running, but);
         if let Some(leaving) = self.leaving()
             && self.services.run_apart(leaving.finish(but)).await.is_err()
-            && self.services.runtime.state() != RuntimeState::Closed
+            && self.services.runtime.extension().state() != RuntimeState::Closed
         {
             // The fom that unregistered the service was cancelled.
             self.entry.idle(but).await;
         }
     }
 
+    /// Takes the service out: its name is free, and no call finds it. Ends its calls.
     fn withdraw(&mut self, running: Running, but: Option<FomId>) {
         self.is_left = true;
-        let Services { runtime, registry } = &self.services;
-        registry.withdraw(runtime, &self.entry);
+        let (services, entry) = (&self.services, &self.entry);
+        services.with_names(|names| {
+            names.by_name.remove(&entry.name);
+            names.leaving.push(Arc::clone(entry));
+            names.tell(entry, Happened::Unregistered);
+            entry.leave(services.runtime.now());
+        });
         let cause = || {
             CallCause::Cancelled(CancelledBy::Unregistered {
-                service: self.entry.name.clone(),
-                owner: self.entry.owner.clone(),
+                service: entry.name.clone(),
+                owner: entry.owner.clone(),
             })
         };
-        for call in self.entry.calls() {
-            let done = super::caught(|| {
+        for call in entry.calls() {
+            let done = caught(|| {
                 if !call.cancel_waiting(cause())
                     && running == Running::Stop
                     && (but.is_none() || call.fom() != but)
@@ -145,6 +149,7 @@ impl Registration {
                 }
             });
             if let Err(panic) = done {
+                let runtime = &services.runtime;
                 runtime.report(format!("a call could not be cancelled: {panic}"));
             }
         }
@@ -152,10 +157,8 @@ impl Registration {
 
     /// Returns what is left to wait for, unless no call runs and there is no stop. Then the service is gone at once.
     fn leaving(&self) -> Option<Leaving> {
-        let Services { runtime, registry } = self.services.clone();
         let leaving = Leaving {
-            runtime,
-            registry,
+            services: self.services.clone(),
             entry: Arc::clone(&self.entry),
         };
         let is_empty = self.entry.lifecycle(|lifecycle| lifecycle.is_empty());
@@ -172,17 +175,5 @@ impl Drop for Registration {
                 spawn(&self.services.runtime, leaving.finish(None));
             }
         }
-    }
-}
-
-impl Registry {
-    /// Takes a service out: its name is free, and no call finds it.
-    fn withdraw(&self, runtime: &Runtime, entry: &Arc<Entry>) {
-        self.with_names(runtime, |names| {
-            names.by_name.remove(&entry.name);
-            names.leaving.push(Arc::clone(entry));
-            names.tell(entry, Happened::Unregistered);
-            entry.leave(runtime.now());
-        });
     }
 }

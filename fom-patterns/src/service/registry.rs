@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Instant};
 
-use crate::service::{DomainState, Happened, entry::Entry, events::Watcher};
-use fom_protocol::sync::{
-    Mutex,
-    atomic::{AtomicU8, AtomicU64, Ordering},
+use crate::service::{DomainState, Happened, Services, entry::Entry, events::Watcher};
+use fom_protocol::{
+    caught,
+    sync::{
+        Mutex,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
 };
 use fom_runtime::{
     Runtime,
@@ -53,17 +56,17 @@ impl Default for Registry {
 
 impl Attachment for Registry {
     fn drain(self: Arc<Self>, runtime: &Runtime, by: Instant) {
-        self.stop_by(runtime, by);
+        Services::of(runtime, self).stop_by(by);
     }
 
     fn state_changed(self: Arc<Self>, runtime: &Runtime) {
-        if runtime.state() == RuntimeState::Closed {
+        if runtime.extension().state() == RuntimeState::Closed {
             self.refuse_all();
         }
     }
 
     fn close(self: Arc<Self>, runtime: &Runtime) -> Vec<UnfinishedStop> {
-        self.end(runtime)
+        Services::of(runtime, self).end()
     }
 }
 
@@ -71,16 +74,6 @@ impl Registry {
     /// Returns a number that is unique here.
     pub(super) fn next(&self) -> u64 {
         self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Returns the state of all services, or the matching state of the runtime if that is further.
-    pub(super) fn domain(&self, runtime: &Runtime) -> DomainState {
-        let own = DomainState::of(self.domain.load(Ordering::SeqCst));
-        match runtime.state() {
-            RuntimeState::Open => own,
-            RuntimeState::Draining => own.max(DomainState::Drain),
-            RuntimeState::Closed => own.max(DomainState::Stopping),
-        }
     }
 
     /// Goes to this state, unless the runtime has ended.
@@ -94,20 +87,13 @@ impl Registry {
 
     /// Returns the registered and the leaving services, by level and number.
     pub(super) fn all(&self) -> Vec<Arc<Entry>> {
-        let mut all: Vec<_> = {
-            let names = self.names.lock();
-            let entries = names.by_name.values().chain(&names.leaving);
-            entries.cloned().collect()
-        };
-        all.sort_by_key(|entry| (entry.level, entry.number));
-        all
+        let names = self.names.lock();
+        in_order(names.by_name.values().chain(&names.leaving))
     }
 
     /// Returns the registered services, by level and number.
     pub(super) fn registered(&self) -> Vec<Arc<Entry>> {
-        let mut all: Vec<_> = self.names.lock().by_name.values().cloned().collect();
-        all.sort_by_key(|entry| (entry.level, entry.number));
-        all
+        in_order(self.names.lock().by_name.values())
     }
 
     /// Refuses all further calls.
@@ -122,20 +108,34 @@ impl Registry {
         let names = self.names.lock();
         names.by_name.is_empty() && names.leaving.is_empty()
     }
+}
+
+impl Services {
+    /// Returns the state of all services together.
+    pub fn domain(&self) -> DomainState {
+        // The matching state of the runtime counts if that is further.
+        let own = DomainState::of(self.registry.domain.load(Ordering::SeqCst));
+        match self.runtime.extension().state() {
+            RuntimeState::Open => own,
+            RuntimeState::Draining => own.max(DomainState::Drain),
+            RuntimeState::Closed => own.max(DomainState::Stopping),
+        }
+    }
 
     /// Ends all services with the runtime. Callers that still wait get an answer, and every service is stopped and
     /// stays stopped. The user's functions are dropped, because they may hold this runtime. Returns the stops that did
     /// not finish, in their order.
-    fn end(&self, runtime: &Runtime) -> Vec<UnfinishedStop> {
-        self.refuse_all();
-        for entry in self.all() {
+    fn end(&self) -> Vec<UnfinishedStop> {
+        self.registry.refuse_all();
+        for entry in self.registry.all() {
             for call in entry.calls() {
-                if let Err(panic) = super::caught(|| call.shut_down()) {
-                    runtime.report(format!("a call could not be answered: {panic}"));
+                if let Err(panic) = caught(|| call.shut_down()) {
+                    self.runtime
+                        .report(format!("a call could not be answered: {panic}"));
                 }
             }
         }
-        let all = self.end_all(runtime);
+        let all = self.end_all();
         for entry in &all {
             entry.forget();
         }
@@ -144,9 +144,9 @@ impl Registry {
     }
 
     /// Stops all services in one step, as a watcher sees it. After that no event follows.
-    fn end_all(&self, runtime: &Runtime) -> Vec<Arc<Entry>> {
-        let mut all = self.with_names(runtime, |names| {
-            let now = runtime.now();
+    fn end_all(&self) -> Vec<Arc<Entry>> {
+        self.with_names(|names| {
+            let now = self.runtime.now();
             let registered: Vec<_> = names.by_name.values().cloned().collect();
             for entry in &registered {
                 if entry.end(now) {
@@ -157,12 +157,21 @@ impl Registry {
                 entry.end(now);
             }
             names.ended = true;
-            self.domain.store(ENDED, Ordering::SeqCst);
+            self.registry.domain.store(ENDED, Ordering::SeqCst);
             names.close();
-            let left = names.leaving.iter().chain(&names.cut_off).cloned();
-            registered.into_iter().chain(left).collect::<Vec<_>>()
-        });
-        all.sort_by_key(|entry| (entry.level, entry.number));
-        all
+            in_order(
+                registered
+                    .iter()
+                    .chain(&names.leaving)
+                    .chain(&names.cut_off),
+            )
+        })
     }
+}
+
+/// Returns the services by level and number.
+fn in_order<'a>(entries: impl Iterator<Item = &'a Arc<Entry>>) -> Vec<Arc<Entry>> {
+    let mut all: Vec<_> = entries.cloned().collect();
+    all.sort_by_key(|entry| (entry.level, entry.number));
+    all
 }

@@ -88,7 +88,7 @@ impl<O: Operation, K: StreamKey> Inlet<O, K> {
             }),
             full: Mutex::new(Arc::from([])),
             room: Notify::new(),
-            work: runtime.local_work(index),
+            work: runtime.extension().local_work(index),
             part: OnceLock::new(),
         }
     }

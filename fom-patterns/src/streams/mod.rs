@@ -366,7 +366,7 @@ impl<O: Operation, K: StreamKey> Common<O, K> {
                 full
             };
             // The locality notifies after it has changed what is checked here.
-            if !self.runtime.is_accepting() || !full && !self.is_full(index, item) {
+            if !self.runtime.extension().is_accepting() || !full && !self.is_full(index, item) {
                 return;
             }
             told.await;

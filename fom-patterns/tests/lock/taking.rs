@@ -175,7 +175,7 @@ fn cancel_and_shutdown_of_waiters() {
 
 /// LK-06: a fom that asks for a lock that it has, or waits for, gets an error that says so, and keeps what it has.
 #[test]
-fn who_would_wait_for_itself_is_told() {
+fn a_fom_that_would_wait_for_itself_is_told() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let (log, lock) = (Log::default(), LongLock::new("it"));

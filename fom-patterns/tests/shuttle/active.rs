@@ -131,3 +131,38 @@ fn a_drain_meets_the_last_call() {
         bench.end(None);
     });
 }
+
+/// An object that is made while the runtime drains ends with it, even if its proxy lives. The drain may have looked for
+/// resting objects before this one was known.
+///
+/// Seeded: a daemon that is added without a look at the drain (`daemon-late-for-drain`, a deadlock).
+#[test]
+fn a_drain_meets_a_new_object() {
+    check(300, || {
+        let bench = Bench::new(1, MOST);
+        let makes = {
+            let runtime = bench.runtime.clone();
+            thread::spawn(move || Lamp::default().activate(&runtime).ok())
+        };
+        let report = bench.runtime.shutdown_blocking(Shutdown::Drain, NEVER);
+        assert!(report.remained.is_empty());
+        let lamp = makes.join().unwrap();
+        assert!(lamp.is_none_or(|lamp| lamp.has_ended()));
+        bench.end(None);
+    });
+}
+
+/// Two objects end in one drain: one because its last proxy goes, the other because nothing else is left.
+#[test]
+fn a_drain_meets_an_object_that_ends() {
+    check(300, || {
+        let (bench, lamp, _) = bench();
+        let other = Lamp::default().activate(&bench.runtime).unwrap();
+        let drops = thread::spawn(move || drop(other));
+        let report = bench.runtime.shutdown_blocking(Shutdown::Drain, NEVER);
+        assert!(report.remained.is_empty());
+        drops.join().unwrap();
+        assert!(lamp.has_ended());
+        bench.end(None);
+    });
+}

@@ -122,6 +122,49 @@ fn submissions_meet_at_the_gate() {
     });
 }
 
+/// Ends only by a cancel.
+struct Endless;
+
+#[fom(operation(Endless), event(Word), transient)]
+enum Lasting {
+    #[phase(start, sync, on(Never), to(Ended))]
+    Wait,
+    #[phase(end)]
+    Ended,
+}
+
+enum Word {
+    #[allow(dead_code, reason = "this event never comes")]
+    Never,
+}
+
+impl LastingTransitions for Endless {
+    fn wait(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<LastingAfterWait, BoxError> {
+        Ok(LastingAfterWait::Ended)
+    }
+}
+
+/// A caller cancels a request and drops its handle, while the dispatcher hands the request out: it ends in any case.
+///
+/// Seeded: a look for the caller outside of the request's lock (`cancel-lost-at-start`, a deadlock).
+#[test]
+fn a_cancel_and_a_drop_meet_the_start() {
+    check(1000, || {
+        let bench = Bench::new(1, MOST);
+        let (intake, ran) = (intake(&bench), Ran::default());
+        let first = intake.submit(ran.errand(0)).start().unwrap();
+        let queued = intake.submit(Endless).start_blocking().unwrap();
+        // The request is handed out when the first one has ended: about now.
+        assert!(has_run(first));
+        queued.cancel();
+        drop(queued);
+        block_on(bench.runtime.idle());
+        assert_eq!(block_on(intake.status()).running, 0);
+        drop(intake);
+        bench.end(Some(Shutdown::Drain));
+    });
+}
+
 /// The policy changes while clients submit: nothing is lost, and each client's requests run in order.
 ///
 /// Seeded: a request that is not put behind those of its client that an older policy has (it overtook them).

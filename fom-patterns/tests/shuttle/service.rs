@@ -192,3 +192,42 @@ fn stops_that_outlast_a_drain() {
 fn stops_that_are_not_run() {
     ended_by_a_shutdown(Shutdown::Now);
 }
+
+static CROSS: Service<(u32, u32), bool> = Service::new("cross");
+
+/// Two calls have a key each, and call the key of the other at the same time. At least one of them sees the circle.
+///
+/// Seeded: a look for the circle before the own wait is known (`circle-before-own-wait`, a deadlock).
+#[test]
+fn calls_that_close_a_circle_at_once() {
+    check(1000, || {
+        let bench = Bench::new(2, MOST);
+        let services = bench.runtime.services();
+        let met = Arc::new(tokio::sync::Barrier::new(2));
+        let cross = Provider::future(move |cx, (own, other): (u32, u32)| {
+            let met = Arc::clone(&met);
+            async move {
+                if own == other {
+                    return true;
+                }
+                met.wait().await;
+                let services = cx.runtime().services();
+                match services.call(&CROSS, (other, other)).await {
+                    Ok(answer) => answer,
+                    Err(failure) => {
+                        let cause = &failure.cause;
+                        assert!(matches!(cause, CallCause::InsideItself { .. }), "{cause}");
+                        false
+                    }
+                }
+            }
+        });
+        let cross = cross.key(|(own, _)| *own);
+        let registration = services.register(&CROSS, cross).unwrap();
+        let calls = [(1, 2), (2, 1)].map(|keys| services.call(&CROSS, keys).start().unwrap());
+        let entered = calls.map(|call| block_on(call).unwrap());
+        assert_ne!(entered, [true; 2], "no call was in a circle");
+        drop((registration, services));
+        bench.end(Some(Shutdown::Drain));
+    });
+}

@@ -257,7 +257,7 @@ impl Hash for Same {
 
 /// KY-02: a waiting request holds up its own key, and no other key with the same hash.
 #[test]
-fn keys_whose_hashes_agree_do_not_wait_for_each_other() {
+fn keys_with_the_same_hash_do_not_wait_for_each_other() {
     limited(|| async {
         let runtime = Runtime::builder().localities(2).pin(false).build().unwrap();
         let stream = KeyedStream::<Gated, Same>::new(&runtime, StreamOptions::default());

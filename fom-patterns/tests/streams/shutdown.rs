@@ -143,7 +143,7 @@ fn a_shutdown_at_once_gives_back_what_queues() {
 
 /// KY-05: a push that waits for room hears of the shutdown, as a future or on a thread.
 #[test]
-fn who_waits_for_room_hears_of_the_shutdown() {
+fn a_push_that_waits_for_room_hears_of_the_shutdown() {
     limited(|| async {
         let runtime = runtime(1);
         let stream = KeyedStream::<Count, u64>::new(&runtime, StreamOptions::default().bound(1));

@@ -490,7 +490,7 @@ fn requests_that_wait_do_not_keep_the_line_going() {
 
 /// A key that panics when it is compared loses its request, and is reported; the others go on, and the runtime ends.
 #[test]
-fn a_key_that_panics_hurts_nobody_else() {
+fn a_key_that_panics_hurts_no_other() {
     hush_localities();
     limited(|| async {
         let runtime = runtime();

@@ -232,9 +232,9 @@ fn a_refused_helper_is_not_waited_for() {
             team.all().await;
             first.await.unwrap();
             // An empty team ends every wait at once.
-            let mut nobody = cx.team();
-            nobody.all().await;
-            assert_eq!(nobody.next().await, None);
+            let mut empty = cx.team();
+            empty.all().await;
+            assert_eq!(empty.next().await, None);
         })
     });
     runtime.submit(leader).start().unwrap().wait().unwrap();
@@ -276,7 +276,7 @@ fn a_waiting_leader_is_listed_and_ends_with_the_runtime() {
 
 /// FL-10: a leader that drops the handle of a helper still waits for its end.
 #[test]
-fn a_helper_whose_handle_was_dropped_is_waited_for() {
+fn a_helper_without_a_handle_is_waited_for() {
     let _limit = limit();
     let runtime = three(&TestClock::new());
     let leader = task(|cx| {

@@ -5,7 +5,7 @@ use crate::{
     extension::Gate,
     fom::{
         Header, KeyWait, Resident,
-        durability::{DurableFom, Effects},
+        durability::{Effects, Recorder},
     },
     id::KeyOf,
 };
@@ -15,10 +15,10 @@ pub fn header_of<'a, E>(cx: &'a Cx<'_, E>) -> &'a Header {
     cx.header()
 }
 
-/// Returns what durability keeps beside the fom.
+/// Returns the component that keeps what must survive the process of the fom's runtime.
 #[inline]
-pub fn state_of(fom: &Header) -> Option<&dyn DurableFom> {
-    fom.cold()?.durable.as_deref()
+pub fn recorder_of(fom: &Header) -> Option<&dyn Recorder> {
+    fom.env().recorder()
 }
 
 /// Returns whether the fom has its key before a fom that may be in the journal.
@@ -32,6 +32,7 @@ pub fn waits_again(fom: &Resident) -> Option<KeyOf> {
 }
 
 /// Calls `f` with the outbox of the visit, if there is one.
+#[inline]
 pub fn with_outbox<R>(fom: &Header, f: impl FnOnce(&mut dyn Effects) -> R) -> Option<R> {
     fom.outbox().with(f)
 }

@@ -37,6 +37,7 @@ pub fn last_look(local: &Local<'_>) -> u64 {
 }
 
 /// Wakes a fom of this locality.
+#[inline]
 pub fn wake_here(local: &mut Local<'_>, fom: &Header) {
     local.core().wake(fom);
 }

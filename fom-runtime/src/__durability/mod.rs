@@ -25,8 +25,8 @@ pub use crate::{
     fom::{
         AnyRef, Function, Header, Order, Recorder, Resident, Then,
         durability::{
-            Answer, Content, DurableFom, Effects, End, FailedAs, FailedOperation, KeptFom,
-            KeptStep, LastStep, NewRecord, SavedTiming, Written,
+            Answer, Content, DurableFom, Effects, End, FailedAs, FailedOperation, FomRecord,
+            KeptFom, KeptStep, LastStep, NewRecord, SavedTiming, Written,
         },
         hand::regain_leaked,
     },
@@ -35,8 +35,8 @@ pub use crate::{
     locality::{Home, enqueue},
     operation::EventReader,
     runtime::{
-        Announced, JoinedOutcome, Recorded, Recording, Registered, Restorer, Revival, Shared,
-        registered,
+        Announced, JoinedOutcome, KeyClaim, Recorded, Recording, Registered, Restorer, Revival,
+        RevivedHome, RevivedVisit, Shared, registered,
     },
     snapshot::{
         encoding::{encode, leading},

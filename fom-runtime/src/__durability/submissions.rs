@@ -56,7 +56,7 @@ pub fn choices<O: Operation>(submission: &Submission<'_, O>) -> Choices {
         placed: submission.placement.is_some(),
         priority: submission.priority,
         order: submission.order,
-        within: phase.within().map(fom_protocol::nanos),
+        within: phase.deadline().within().map(fom_protocol::nanos),
     }
 }
 

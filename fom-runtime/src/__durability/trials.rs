@@ -1,6 +1,8 @@
 //! What a trial of all boundaries needs of a runtime.
 
-use crate::{Builder, FomRef, Operation, Runtime, locality::Home, observe::Interpose};
+use crate::{
+    Builder, FomRef, Operation, Runtime, fom::RuntimeState, locality::Home, observe::Interpose,
+};
 
 /// As [`Runtime::interpose`], from the first transition on.
 pub fn interpose<O: Operation>(builder: Builder, interposer: impl Interpose<O>) -> Builder {
@@ -11,12 +13,12 @@ pub fn interpose<O: Operation>(builder: Builder, interposer: impl Interpose<O>) 
 
 /// Returns a time that no timer precedes, or `None` if no timer is armed.
 pub async fn next_timer(runtime: &Runtime) -> Option<u64> {
-    runtime.next_timer().await
+    runtime.shared.localities.next_timer().await
 }
 
 /// From now on nothing begins, and no phase function is entered. No fom is told yet.
 pub fn close(runtime: &Runtime) {
-    runtime.close();
+    runtime.shared.close(RuntimeState::Closed);
 }
 
 /// Returns the home of the fom.

@@ -8,7 +8,7 @@ use crate::{
     fom::{
         Env, Ticket,
         attached::Attachments,
-        durability::{DurableFom, Effects, KeptFom},
+        durability::{Effects, FomRecord, KeptFom},
         failure::Failing,
         gate::GateState,
         history::History,
@@ -32,7 +32,7 @@ pub(crate) struct Cold {
     /// The saved state, if the fom was saved before.
     pub(crate) saved: Option<Box<WasSaved>>,
     /// What durability keeps beside the fom, if it keeps anything.
-    pub(crate) durable: Option<Box<dyn DurableFom>>,
+    pub(crate) durable: Option<FomRecord>,
     pub(crate) back: Back,
     pub(crate) retry: Retry,
     /// Given back when the fom has ended.
@@ -108,9 +108,10 @@ pub(crate) struct Back {
 }
 
 impl Back {
-    pub(crate) fn new(came_back: bool, held_gate: bool) -> Self {
+    /// Returns what is known of a fom that came back just now.
+    pub(crate) fn restored(held_gate: bool) -> Self {
         Self {
-            came_back,
+            came_back: true,
             held_gate: AtomicBool::new(held_gate),
         }
     }
@@ -194,7 +195,7 @@ impl Cold {
         key: Option<Key>,
         history: usize,
         meta: &Meta,
-        durable: Option<Box<dyn DurableFom>>,
+        durable: Option<FomRecord>,
     ) -> Box<Self> {
         Box::new(Self {
             keys: Keys::new(key),
@@ -230,12 +231,13 @@ impl Cold {
     }
 
     /// Returns the state of the fom's transitions, if they are kept.
+    #[inline]
     pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
-        self.durable.as_deref()?.kept()
+        self.durable.as_ref()?.kept()
     }
 
-    /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread that
-    /// runs the fom calls this.
+    /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread
+    /// that runs the fom calls this.
     #[cold]
     pub(crate) fn next_effect(&self) {
         if self.kept().is_none() {

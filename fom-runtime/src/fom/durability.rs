@@ -8,6 +8,7 @@
 //! | [`Recorder`] | runtime |
 //! | [`DurableFom`] | fom that is kept, or was submitted with an operation id |
 //! | [`KeptFom`] | fom that is kept |
+//! | [`FomRecord`] | one of the two, beside the fom |
 //! | [`Effects`] | visit that has given something to its outbox |
 //! | [`Content`] | step; made by the fom, so that only the fom knows the type of the operation |
 //!
@@ -55,7 +56,7 @@ pub trait Recorder: Any + Send + Sync {
     fn has_asked(&self, id: FomId);
 
     /// Makes what is kept beside a new fom.
-    fn begin(&self, new: NewRecord) -> Box<dyn DurableFom>;
+    fn begin(&self, new: NewRecord) -> FomRecord;
 
     /// Returns what is kept and cannot run, by id.
     fn quarantined(&self) -> Vec<Quarantined>;
@@ -85,10 +86,34 @@ pub struct NewRecord {
 }
 
 /// What durability keeps beside one fom.
-pub trait DurableFom: Any + Send + Sync {
-    /// Returns the state of the transitions, if they are kept.
-    fn kept(&self) -> Option<&dyn KeptFom>;
+#[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
+pub enum FomRecord {
+    /// The state of transitions that are kept.
+    Kept(Box<dyn KeptFom>),
+    /// The operation id of a fom with transitions that are not kept.
+    Identified(Box<dyn DurableFom>),
+}
 
+impl FomRecord {
+    /// Returns the state of the transitions, if they are kept.
+    #[inline]
+    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
+        match self {
+            Self::Kept(state) => Some(&**state),
+            Self::Identified(_) => None,
+        }
+    }
+
+    pub(crate) fn fom(&self) -> &dyn DurableFom {
+        match self {
+            Self::Kept(state) => &**state,
+            Self::Identified(id) => &**id,
+        }
+    }
+}
+
+/// What durability does when a fom ends.
+pub trait DurableFom: Any + Send + Sync {
     /// Called once, when the fom has ended. Returns a function that tells the end to other callers. The fom calls it
     /// after it has told its outcome.
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>>;
@@ -135,7 +160,7 @@ pub enum FailedOperation<'a> {
 
 /// The state of a fom with transitions that are kept. Only the thread that runs the fom calls these functions, except
 /// where they say otherwise.
-pub trait KeptFom: Send + Sync {
+pub trait KeptFom: DurableFom {
     /// Returns whether the journal has a record of the fom. Any thread may call this.
     fn is_recorded(&self) -> bool;
 
@@ -183,11 +208,12 @@ pub trait KeptFom: Send + Sync {
     /// panic.
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written;
 
-    /// Returns the result of the last step, once.
-    fn take_answer(&self) -> Answer;
+    /// Returns the result of the last step, once. Returns `None` if no step is on its way.
+    fn take_answer(&self) -> Option<Answer>;
 
-    /// Keeps a step that could not be committed, until the journal works again. Drops the outbox.
-    fn keep_step(&self, fom: &Header, error: &DurabilityError, content: &dyn Content);
+    /// Keeps a step that could not be committed, until the journal works again. Drops the outbox. `ends`: the fom is in
+    /// an end phase.
+    fn keep_step(&self, fom: &Header, error: &DurabilityError, ends: bool, content: &dyn Content);
 
     /// Writes down that the fom fails. With `waits`, the fom ends only when this is committed.
     fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool);
@@ -213,6 +239,8 @@ pub struct KeptStep<'a> {
     pub holds_gate: Option<bool>,
     /// The attempts and deadlines, if the machine has any.
     pub timing: Option<SavedTiming>,
+    /// Whether the fom is in an end phase.
+    pub ends: bool,
     /// Writes the operation and its phase.
     pub content: &'a dyn Content,
 }
@@ -232,9 +260,6 @@ pub struct SavedTiming {
 
 /// The operation and phase of a fom, as bytes. The functions call user code, and may panic.
 pub trait Content {
-    /// Returns whether the fom is in an end phase.
-    fn is_end(&self) -> bool;
-
     /// Appends operation and phase. After an error the bytes are as before.
     fn write(&self, out: &mut Vec<u8>) -> Result<(), SnapshotError>;
 
@@ -256,8 +281,6 @@ pub enum Written {
 /// Whether the last step is committed.
 #[derive(Debug)]
 pub enum Answer {
-    /// No step is on its way.
-    Calm,
     /// The commit is not answered yet.
     Pending,
     /// The step is committed, and this comes next.

@@ -176,6 +176,7 @@ impl Header {
     }
 
     /// Returns the journal state, if the fom is kept in a journal.
+    #[inline]
     pub fn kept(&self) -> Option<&dyn KeptFom> {
         self.cold()?.kept()
     }

@@ -14,8 +14,8 @@ impl Waiters<'_> {
             self.tell_end(None);
         }
         if first.is_some() {
-            if let Some(state) = self.0.cold().and_then(|cold| cold.durable.as_deref()) {
-                state.given_up(self.0);
+            if let Some(state) = self.0.cold().and_then(|cold| cold.durable.as_ref()) {
+                state.fom().given_up(self.0);
             }
             self.0.ticket().give_guard();
         }

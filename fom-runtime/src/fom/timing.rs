@@ -118,7 +118,7 @@ impl Timing {
     ) -> Deadlines {
         let info = &header.graph().phases()[index];
         let (kept, owner) = self.kept_over(header, index);
-        let own = left.or(info.within().map(nanos));
+        let own = left.or(info.deadline().within().map(nanos));
         Deadlines {
             own: own.map(|time| now.saturating_add(time)),
             kept: (kept != NEVER).then_some((kept, owner)),
@@ -146,7 +146,7 @@ impl Timing {
         let from = header.visit().index();
         let keeps = |owner: usize| {
             let kept: &PhaseInfo = &phases[owner];
-            kept.kept_in_indexes().contains(&(index as u16))
+            kept.deadline().kept_in_indexes().contains(&(index as u16))
         };
         let mut owner = usize::from(self.kept_by.load(Ordering::Relaxed));
         let mut kept = self.kept.load(Ordering::Relaxed);
@@ -181,9 +181,12 @@ impl Timing {
         let phases = header.graph().phases();
         let info = &phases[index];
         let (kept, owner) = self.kept_over(header, index);
-        let adaptive = info.adaptive().is_some();
+        let adaptive = info.deadline().adaptive().is_some();
         let adapted = adaptive.then(|| self.adapt(header, index, now, left));
-        let own = adapted.flatten().or(left).or(info.within().map(nanos));
+        let own = adapted
+            .flatten()
+            .or(left)
+            .or(info.deadline().within().map(nanos));
         let own = own.map_or(NEVER, |time| now.saturating_add(time));
         self.kept.store(kept, Ordering::Relaxed);
         self.kept_by.store(owner as u8, Ordering::Relaxed);

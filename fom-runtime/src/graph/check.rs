@@ -28,14 +28,14 @@ pub(super) const fn mistake(graph: &Graph) -> Option<&'static str> {
             }
             start = Some(index);
         }
-        if phase.is_end() != phase.to.is_empty() {
+        if phase.is_end() != phase.exits.all.is_empty() {
             return Some(
                 "a phase of the joined graph goes nowhere and is no end, or is an end and goes on",
             );
         }
         let mut exit = 0;
-        while exit < phase.to.len() {
-            if phase.to[exit] as usize >= phases.len() {
+        while exit < phase.exits.all.len() {
+            if phase.exits.all[exit] as usize >= phases.len() {
                 return Some("a way in the joined graph leads to no phase");
             }
             exit += 1;
@@ -84,8 +84,8 @@ const fn spread(graph: &Graph, marked: &mut [bool; MOST], backwards: bool) {
         let mut index = 0;
         while index < phases.len() {
             let mut exit = 0;
-            while exit < phases[index].to.len() {
-                let to = phases[index].to[exit] as usize;
+            while exit < phases[index].exits.all.len() {
+                let to = phases[index].exits.all[exit] as usize;
                 let (known, new) = if backwards { (to, index) } else { (index, to) };
                 if marked[known] && !marked[new] {
                     marked[new] = true;

@@ -193,11 +193,11 @@ impl Graph {
             }
             json.close('}');
         }
-        if let (Some(within), true) = (phase.within(), phase.late) {
+        if let (Some(within), true) = (phase.deadline.within(), phase.deadline.is_late()) {
             json.key("after");
             json.open('{');
             // XState knows numbers, and names of delays that are defined elsewhere.
-            json.key(&match phase.adaptive() {
+            json.key(&match phase.deadline.adaptive() {
                 Some(bounds) => adaptive(bounds),
                 None => milliseconds(within),
             });
@@ -218,18 +218,18 @@ impl Graph {
         if let Some(within) = within(phase) {
             json.pair("within", &within);
         }
-        if phase.late {
+        if phase.deadline.is_late() {
             json.key("late");
             json.raw("true");
         }
         if let Some(gate) = phase.gate {
             json.pair("gate", gate);
         }
-        if !phase.failed.is_empty() {
+        if !phase.exits.failed.is_empty() {
             json.key("failed");
             json.strings(self.failure_exits(phase).map(PhaseInfo::name));
         }
-        if !phase.keep.is_empty() {
+        if !phase.deadline.keep.is_empty() {
             json.key("keep");
             json.strings(self.kept_in(phase).map(PhaseInfo::name));
         }
@@ -240,7 +240,7 @@ impl Graph {
             json.raw(&retry.times.to_string());
             json.pair("min", &duration(retry.min));
             json.pair("max", &duration(retry.max));
-            if phase.exhausted {
+            if retry.exhausted {
                 json.key("exhausted");
                 json.raw("true");
             }
@@ -285,17 +285,17 @@ impl Graph {
         if !phase.on.is_empty() {
             notes.push(format!("on {}", phase.on.join(", ")));
         }
-        match (within(phase), phase.late) {
+        match (within(phase), phase.deadline.is_late()) {
             (Some(within), true) => notes.push(format!("within {within}, else late")),
             (Some(within), false) => notes.push(format!("within {within}, else it fails")),
             (None, true) => notes.push("late".to_owned()),
             (None, false) => {}
         }
-        if !phase.failed.is_empty() {
+        if !phase.exits.failed.is_empty() {
             let failed: Vec<_> = self.failure_exits(phase).map(PhaseInfo::name).collect();
             notes.push(format!("failed: {}", failed.join(", ")));
         }
-        if !phase.keep.is_empty() {
+        if !phase.deadline.keep.is_empty() {
             let kept: Vec<_> = self.kept_in(phase).map(PhaseInfo::name).collect();
             notes.push(format!("its time goes on in {}", kept.join(", ")));
         }
@@ -359,9 +359,9 @@ fn line(out: &mut String, depth: usize, text: std::fmt::Arguments<'_>) {
 
 /// Formats the longest stay for a drawing.
 fn within(phase: &PhaseInfo) -> Option<String> {
-    match phase.adaptive() {
+    match phase.deadline.adaptive() {
         Some(bounds) => Some(adaptive(bounds)),
-        None => phase.within().map(duration),
+        None => phase.deadline.within().map(duration),
     }
 }
 

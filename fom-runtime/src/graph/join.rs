@@ -301,14 +301,14 @@ impl Two {
     const fn put_to<const X: usize>(self, index: usize, row: &mut Row<u16, X>) {
         let (phase, inside) = self.at(index);
         if self.goes_on(phase, inside) {
-            self.put_own(self.holder.to, row);
+            self.put_own(self.holder.exits.all, row);
         } else if inside {
-            self.put_inner(phase.to, row);
+            self.put_inner(phase.exits.all, row);
             if !phase.is_end() {
-                self.put_own(self.holder.failed, row);
+                self.put_own(self.holder.exits.failed, row);
             }
         } else {
-            self.put_own(phase.to, row);
+            self.put_own(phase.exits.all, row);
         }
     }
 
@@ -316,11 +316,11 @@ impl Two {
     const fn put_failed<const X: usize>(self, index: usize, row: &mut Row<u16, X>) {
         let (phase, inside) = self.at(index);
         if !inside {
-            return self.put_own(phase.failed, row);
+            return self.put_own(phase.exits.failed, row);
         }
-        self.put_inner(phase.failed, row);
+        self.put_inner(phase.exits.failed, row);
         if !phase.is_end() || self.goes_on(phase, inside) {
-            self.put_own(self.holder.failed, row);
+            self.put_own(self.holder.exits.failed, row);
         }
     }
 
@@ -329,12 +329,12 @@ impl Two {
     const fn put_keep<const X: usize>(self, index: usize, row: &mut Row<u16, X>) {
         let (phase, inside) = self.at(index);
         if inside {
-            return self.put_inner(phase.keep, row);
+            return self.put_inner(phase.deadline.keep, row);
         }
         let mut at = 0;
-        while at < phase.keep.len() {
-            if phase.keep[at] as usize != self.place {
-                self.put_own(&[phase.keep[at]], row);
+        while at < phase.deadline.keep.len() {
+            if phase.deadline.keep[at] as usize != self.place {
+                self.put_own(&[phase.deadline.keep[at]], row);
                 at += 1;
                 continue;
             }
@@ -389,8 +389,8 @@ impl Two {
             let phase = &self.inner.phases[index];
             self.put_name(phase.name, &mut row);
             let mut was = 0;
-            while was < phase.was.len() {
-                self.put_name(phase.was[was], &mut row);
+            while was < phase.saved.was.len() {
+                self.put_name(phase.saved.was[was], &mut row);
                 was += 1;
             }
             index += 1;
@@ -425,8 +425,8 @@ impl Two {
             let phase = &self.inner.phases[index];
             self.take_name(phase.name, &mut text);
             let mut was = 0;
-            while was < phase.was.len() {
-                row.push(self.take_name(phase.was[was], &mut text));
+            while was < phase.saved.was.len() {
+                row.push(self.take_name(phase.saved.was[was], &mut text));
                 was += 1;
             }
             index += 1;
@@ -463,31 +463,31 @@ impl Two {
             let mut joined = *phase;
             let mut count = Row::<u16, 0>::new(0);
             self.put_to(index, &mut count);
-            joined.to = exits.take(count.used);
+            joined.exits.all = exits.take(count.used);
             let mut count = Row::<u16, 0>::new(0);
             self.put_failed(index, &mut count);
-            joined.failed = exits.take(count.used);
+            joined.exits.failed = exits.take(count.used);
             let mut count = Row::<u16, 0>::new(0);
             self.put_keep(index, &mut count);
-            joined.keep = exits.take(count.used);
+            joined.deadline.keep = exits.take(count.used);
             if inside {
                 joined.name = self.take_name(phase.name, &mut text);
                 let mut was = 0;
-                while was < phase.was.len() {
-                    self.take_name(phase.was[was], &mut text);
+                while was < phase.saved.was.len() {
+                    self.take_name(phase.saved.was[was], &mut text);
                     was += 1;
                 }
-                joined.was = names.take(phase.was.len());
+                joined.saved.was = names.take(phase.saved.was.len());
                 joined.start = phase.start && self.holder.start;
                 if !phase.is_end() {
-                    joined.ways_out = phase.ways_out + self.holder.ways_out;
+                    joined.exits.ways_out = phase.exits.ways_out + self.holder.exits.ways_out;
                 }
             }
             if self.goes_on(phase, inside) {
                 joined.mode = self.holder.mode;
                 joined.failure = false;
-                joined.plain = self.holder.plain;
-                joined.ways_out = self.holder.ways_out;
+                joined.exits.plain = self.holder.exits.plain;
+                joined.exits.ways_out = self.holder.exits.ways_out;
             }
             phases[index] = joined;
             index += 1;

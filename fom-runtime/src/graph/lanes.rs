@@ -58,7 +58,8 @@ impl Drawing {
             heads.push(rows.len());
             rows.push(Row::Name { phase: index });
             let exits = phase
-                .to
+                .exits
+                .all
                 .iter()
                 .map(|&exit| usize::from(exit))
                 .filter(|&exit| exit < phases.len());

@@ -79,11 +79,26 @@ impl Localities {
         }
     }
 
+    /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.
+    pub(crate) async fn next_timer(&self) -> Option<u64> {
+        let mut next = None;
+        for home in &self.all {
+            let (tell, told) = tokio::sync::oneshot::channel();
+            home.post_job(Box::new(move |core| {
+                // The caller may be gone.
+                let _ = tell.send(core.timers.next_at());
+            }));
+            next = next.into_iter().chain(told.await.ok().flatten()).min();
+        }
+        next
+    }
+
     /// Returns the localities of a runtime.
     #[inline]
     pub(crate) fn of(env: &EnvRef) -> &Self {
-        // SAFETY: `new` alone makes an environment, as the first field of the localities. The pointer leads to the
-        // beginning of the host, so it may be used for them. `env` keeps the host alive.
+        // SAFETY: `EnvRef::new` has checked that the host begins with its environment. `Localities::new` alone makes an
+        // environment, as the first field, so the localities begin there, too. The pointer may be used for the whole
+        // host, and `env` keeps the host alive.
         unsafe { env.start().cast::<Self>().as_ref() }
     }
 

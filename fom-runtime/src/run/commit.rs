@@ -9,7 +9,7 @@ use crate::{
     operation::{Durability, Operation, kept_codec},
     run::{
         next::{Next, Step, Visit, next_cold},
-        run_loop::{Decided, Failed},
+        run_loop::Decided,
         transition::Instance,
     },
     snapshot::{Snapshot, SnapshotError},
@@ -26,10 +26,6 @@ pub(super) fn hand_over_end(fom: &Header) {
 }
 
 impl<O: Operation> Content for Instance<O> {
-    fn is_end(&self) -> bool {
-        self.info().is_end()
-    }
-
     fn write(&self, out: &mut Vec<u8>) -> Result<(), SnapshotError> {
         match kept_codec::<O>() {
             Some(codec) => (codec.save_body)(&self.operation, &self.phase, out),
@@ -49,7 +45,8 @@ impl<O: Operation> Instance<O> {
         let Some(kept) = fom.journaled() else {
             return Ok(Next::Proceed(then));
         };
-        if self.info().is_end() && !kept.is_recorded() {
+        let ends = self.info().is_end();
+        if ends && !kept.is_recorded() {
             // The journal has no record of it.
             return Ok(Next::Proceed(then));
         }
@@ -59,6 +56,7 @@ impl<O: Operation> Instance<O> {
             waits: O::DURABILITY == Durability::Sync || was_there,
             holds_gate: self.keeps_gate(fom, kept, then),
             timing: self.timing_after(fom, then),
+            ends,
             content: self,
         };
         let waits = match kept.step(fom, &mut step) {
@@ -69,7 +67,7 @@ impl<O: Operation> Instance<O> {
                 return Err(Box::new(Cause::NotSaved(error)));
             }
         };
-        Ok(next_cold(Step::Written { then, waits }))
+        self.run(fom).after_step(Step::Written { then, waits })
     }
 
     /// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that
@@ -120,23 +118,25 @@ impl<O: Operation> Instance<O> {
         })
     }
 
-    /// Returns the next action after a step that was written down to be committed, or `None` if there is no such step.
-    pub(super) fn committed(&mut self, fom: &Typed<O>) -> Result<Option<Next>, Failed<O>> {
-        let Some(kept) = fom.journaled() else {
-            return Ok(None);
-        };
-        let step = match kept.take_answer() {
-            Answer::Calm => return Ok(None),
-            Answer::Pending => Step::Visit(Visit {
+    /// Decides after a step that was written down to be committed.
+    pub(super) fn answered(
+        &mut self,
+        fom: &Typed<O>,
+        kept: &dyn KeptFom,
+        answer: Answer,
+    ) -> Decided<O> {
+        match answer {
+            Answer::Pending => Ok(next_cold(Step::Visit(Visit {
                 committing: true,
                 ..Visit::CALM
-            }),
-            Answer::Committed(then) => Step::Written { then, waits: false },
+            }))),
+            Answer::Committed(then) => self
+                .run(fom)
+                .after_step(Step::Written { then, waits: false }),
             Answer::Failed(error) => {
-                kept.keep_step(fom, &error, self);
-                return Err(Box::new(Cause::Journal(error)));
+                kept.keep_step(fom, &error, self.info().is_end(), self);
+                Err(Box::new(Cause::Journal(error)))
             }
-        };
-        Ok(Some(next_cold(step)))
+        }
     }
 }

@@ -278,6 +278,8 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             // SAFETY: that was the last reference.
             let dispose = || unsafe { reference::dispose(header, Self::clear) };
             if let Err(panic) = catch_unwind(AssertUnwindSafe(dispose)) {
+                // Another fom may have the slot now, and the drop of what was thrown is the user's.
+                hand::context::forget(header);
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
                 unsafe { env.as_ref() }.report(format!(
                     "something panicked while an ended operation was dropped: {}",

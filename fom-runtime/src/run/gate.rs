@@ -6,13 +6,9 @@ use std::{
 };
 
 use crate::{
-    fom::{Cause, Entry, Interrupt, RunningFom, WaitingFor, reference},
+    fom::{Cause, RunningFom, WaitingFor},
     operation::Operation,
-    run::{
-        next::Next,
-        run_loop::Decided,
-        transition::{Instance, cause_of},
-    },
+    run::transition::{Instance, cause_of},
     typed::Typed,
 };
 
@@ -41,23 +37,6 @@ impl<O: Operation> Instance<O> {
                 polled.map_err(Cause::Gate)
             }
             Err(panic) => Poll::Ready(Err(cause_of(panic))),
-        }
-    }
-
-    /// Waits for the gate again for a late fom that held its gate when the runtime ended. The late function runs when
-    /// the gate is open, as it does without a restart.
-    #[cold]
-    pub(super) fn open_again(&mut self, fom: &Typed<O>) -> Decided<O> {
-        // The fom may know its gate only after its resume.
-        if let Some(failed) = self.resume_again(fom, Entry::Late) {
-            return failed;
-        }
-        fom.waiting.set(WaitingFor::Nothing);
-        match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
-            Poll::Ready(Ok(())) => self.interrupted(fom, Interrupt::Late, false),
-            Poll::Ready(Err(cause)) => self.fails(fom, cause),
-            // The fom is still late when it wakes, and reaches this place again.
-            Poll::Pending => Ok(Next::Wait(fom.waiting.get())),
         }
     }
 

@@ -4,8 +4,9 @@
 //! [`Build`](crate::operation::Build). So this folder is above all of them, and no folder below imports it.
 //!
 //! - `launch.rs` makes a [`Fom`](fom::Fom), with a body of one of two kinds: `step_sync.rs` or `step_async.rs`.
-//! - `next.rs` decides what comes next. `run_loop.rs` carries the decisions out, and `transition.rs` the step from one
-//!   phase to the next. `gate.rs`, `commit.rs` and `failure.rs` are parts of these.
+//! - `next.rs` decides what comes next. `run_loop.rs` carries the decisions out; `interrupt.rs` and `resume.rs` are parts
+//!   of it.
+//! - `transition.rs` is the step from one phase to the next. `gate.rs`, `commit.rs` and `failure.rs` are parts of it.
 //! - `serve.rs` is a shorter way for foms that end in their first run.
 
 mod body;
@@ -13,8 +14,10 @@ mod commit;
 mod failure;
 mod fom;
 mod gate;
+mod interrupt;
 mod launch;
 mod next;
+mod resume;
 mod run_loop;
 mod serve;
 mod step_async;

@@ -14,7 +14,7 @@ use crate::{
     operation::Operation,
     run::{
         next::{Next, Step, Visit, next, next_cold},
-        transition::{Instance, cause_of, transition_cause},
+        transition::{Instance, transition_cause},
     },
     typed::Typed,
 };
@@ -28,74 +28,109 @@ pub(super) type Decided<O> = Result<Next, Failed<O>>;
 /// The next function of the phase, or the end of the run.
 pub(super) type Flow<O> = ControlFlow<Result<Progress, Failed<O>>, Function>;
 
+/// Returns whether the phase's own function comes next, and nothing before it. This is the most frequent decision,
+/// which needs no turn of the run loop. A body that asks this itself spends fewer instructions on it.
+#[inline(always)]
+pub(super) fn calls<O: Operation>(decided: &Decided<O>) -> bool {
+    !const { O::GRAPH.has_gates() } && matches!(decided, Ok(Next::Call(Entry::Enter)))
+}
+
+/// One run of a fom: the operation in its phase, and the fom.
+pub(super) struct Run<'a, O: Operation> {
+    pub(super) instance: &'a mut Instance<O>,
+    pub(super) fom: &'a Typed<O>,
+}
+
 impl<O: Operation> Instance<O> {
+    /// Returns a run of the fom that has this instance.
+    #[inline(always)]
+    pub(super) fn run<'a>(&'a mut self, fom: &'a Typed<O>) -> Run<'a, O> {
+        Run {
+            instance: self,
+            fom,
+        }
+    }
+}
+
+impl<O: Operation> Run<'_, O> {
     /// The run loop: carries actions out until a function of the phase must run, or the run stops.
     ///
     /// It is the same for all bodies. They differ only in how they call the function: a sync body calls it, an async
     /// body polls it.
     #[inline(always)]
-    pub(super) fn run_on(&mut self, fom: &Typed<O>, decided: Decided<O>) -> Flow<O> {
+    pub(super) fn carry_out(self, decided: Decided<O>) -> Flow<O> {
         match decided {
-            // The most frequent case, without a call.
-            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_gates() } => {
-                ControlFlow::Continue(Entry::Enter)
-            }
-            decided => self.run_loop(fom, decided),
+            decided if calls::<O>(&decided) => ControlFlow::Continue(Entry::Enter),
+            // The usual end of a run in a journal.
+            Ok(Next::Wait(what)) => waits(self.fom, what),
+            decided => self.run_loop(decided),
         }
     }
 
     #[inline(never)]
-    fn run_loop(&mut self, fom: &Typed<O>, mut decided: Decided<O>) -> Flow<O> {
+    fn run_loop(mut self, mut decided: Decided<O>) -> Flow<O> {
+        let fom = self.fom;
         loop {
             let next = match decided {
                 Ok(next) => next,
                 Err(cause) => return ControlFlow::Break(Err(cause)),
             };
             decided = match next {
-                Next::Commit(then) => self.commit(fom, then),
-                Next::Proceed(then) => self.proceed(fom, then),
+                Next::Commit(then) => self.instance.commit(fom, then),
+                Next::Proceed(then) => self.proceed(then),
                 Next::Interrupt(by) => {
                     let held_gate = fom.cold().is_some_and(|cold| cold.back.held_gate());
-                    self.interrupted(fom, by, held_gate)
+                    self.interrupted(by, held_gate)
                 }
-                Next::OpenAgain => self.open_again(fom),
-                Next::Pause(until) => self.pause(fom, until),
+                Next::OpenAgain => self.open_again(),
+                Next::Pause(until) => self.pause(until),
                 Next::Call(Entry::Enter) if const { O::GRAPH.has_gates() } => {
-                    match reference::with_waker(fom, |waker| self.poll_gate(fom, waker)) {
+                    match reference::with_waker(fom, |waker| self.instance.poll_gate(fom, waker)) {
                         Poll::Ready(Ok(())) => return ControlFlow::Continue(Entry::Enter),
-                        Poll::Ready(Err(cause)) => self.fails(fom, cause),
+                        Poll::Ready(Err(cause)) => self.instance.fails(fom, cause),
                         Poll::Pending => Ok(Next::Wait(fom.waiting.get())),
                     }
                 }
                 Next::Call(function) => return ControlFlow::Continue(function),
-                // `start_run` begins a fom, and a failure comes with its cause.
+                // `start` begins a fom, and a failure comes with its cause.
                 Next::Begin | Next::Fail => unreachable!("carried out where it is decided"),
-                Next::Wait(what) => {
-                    fom.waiting.set(what);
-                    return ControlFlow::Break(Ok(Progress::Waiting));
-                }
+                Next::Wait(what) => return waits(fom, what),
                 Next::Again => return ControlFlow::Break(Ok(Progress::Again)),
                 Next::Finish => return ControlFlow::Break(Ok(Progress::Finished)),
             }
         }
     }
 
+    /// Decides after a step of this kind, and carries out the usual decisions. So a step in a runtime with a journal or
+    /// with listeners does not go round the run loop.
+    #[inline(always)]
+    pub(super) fn after_step(mut self, step: Step) -> Decided<O> {
+        match next(step) {
+            Next::Commit(then) => self.instance.commit(self.fom, then),
+            Next::Proceed(then) => self.proceed(then),
+            next => Ok(next),
+        }
+    }
+
     /// Begins a run, the first or a later one.
     #[inline(always)]
-    pub(super) fn start_run(&mut self, fom: &Typed<O>) -> Decided<O> {
+    pub(super) fn start(mut self) -> Decided<O> {
+        let fom = self.fom;
         fom.waiting.set(WaitingFor::Nothing);
         let interrupt;
         if fom.flags.has_begun() {
-            if let Some(next) = self.committed(fom)? {
-                return Ok(next);
+            if let Some(kept) = fom.journaled()
+                && let Some(answer) = kept.take_answer()
+            {
+                return self.instance.answered(fom, kept, answer);
             }
             interrupt = fom.interrupt();
             return Ok(next(Step::Visit(Visit {
                 end: false,
                 interrupt,
-                failed: interrupt.is_none() && Self::takes_way_out(fom),
+                failed: interrupt.is_none() && Instance::takes_way_out(fom),
                 retry: fom.timing().and_then(|timing| timing.retry_at()),
-                ..self.visit()
+                ..self.instance.visit()
             })));
         }
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
@@ -109,7 +144,7 @@ impl<O: Operation> Instance<O> {
             interrupt,
             may_begin,
         }) {
-            Next::Begin => self.begin(fom),
+            Next::Begin => self.begin(),
             Next::Fail => Err(rejection(may_begin)),
             next => Ok(next),
         }
@@ -117,42 +152,50 @@ impl<O: Operation> Instance<O> {
 
     /// Begins the first visit.
     #[inline(always)]
-    fn begin(&mut self, fom: &Typed<O>) -> Decided<O> {
+    fn begin(&mut self) -> Decided<O> {
+        let fom = self.fom;
         fom.flags.set_begun();
         let then = Then::Begin {
             resumed: fom.flags.is_resumed(),
         };
-        let durable = self.is_begin_durable(fom);
+        let durable = self.instance.is_begin_durable(fom);
         match next(Step::Made { then, durable }) {
             Next::Proceed(Then::Begin { resumed: false }) => {
-                self.enter(fom, None, TransitionCause::Started, None);
-                Ok(next(Step::Visit(self.visit())))
+                self.instance
+                    .enter(fom, None, TransitionCause::Started, None);
+                Ok(next(Step::Visit(self.instance.visit())))
             }
             next => Ok(next),
         }
     }
 
     /// Goes on after a step that is committed, or that needs no commit.
-    fn proceed(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {
-        let journaled = fom.journaled().is_some();
+    #[inline(never)]
+    fn proceed(&mut self, then: Then) -> Decided<O> {
+        let fom = self.fom;
+        let journaled = fom.is_journaled();
         let (mut retry, mut looks) = (None, journaled);
         match then {
-            Then::Begin { resumed: false } => self.enter(fom, None, TransitionCause::Started, None),
+            Then::Begin { resumed: false } => {
+                self.instance
+                    .enter(fom, None, TransitionCause::Started, None)
+            }
             Then::Begin { resumed: true } => {
-                retry = self.resume(fom);
-                if let Some(failed) = self.call_resumed(fom, Entry::Enter) {
+                retry = self.resume();
+                if let Some(failed) = self.call_resumed(Entry::Enter) {
                     return failed;
                 }
                 looks = true;
             }
             Then::Enter { from, by } => {
                 let cause = transition_cause(by, fom);
-                self.enter(fom, Some(usize::from(from)), cause, None);
+                self.instance
+                    .enter(fom, Some(usize::from(from)), cause, None);
             }
             Then::Stay if journaled => fom.outbox().send(),
-            Then::Stay => _ = self.stay(fom),
+            Then::Stay => _ = self.instance.stay(fom),
             Then::Retry(until) => {
-                if !journaled && !self.info().takes().is_empty() {
+                if !journaled && !self.instance.info().takes().is_empty() {
                     // The next attempt takes another event.
                     fom.visit().leave_event();
                 }
@@ -160,80 +203,32 @@ impl<O: Operation> Instance<O> {
             }
             Then::Fail => {}
         }
-        Ok(next_cold(Step::Visit(Visit {
+        Ok(next(Step::Visit(Visit {
             // The fom may have been told to end while it waited for the commit.
             interrupt: looks.then(|| fom.interrupt()).flatten(),
             retry,
-            ..self.visit()
+            ..self.instance.visit()
         })))
-    }
-
-    /// Restores the saved visit. Returns when the next attempt is due, if the fom waits for one.
-    #[cold]
-    fn resume(&mut self, fom: &Typed<O>) -> Option<u64> {
-        let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
-        let (left, tries, kept) = saved.map_or((None, 0, None), |saved| {
-            (saved.left, saved.tries, saved.kept_deadline)
-        });
-        self.enter(fom, None, TransitionCause::Resumed, left);
-        let timing = fom.timing()?;
-        timing.set_attempt(tries);
-        if let Some((at, owner)) = kept {
-            timing.keep_again(fom, at, owner);
-        }
-        // An overdue fom is late at once, before any function of the phase runs again.
-        let now = fom.env().clock.nanos();
-        timing.fired(fom, now);
-        fom.journaled()?.retry_at(fom)
-    }
-
-    /// Calls the user's function for an operation that came back, before this function. Returns `Some` if the call
-    /// failed.
-    #[cold]
-    fn call_resumed(&mut self, fom: &Typed<O>, before: Function) -> Option<Decided<O>> {
-        if self.info().is_end() {
-            return None;
-        }
-        let failed = match self.resumed(fom) {
-            Ok(Ok(())) => return None,
-            Ok(Err(error)) => self.erred(fom, error, before),
-            Err(panic) => self.fails(fom, cause_of(panic)),
-        };
-        // It is now unknown when the fom asks for its gate.
-        fom.env().has_asked(fom.id());
-        Some(failed)
-    }
-
-    /// Like [`call_resumed`](Self::call_resumed), if the fom still owes that call.
-    pub(super) fn resume_again(&mut self, fom: &Typed<O>, before: Function) -> Option<Decided<O>> {
-        if fom.cold().is_some_and(|cold| cold.retry.owes_resume()) {
-            self.call_resumed(fom, before)
-        } else {
-            None
-        }
     }
 
     /// Waits until the next attempt is due.
     #[cold]
-    fn pause(&mut self, fom: &Typed<O>, until: u64) -> Decided<O> {
-        match reference::with_waker(fom, |waker| self.poll_pause(fom, until, waker)) {
+    fn pause(&mut self, until: u64) -> Decided<O> {
+        let fom = self.fom;
+        match reference::with_waker(fom, |waker| self.poll_pause(until, waker)) {
             Poll::Pending => return Ok(Next::Wait(fom.waiting.get())),
-            Poll::Ready(Err(cause)) => return self.fails(fom, cause),
+            Poll::Ready(Err(cause)) => return self.instance.fails(fom, cause),
             Poll::Ready(Ok(())) => {}
         }
-        if let Some(failed) = self.resume_again(fom, Entry::Enter) {
+        if let Some(failed) = self.resume_again(Entry::Enter) {
             return failed;
         }
-        Ok(next_cold(Step::Visit(self.visit())))
+        Ok(next_cold(Step::Visit(self.instance.visit())))
     }
 
     /// Becomes ready when the next attempt is due. Uses the fom's own timer.
-    fn poll_pause(
-        &mut self,
-        fom: &Typed<O>,
-        until: u64,
-        waker: &Waker,
-    ) -> Poll<Result<(), Cause<O::Error>>> {
+    fn poll_pause(&mut self, until: u64, waker: &Waker) -> Poll<Result<(), Cause<O::Error>>> {
+        let fom = self.fom;
         let Some(timing) = fom.timing() else {
             unreachable!("a retry without a timer")
         };
@@ -246,7 +241,7 @@ impl<O: Operation> Instance<O> {
         if const { O::GRAPH.has_gates() }
             && !fom.cold().is_some_and(|cold| cold.retry.owes_resume())
         {
-            match self.poll_gate(fom, waker) {
+            match self.instance.poll_gate(fom, waker) {
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(cause)) => {
                     timing.retried(fom);
@@ -258,6 +253,13 @@ impl<O: Operation> Instance<O> {
         fom.waiting.set(WaitingFor::Retry);
         Poll::Pending
     }
+}
+
+/// Stops the run until a wake.
+#[inline(always)]
+fn waits<O: Operation>(fom: &Typed<O>, what: WaitingFor) -> Flow<O> {
+    fom.waiting.set(what);
+    ControlFlow::Break(Ok(Progress::Waiting))
 }
 
 /// Returns why the fom must not begin.

@@ -103,7 +103,7 @@ impl<O: SyncOperation> SyncBody<O> {
             return self.run(fom);
         };
         let decided = instance.settle(fom, Ok(stepped), Entry::Enter);
-        match instance.run_on(fom, decided) {
+        match instance.run(fom).carry_out(decided) {
             ControlFlow::Break(Err(cause)) => self.fail_with(fom, *cause),
             ControlFlow::Break(Ok(progress)) => progress,
             // The fom is in its phase, and another run calls the function.

@@ -133,7 +133,7 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
 /// Begins a run. Not inlined, because the loop does it in several places.
 #[inline(never)]
 fn start_run<O: AsyncOperation>(instance: &mut Instance<O>, fom: &Typed<O>) -> Decided<O> {
-    instance.start_run(fom)
+    instance.run(fom).start()
 }
 
 /// Returns the entry for this function: the event, if the phase waits for one. Returns `None` if there is no event yet.
@@ -165,7 +165,7 @@ pub(super) fn drive<O: AsyncOperation>(
     async move {
         let mut decided = start_run(&mut instance, me.get());
         'run: loop {
-            let function = match instance.run_on(me.get(), decided) {
+            let function = match instance.run(me.get()).carry_out(decided) {
                 ControlFlow::Continue(function) => function,
                 ControlFlow::Break(Ok(Progress::Finished)) => return instance.ended(),
                 ControlFlow::Break(Ok(progress)) => {

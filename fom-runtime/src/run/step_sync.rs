@@ -8,7 +8,7 @@ use crate::{
     run::{
         body::Body,
         next::Next,
-        run_loop::Decided,
+        run_loop::{Decided, calls},
         transition::{Instance, cause_of},
     },
     typed::{Failure, Outcome, Typed},
@@ -166,16 +166,18 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
             Self::Failed(_) => return self.failed(fom),
             Self::Gone => return Progress::Waiting,
         };
-        let mut decided = instance.start_run(fom);
+        let mut decided = instance.run(fom).start();
         loop {
-            let function = match instance.run_on(fom, decided) {
-                ControlFlow::Continue(function) => function,
-                ControlFlow::Break(Ok(progress)) => return progress,
-                ControlFlow::Break(Err(cause)) => return self.fail_with(fom, *cause),
-            };
-            if function != Entry::Enter {
-                decided = run_other(instance, fom, function);
-                continue;
+            if !calls::<O>(&decided) {
+                match instance.run(fom).carry_out(decided) {
+                    ControlFlow::Continue(Entry::Enter) => {}
+                    ControlFlow::Continue(function) => {
+                        decided = run_other(instance, fom, function);
+                        continue;
+                    }
+                    ControlFlow::Break(Ok(progress)) => return progress,
+                    ControlFlow::Break(Err(cause)) => return self.fail_with(fom, *cause),
+                }
             }
             decided = match run_phases(instance, fom) {
                 ControlFlow::Continue(decided) => decided,

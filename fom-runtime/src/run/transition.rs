@@ -5,19 +5,12 @@
 //! visit are removed, and the deadlines of the new visit armed. Phase and time are stored. Listeners are told, then
 //! waiters for the phase. Then the function of the new phase is entered.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-    thread,
-};
+use std::{any::Any, thread};
 
 use crate::{
-    fom::{
-        BlockError, Cause, Entry, Function, Header, Interrupt, RunningFom, Then, Transition,
-        TransitionCause, hand,
-    },
+    fom::{BlockError, Cause, Entry, Function, Header, Then, Transition, TransitionCause, hand},
     graph::{PhaseInfo, Retry},
-    operation::{At, Operation, Resumed, Stepped},
+    operation::{Operation, Stepped},
     run::{
         next::{Next, Step, Visit, next, next_cold},
         run_loop::Decided,
@@ -159,7 +152,7 @@ impl<O: Operation> Instance<O> {
     fn enter_timed(&self, fom: &Typed<O>, left: Option<u64>, mut now: u64) -> u64 {
         let index = self.index();
         if let Some(timing) = fom.timing()
-            && (self.info().within().is_some() || left.is_some() || !timing.is_calm())
+            && (self.info().deadline().within().is_some() || left.is_some() || !timing.is_calm())
         {
             // Deadlines use the current time. Other uses get the time as of a few steps ago.
             now = hand::look(fom.env());
@@ -212,26 +205,10 @@ impl<O: Operation> Instance<O> {
         }
     }
 
-    /// Calls the user's function for an operation that came back.
-    pub(super) fn resumed(&mut self, fom: &Typed<O>) -> Result<Resumed<O>, Box<dyn Any + Send>> {
-        let at = At {
-            phase: &mut self.phase,
-            fom: RunningFom::new(fom),
-            entry: Entry::Enter,
-        };
-        let operation = &mut self.operation;
-        let done = catch_unwind(AssertUnwindSafe(|| operation.resumed(at)));
-        // A call that failed is due again before the next attempt.
-        if let Some(cold) = fom.cold() {
-            cold.retry.set_owes_resume(matches!(done, Ok(Err(_))));
-        }
-        done
-    }
-
     /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        if fom.env().hooks.is_any() {
+        if fom.env().hooks.are_heard() {
             self.interposed(fom)
         } else {
             None
@@ -293,7 +270,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         let stepped = match returned {
-            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.is_any() => stepped,
+            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.are_heard() => stepped,
             Ok(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
@@ -309,63 +286,12 @@ impl<O: Operation> Instance<O> {
             Ok(None) => Then::Stay,
             Err(error) => return self.erred(fom, error, function),
         };
-        let durable = fom.journaled().is_some();
+        let durable = fom.is_journaled();
         if durable && matches!(then, Then::Stay) {
             // A step counts like a phase, so that a flood of events does not occupy the locality.
             hand::step(fom.env());
         }
-        Ok(next_cold(Step::Made { then, durable }))
-    }
-
-    /// Decides after the fom was told to end, or its visit became late. `held`: the fom held its gate before a
-    /// restart, and the gate is not open again.
-    #[cold]
-    pub(super) fn interrupted(&mut self, fom: &Typed<O>, by: Interrupt, held: bool) -> Decided<O> {
-        let decided = next_cold(Step::Interrupted {
-            by,
-            late: self.info().is_late(),
-            held: const { O::GRAPH.has_gates() } && held,
-            way_out: self.has_way_out(fom),
-        });
-        if decided == Next::OpenAgain {
-            return Ok(decided);
-        }
-        if const { O::GRAPH.has_gates() } {
-            fom.gate().stop();
-        }
-        match by {
-            Interrupt::Shutdown => self.fails_unless(fom, decided, Cause::Shutdown),
-            Interrupt::Cancelled => self.fails_unless(fom, decided, Cause::Cancelled),
-            Interrupt::Late => {
-                let armed_in = self.leave_late(fom);
-                if decided != Next::Call(Entry::Late) {
-                    return self.fails_unless(fom, decided, Cause::Late { armed_in });
-                }
-                if let Some(failed) = self.resume_again(fom, Entry::Late) {
-                    return failed;
-                }
-                if let Some(kept) = fom.journaled() {
-                    kept.enter(Entry::Late);
-                }
-                Ok(decided)
-            }
-        }
-    }
-
-    /// Acknowledges that the visit is late. Returns the phase with the deadline that passed.
-    fn leave_late(&self, fom: &Typed<O>) -> &'static str {
-        let Some(timing) = fom.timing() else {
-            unreachable!("late without a deadline")
-        };
-        let armed_in = timing.late_of(fom);
-        timing.clear_late(fom, fom.env().clock.nanos());
-        // The phase function did not return, so its outbox is dropped. The late function has an outbox of its own.
-        fom.outbox().discard();
-        if !self.info().takes().is_empty() {
-            // After a restart the fom is late at once, and takes no event before.
-            fom.visit().leave_event();
-        }
-        armed_in
+        self.run(fom).after_step(Step::Made { then, durable })
     }
 
     /// Decides after this function returned an error.
@@ -382,9 +308,9 @@ impl<O: Operation> Instance<O> {
         let decided = next_cold(Step::Error {
             function,
             retry: attempt.and_then(|(retry, timing)| due(retry, timing.attempt(), now())),
-            exhausted: attempt.is_some() && self.info().is_exhausted(),
+            exhausted: attempt.is_some_and(|(retry, _)| retry.exhausted),
             way_out: self.has_way_out(fom),
-            durable: fom.journaled().is_some(),
+            durable: fom.is_journaled(),
         });
         match decided {
             Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {

@@ -42,24 +42,132 @@ type AddHook = Box<dyn FnOnce(&Hooks) + Send>;
 type MakeData = Box<dyn Fn(&mut Core) -> Result<(), BoxError> + Send + Sync>;
 
 /// Builds a [`Runtime`].
+#[derive(Default)]
 pub struct Builder {
-    localities: Option<usize>,
-    machine: Option<Machine>,
-    pin: bool,
+    places: Places,
+    threads: Threads,
+    limits: Limits,
     clock: Clock,
     resources: Resources,
     data: Vec<Arc<MakeData>>,
+    recording: Option<Box<dyn Recording>>,
+    hooks: Vec<AddHook>,
+}
+
+/// The localities, and what moves between them.
+#[derive(Debug)]
+struct Places {
+    localities: Option<usize>,
+    machine: Option<Machine>,
+    pin: bool,
+    balance: Balance,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            localities: None,
+            machine: None,
+            pin: true,
+            balance: Balance::default(),
+        }
+    }
+}
+
+impl Places {
+    fn check(&self) -> Result<(), BuildError> {
+        match self.localities {
+            Some(0) => out_of_range("localities", "at least one"),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the plan, and whether threads are bound to it.
+    fn plan(&self) -> (Vec<LocalityPlan>, bool) {
+        let options = self.localities.map_or_else(PlanOptions::default, |n| {
+            PlanOptions::default().localities(n)
+        });
+        #[cfg(not(fom_shuttle))]
+        let machine = || Machine::detect();
+        // Under the model checker the host's cores do not matter.
+        #[cfg(fom_shuttle)]
+        let machine = || Machine::synthetic(1, 1, 1, 1);
+        let machine = self.machine.clone().unwrap_or_else(machine);
+        (plan(&machine, &options), self.pin && machine.is_bindable())
+    }
+}
+
+/// The threads of a locality, and how they share their time.
+#[derive(Default)]
+struct Threads {
     followers: Followers,
     spawner: Spawner,
     budget: Budget,
-    balance: Balance,
+    spin: Duration,
+}
+
+impl Threads {
+    fn check(&self) -> Result<(), BuildError> {
+        if self.followers.least == 0 {
+            return out_of_range(
+                "followers.least",
+                "at least one: a follower takes over when the handler blocks",
+            );
+        }
+        if self.followers.most < self.followers.least {
+            return out_of_range("followers.most", "no less than `followers.least`");
+        }
+        if self.budget.phases == 0 {
+            return out_of_range("budget.phases", "at least one");
+        }
+        Ok(())
+    }
+
+    /// Returns the budget in the units of its comparisons.
+    fn budget_limits(&self) -> BudgetLimits {
+        let mut limits = BudgetLimits {
+            phases: self.budget.phases.try_into().unwrap_or(i32::MAX),
+            nanos: fom_protocol::nanos(self.budget.time),
+        };
+        if limits.nanos == 0 {
+            // The first step uses up this budget. The next look at the clock would notice that too late.
+            limits.phases = limits.phases.min(1);
+        }
+        limits
+    }
+}
+
+/// The most that a runtime takes and keeps.
+#[derive(Debug)]
+struct Limits {
     capacity: usize,
     key_queue: usize,
     mailbox: usize,
     history: usize,
-    spin: Duration,
-    recording: Option<Box<dyn Recording>>,
-    hooks: Vec<AddHook>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            capacity: usize::MAX,
+            key_queue: usize::MAX,
+            mailbox: 1024,
+            history: 0,
+        }
+    }
+}
+
+impl Limits {
+    fn check(&self) -> Result<(), BuildError> {
+        match self.mailbox {
+            0 => out_of_range("mailbox", "at least one event"),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn out_of_range(what: &'static str, hint: &'static str) -> Result<(), BuildError> {
+    Err(BuildError::Range { what, hint })
 }
 
 /// The settings of durability, and its start. The package `fom-durable` has the only implementation.
@@ -77,59 +185,35 @@ pub trait Recording: Any + Send {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
-            .field("localities", &self.localities)
-            .field("pin", &self.pin)
-            .field("followers", &self.followers)
-            .field("budget", &self.budget)
-            .field("balance", &self.balance)
-            .field("capacity", &self.capacity)
-            .field("mailbox", &self.mailbox)
-            .field("history", &self.history)
+            .field("localities", &self.places.localities)
+            .field("pin", &self.places.pin)
+            .field("followers", &self.threads.followers)
+            .field("budget", &self.threads.budget)
+            .field("balance", &self.places.balance)
+            .field("capacity", &self.limits.capacity)
+            .field("mailbox", &self.limits.mailbox)
+            .field("history", &self.limits.history)
             .finish_non_exhaustive()
-    }
-}
-
-impl Default for Builder {
-    fn default() -> Self {
-        Self {
-            localities: None,
-            machine: None,
-            pin: true,
-            clock: Clock::system(),
-            resources: Resources::default(),
-            data: Vec::new(),
-            followers: Followers::default(),
-            spawner: Spawner::default(),
-            budget: Budget::default(),
-            balance: Balance::default(),
-            capacity: usize::MAX,
-            key_queue: usize::MAX,
-            mailbox: 1024,
-            history: 0,
-            spin: Duration::ZERO,
-            recording: None,
-            hooks: Vec::new(),
-        }
     }
 }
 
 impl Builder {
     /// Sets the number of localities. Default: one for each core that the process may use.
     pub fn localities(mut self, localities: usize) -> Self {
-        self.localities = Some(localities);
+        self.places.localities = Some(localities);
         self
     }
 
     /// Sets the machine to divide into localities. Default: this machine. The runtime plans for a synthetic machine as
     /// if it were this one, but binds no thread to its processors.
     pub fn machine(mut self, machine: Machine) -> Self {
-        self.machine = Some(machine);
+        self.places.machine = Some(machine);
         self
     }
 
     /// Sets whether the threads of a locality are bound to its processors. Default: `true`.
     pub fn pin(mut self, pin: bool) -> Self {
-        self.pin = pin;
+        self.places.pin = pin;
         self
     }
 
@@ -166,7 +250,7 @@ impl Builder {
 
     /// Sets the threads that stand by in each locality.
     pub fn followers(mut self, followers: Followers) -> Self {
-        self.followers = followers;
+        self.threads.followers = followers;
         self
     }
 
@@ -177,20 +261,20 @@ impl Builder {
         mut self,
         spawn: impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        self.spawner = Spawner(Arc::new(spawn));
+        self.threads.spawner = Spawner(Arc::new(spawn));
         self
     }
 
     /// Sets how long a fom may run before others have their turn.
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.budget = budget;
+        self.threads.budget = budget;
         self
     }
 
     /// Sets what the runtime moves to spread an unbalanced load over the localities. Default: nothing. [`Balance`] says
     /// when moving is better.
     pub fn balance(mut self, balance: Balance) -> Self {
-        self.balance = balance;
+        self.places.balance = balance;
         self
     }
 
@@ -199,7 +283,7 @@ impl Builder {
     /// A fom with a key that waits between two attempts lends its room to others. So a key with a head that fails again
     /// and again does not fill the runtime. With such foms, at most twice as many foms are in flight.
     pub fn capacity(mut self, foms: usize) -> Self {
-        self.capacity = foms;
+        self.limits.capacity = foms;
         self
     }
 
@@ -207,20 +291,20 @@ impl Builder {
     /// it. Default: no limit but the [capacity](Self::capacity), of which waiting foms take a part. With a limit, a key
     /// with a stuck head cannot take the whole capacity.
     pub fn key_queue(mut self, foms: usize) -> Self {
-        self.key_queue = foms;
+        self.limits.key_queue = foms;
         self
     }
 
     /// Sets the maximum number of events kept for one fom; a further event is given back to its sender. Default: 1,024.
     pub fn mailbox(mut self, events: usize) -> Self {
-        self.mailbox = events;
+        self.limits.mailbox = events;
         self
     }
 
     /// Sets how many of its last phases each fom remembers for [`Runtime::operations`]. Default: 0, because the
     /// histories of a million foms take much memory.
     pub fn history(mut self, phases: usize) -> Self {
-        self.history = phases;
+        self.limits.history = phases;
         self
     }
 
@@ -228,7 +312,7 @@ impl Builder {
     /// looks keeps its processor busy. It takes some 0.2 microseconds to wake a locality that looks, and some 20 to
     /// wake one that sleeps.
     pub fn spin(mut self, time: Duration) -> Self {
-        self.spin = time;
+        self.threads.spin = time;
         self
     }
 
@@ -269,40 +353,9 @@ impl Builder {
     }
 
     fn check(&self) -> Result<(), BuildError> {
-        let range = |what, hint| Err(BuildError::Range { what, hint });
-        if self.localities == Some(0) {
-            return range("localities", "at least one");
-        }
-        if self.followers.least == 0 {
-            return range(
-                "followers.least",
-                "at least one: a follower takes over when the handler blocks",
-            );
-        }
-        if self.followers.most < self.followers.least {
-            return range("followers.most", "no less than `followers.least`");
-        }
-        if self.budget.phases == 0 {
-            return range("budget.phases", "at least one");
-        }
-        if self.mailbox == 0 {
-            return range("mailbox", "at least one event");
-        }
-        Ok(())
-    }
-
-    /// Returns the plan, and whether threads are bound to it.
-    fn plan(&self) -> (Vec<LocalityPlan>, bool) {
-        let options = self.localities.map_or_else(PlanOptions::default, |n| {
-            PlanOptions::default().localities(n)
-        });
-        #[cfg(not(fom_shuttle))]
-        let machine = || Machine::detect();
-        // Under the model checker the host's cores do not matter.
-        #[cfg(fom_shuttle)]
-        let machine = || Machine::synthetic(1, 1, 1, 1);
-        let machine = self.machine.clone().unwrap_or_else(machine);
-        (plan(&machine, &options), self.pin && machine.is_bindable())
+        self.places.check()?;
+        self.threads.check()?;
+        self.limits.check()
     }
 
     /// Builds the runtime and starts its threads.
@@ -317,12 +370,18 @@ impl Builder {
             Some(recording) => recording.open()?,
             None => false,
         };
-        let (plans, bound) = self.plan();
+        let (plans, bound) = self.places.plan();
         let mut localities = Vec::new();
         let mut reactors = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let reactor = Reactor::new().map_err(BuildError::Reactor)?;
-            localities.push(Locality::new(index, plan, bound, self.followers, &reactor));
+            localities.push(Locality::new(
+                index,
+                plan,
+                bound,
+                self.threads.followers,
+                &reactor,
+            ));
             reactors.push(reactor);
         }
         let shared = Shared::new(Settings {
@@ -330,18 +389,18 @@ impl Builder {
                 env: EnvSettings {
                     clock: self.clock,
                     journaled,
-                    mailbox: self.mailbox,
-                    history: self.history,
-                    capacity: self.capacity,
+                    mailbox: self.limits.mailbox,
+                    history: self.limits.history,
+                    capacity: self.limits.capacity,
                 },
-                spawner: self.spawner,
-                budget: limits(self.budget),
-                balance: self.balance,
-                spin: fom_protocol::nanos(self.spin),
+                budget: self.threads.budget_limits(),
+                spawner: self.threads.spawner,
+                balance: self.places.balance,
+                spin: fom_protocol::nanos(self.threads.spin),
                 localities: localities.into(),
             },
             resources: self.resources,
-            key_queue: self.key_queue,
+            key_queue: self.limits.key_queue,
         });
         if let Some(recording) = &mut recording {
             recording.attach(&shared);
@@ -383,19 +442,6 @@ impl Builder {
             _guard: Some(guard),
         })
     }
-}
-
-/// Returns the budget in the units of its comparisons.
-fn limits(budget: Budget) -> BudgetLimits {
-    let mut limits = BudgetLimits {
-        phases: budget.phases.try_into().unwrap_or(i32::MAX),
-        nanos: fom_protocol::nanos(budget.time),
-    };
-    if limits.nanos == 0 {
-        // The first step uses up this budget. The next look at the clock would notice that too late.
-        limits.phases = limits.phases.min(1);
-    }
-    limits
 }
 
 /// Makes one value inside its locality and waits for it.

@@ -4,9 +4,10 @@ use std::{fmt, io};
 
 use crate::{
     defaults::BoxError,
-    fom::{DurabilityError, RefusedReason},
+    fom::{Cause, DurabilityError, RefusedReason},
     operation::Operation,
     runtime::FomRef,
+    typed::Failure,
 };
 
 /// The runtime could not be built.
@@ -108,3 +109,9 @@ impl<O: Operation> fmt::Display for Refused<O> {
 }
 
 impl<O: Operation> std::error::Error for Refused<O> {}
+
+impl<O: Operation> From<Refused<O>> for Failure<O> {
+    fn from(refused: Refused<O>) -> Self {
+        Self::unstarted(Cause::Refused(refused.reason()), refused.into_operation())
+    }
+}

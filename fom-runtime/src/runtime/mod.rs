@@ -22,9 +22,11 @@ pub use builder::{Budget, Builder, Recording};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
 pub use handle::{EventSender, FomRef, Handle, JoinedOutcome, Reached, Waiting};
-pub use keys::{Announced, Joined, SuspendedKey};
+pub use keys::{Announced, Joined, KeyClaim, SuspendedKey};
 pub use local::{CallError, Local};
-pub use registered::{Registered, Restorer, Revival, Revived, registered};
+pub use registered::{
+    Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, registered,
+};
 pub use room::WhenRoom;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub(crate) use submit::{Once, Special, StartOnce};
@@ -34,7 +36,7 @@ pub use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
-    fom::{AnyRef, Transition},
+    fom::Transition,
     id::{FomId, Key},
     operation::{Operation, Persistent},
     runtime::observe::{Deadlock, FomInfo, Interposed, Listening, Operations, deadlocks, inspect},
@@ -182,37 +184,14 @@ impl Runtime {
 
     /// Wakes a fom, which checks again what it waits for. Returns `false` if the fom is not in flight.
     pub fn wake(&self, id: FomId) -> bool {
-        self.tell(id, |fom| fom.wake())
+        self.shared.tell(id, |fom| fom.wake())
     }
 
     /// Cancels a fom, as [`FomRef::cancel`] does. Returns `false` if the fom is not in flight.
     pub fn cancel(&self, id: FomId) -> bool {
-        self.tell(id, |fom| {
+        self.shared.tell(id, |fom| {
             fom.cancel();
         })
-    }
-
-    /// Runs `what` inside the fom's locality. No other address of the fom may exist, and then the fom counts on being
-    /// alone.
-    fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
-        let look = || {
-            let mut foms = self
-                .shared
-                .localities
-                .iter()
-                .flat_map(|home| home.pools.foms());
-            foms.find(|fom| fom.id() == id)
-        };
-        let found = look().or_else(|| {
-            let recorder = self.shared.env.recorder()?;
-            recorder.revive(id);
-            recorder.lets_foms_rest().then(look)?
-        });
-        let Some(fom) = found else {
-            return false;
-        };
-        crate::locality::at_home_of(fom, what);
-        true
     }
 
     /// Returns the number of foms that were submitted and have not ended. This includes resting foms and [pending
@@ -230,20 +209,6 @@ impl Runtime {
     /// Returns the number of localities. They are numbered from zero.
     pub fn localities(&self) -> usize {
         self.shared.localities.len()
-    }
-
-    /// Returns a time that no timer precedes, or `None` if no timer is armed. A locality that has ended has none.
-    pub(crate) async fn next_timer(&self) -> Option<u64> {
-        let mut next = None;
-        for home in &self.shared.localities {
-            let (tell, told) = tokio::sync::oneshot::channel();
-            home.post_job(Box::new(move |core| {
-                // The caller may be gone.
-                let _ = tell.send(core.timers.next_at());
-            }));
-            next = next.into_iter().chain(told.await.ok().flatten()).min();
-        }
-        next
     }
 
     /// Returns the time on the runtime's clock.

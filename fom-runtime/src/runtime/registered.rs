@@ -9,11 +9,11 @@ use std::{
 };
 
 use crate::{
-    fom::{Priority, Resident, durability::DurableFom},
+    fom::{Priority, Resident, durability::KeptFom},
     graph::Graph,
-    id::{FomId, Key},
+    id::FomId,
     operation::{Durability, EventReader, Persistent, load},
-    runtime::{Shared, spawn::restore},
+    runtime::{Shared, keys::KeyClaim, spawn::restore},
     snapshot::{Encoded, RestoreError},
 };
 
@@ -23,13 +23,17 @@ pub struct Revival<'a> {
     pub shared: &'a Shared,
     pub id: FomId,
     pub body: Encoded<'a>,
-    pub key: Option<Key>,
-    /// The number of the fom in the order of what outboxes sent, if the fom has a key and has not begun.
-    pub number: Option<u64>,
-    /// Whether the fom shares its key with others.
-    pub shares_key: bool,
-    /// Whether the fom queues for its key while another fom has the key.
-    pub queues: bool,
+    pub key: Option<KeyClaim>,
+    pub visit: RevivedVisit,
+    pub home: RevivedHome,
+    pub priority: Priority,
+    pub state: Box<dyn KeptFom>,
+}
+
+/// The visit of a fom that comes back.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct RevivedVisit {
     /// The errors of the failed attempts at the phase, of which the first may be forgotten.
     pub causes: Vec<String>,
     /// Failed attempts at the phase.
@@ -38,12 +42,16 @@ pub struct Revival<'a> {
     pub left: Option<u64>,
     /// The rest of a deadline that an earlier phase keeps, and that phase.
     pub kept_left: Option<(u64, String)>,
+}
+
+/// The home of a fom that comes back.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct RevivedHome {
     /// The home that the fom had.
-    pub home: usize,
-    /// Whether the fom was placed there by hand.
-    pub placed: bool,
-    pub priority: Priority,
-    pub state: Box<dyn DurableFom>,
+    pub index: usize,
+    /// Whether the submission chose it, other than by the key.
+    pub chosen: bool,
 }
 
 /// A fom that came back, in no queue yet.

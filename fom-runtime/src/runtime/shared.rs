@@ -5,7 +5,7 @@ use std::{
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crossbeam_utils::CachePadded;
@@ -268,6 +268,26 @@ impl Shared {
         self.key_index.find_any(of)
     }
 
+    /// Runs `what` inside the locality of this fom. Returns `false` if the fom is not in flight.
+    ///
+    /// No other address of the fom may exist, and then the fom counts on being alone.
+    pub(super) fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
+        let look = || {
+            let mut foms = self.localities.iter().flat_map(|home| home.pools.foms());
+            foms.find(|fom| fom.id() == id)
+        };
+        let found = look().or_else(|| {
+            let recorder = self.env.recorder()?;
+            recorder.revive(id);
+            recorder.lets_foms_rest().then(look)?
+        });
+        let Some(fom) = found else {
+            return false;
+        };
+        locality::at_home_of(fom, what);
+        true
+    }
+
     /// Returns the index of the home of foms with this key.
     pub(crate) fn home_of(&self, key: &Key) -> usize {
         (self.key_index.hash(key) % self.localities.len() as u64) as usize
@@ -279,7 +299,7 @@ impl Shared {
     }
 
     /// Goes to a stricter mode, never back.
-    pub(super) fn close(&self, mode: RuntimeState) {
+    pub(crate) fn close(&self, mode: RuntimeState) {
         self.env.raise_state(mode);
         self.poke_recorder();
         let runtime = Runtime::of(self);
@@ -332,20 +352,12 @@ impl Shared {
     }
 
     fn wait_until(&self, by: Instant, done: impl Fn(usize) -> bool) -> bool {
-        let mut ended = self.ends.localities.lock();
-        loop {
-            if done(*ended) {
-                return true;
-            }
-            let left = by.saturating_duration_since(fom_protocol::sync::now());
-            if left.is_zero() {
-                return false;
-            }
-            (ended, _) = self
-                .ends
-                .changed
-                .wait_for(ended, left.min(Duration::from_secs(3600)));
-        }
+        let ended = self.ends.localities.lock();
+        let (_, is_done) = self
+            .ends
+            .changed
+            .wait_until(ended, by, |ended| done(*ended));
+        is_done
     }
 
     /// Resolves when no fom is in flight.

@@ -70,11 +70,6 @@ impl Runtime {
         }
     }
 
-    /// From now on nothing begins, and no phase function is entered. No fom is told yet.
-    pub(crate) fn close(&self) {
-        self.shared.close(RuntimeState::Closed);
-    }
-
     /// As [`shutdown`](Self::shutdown), blocking the thread.
     pub fn shutdown_blocking(&self, how: Shutdown, within: Duration) -> ShutdownReport {
         let begun = now();

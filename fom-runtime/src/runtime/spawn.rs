@@ -1,16 +1,16 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use crate::{
     fom::{
         Back, Cold, NewFom, Order, Priority, Resident, Ticket,
-        durability::{DurableFom, KeptFom, NewRecord},
+        durability::{FomRecord, KeptFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
-    runtime::{Shared, keys::Claim, registered::Revival},
+    runtime::{Shared, registered::Revival},
     snapshot::{Meta, RestoreError},
     typed::{Launched, Seed, build_here},
 };
@@ -19,33 +19,49 @@ use fom_protocol::sync::Mutex;
 /// Makes one fom.
 pub(super) struct SpawnRequest<'a> {
     pub(super) shared: &'a Shared,
-    pub(super) index: usize,
-    /// Whether this thread holds the core of the home.
-    pub(super) here: bool,
+    pub(super) place: Place,
     /// The index of its phase in the graph.
     pub(super) phase: usize,
     pub(super) wanted: bool,
-    pub(super) settled: bool,
-    /// Whether the submission chose the home, other than by the key.
-    pub(super) placed: bool,
     pub(super) meta: Meta,
     pub(super) priority: Priority,
     /// The id that a fom out of the journal had, and what was kept of it.
     pub(super) id: Option<FomId>,
-    pub(super) state: Option<Box<dyn DurableFom>>,
-    /// The errors of its failed attempts.
-    pub(super) causes: Vec<String>,
-    pub(super) kept_deadline: Option<(u64, usize)>,
-    pub(super) came_back: bool,
+    pub(super) state: Option<Box<dyn KeptFom>>,
+    /// Set for a fom that comes back out of the journal.
+    pub(super) back: Option<CameBack>,
     /// Its operation id.
     pub(super) operation_id: Option<Key>,
     /// Dropped when the fom has ended.
     pub(super) ticket: Option<Ticket>,
+    pub(super) begin: Begin,
+}
+
+/// The home of a new fom.
+pub(super) struct Place {
+    pub(super) index: usize,
+    /// Whether this thread holds the core of the home.
+    pub(super) here: bool,
+    pub(super) settled: bool,
+    /// Whether the submission chose the home, other than by the key.
+    pub(super) chosen: bool,
+}
+
+/// When a new fom may begin.
+pub(super) struct Begin {
     pub(super) order: Order,
     /// The delay before the fom begins.
     pub(super) after: Option<Duration>,
     /// The key that it has together with the fom that submits it.
     pub(super) chained: Option<KeyOf>,
+}
+
+/// What the journal says of the visit of a fom that comes back.
+pub(super) struct CameBack {
+    /// The errors of its failed attempts.
+    pub(super) causes: Vec<String>,
+    /// The time of a deadline that an earlier phase keeps, and the index of that phase.
+    pub(super) kept_deadline: Option<(u64, usize)>,
 }
 
 /// Makes a fom of what was kept of it. It is in no queue yet.
@@ -55,74 +71,73 @@ pub(super) fn restore<O: Operation>(
     phase: O::Phase,
 ) -> Result<Resident, RestoreError> {
     let Revival {
-        shared, id, number, ..
+        shared,
+        id,
+        key,
+        visit,
+        home,
+        ..
     } = revival;
-    let (shares, queues) = (revival.shares_key, revival.queues);
-    let key = revival.key;
     let at_phase = O::index(O::kind(&phase));
     let meta = Meta {
         id: id.get(),
-        attempt: revival.attempt,
-        left: revival.left,
+        attempt: visit.attempt,
+        left: visit.left,
         resumed: true,
     };
     let now = shared.env.clock.nanos();
-    let kept_deadline = revival.kept_left.map(|(left, owner)| {
+    let kept_deadline = visit.kept_left.map(|(left, owner)| {
         // If that phase no longer exists, this is the deadline of the phase that the fom is in.
         let owner = O::GRAPH.place_ever(&owner);
         (now.saturating_add(left), owner.unwrap_or(at_phase))
     });
-    let home = match &key {
+    let index = match &key {
         // In the home of foms that will be submitted with this key.
-        Some(key) if !revival.placed => shared.key_index.hash(key) as usize,
-        _ => revival.home,
+        Some(claim) if !home.chosen => shared.key_index.hash(&claim.key) as usize,
+        _ => home.index,
     };
-    let home = home % shared.localities.len();
-    shared.localities[home].counts.one_sent();
+    let index = index % shared.localities.len();
+    shared.localities[index].counts.one_sent();
     shared.env.room.take_again();
     let request = SpawnRequest {
         shared,
-        index: home,
-        here: false,
+        place: Place {
+            index,
+            here: false,
+            settled: home.chosen || key.is_some(),
+            chosen: home.chosen,
+        },
         phase: at_phase,
         wanted: false,
-        settled: revival.placed || key.is_some(),
-        placed: revival.placed,
         meta,
         priority: revival.priority,
         id: Some(id),
         state: Some(revival.state),
-        causes: revival.causes,
-        kept_deadline,
-        came_back: true,
+        back: Some(CameBack {
+            causes: visit.causes,
+            kept_deadline,
+        }),
         operation_id: None,
         ticket: None,
-        order: Order::Refuse,
-        after: None,
-        chained: None,
+        begin: Begin {
+            order: Order::Refuse,
+            after: None,
+            chained: None,
+        },
     };
     Ok(match key {
         None => request.make(operation, phase, None).0.resident,
-        Some(key) => {
-            let claim = Claim {
-                id,
-                number,
-                shares,
-                queues,
-            };
-            let Some(made) = claim.make(request, operation, phase, &key) else {
-                shared.env.give_room();
-                shared.localities[home].take_back();
-                return Err(RestoreError::KeyInUse(key));
-            };
-            made
-        }
+        Some(claim) => claim.make(id, request, operation, phase).map_err(|key| {
+            shared.env.give_room();
+            shared.localities[index].take_back();
+            RestoreError::KeyInUse(key)
+        })?,
     })
 }
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
 #[inline]
-fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<Box<dyn DurableFom>> {
+fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<FomRecord> {
     new.is_kept = shared.env.journaled && const { kept_codec::<O>().is_some() };
     if new.is_kept || new.operation_id.is_some() {
         let recorder = shared.env.recorder()?;
@@ -159,15 +174,15 @@ impl SpawnRequest<'_> {
         key: Option<Key>,
     ) -> (Launched<O>, FomId) {
         let shared = self.shared;
-        let state = self.state.take().or_else(|| {
+        let state = self.state.take().map(FomRecord::Kept).or_else(|| {
             record::<O>(
                 shared,
                 NewRecord {
                     is_kept: false,
-                    home: self.index,
-                    placed: self.placed,
+                    home: self.place.index,
+                    placed: self.place.chosen,
                     priority: self.priority,
-                    order: self.order,
+                    order: self.begin.order,
                     operation_id: self.operation_id.take(),
                 },
             )
@@ -176,23 +191,23 @@ impl SpawnRequest<'_> {
         let mut birth = NewFom {
             // Without an id the locality or the runtime gives one.
             id: self.id.unwrap_or(FomId(0)),
-            home: self.index,
+            home: self.place.index,
             priority: self.priority,
             now: 0,
             phase: self.phase,
-            settled: self.settled,
+            settled: self.place.settled,
             resumed: self.meta.resumed,
             cold,
             wanted: self.wanted,
             ready: false,
         };
-        if self.here {
+        if self.place.here {
             return build_here(&shared.env, self.id, birth, operation, phase);
         }
         let id = self.id.unwrap_or_else(|| shared.next_id());
         (birth.id, birth.now) = (id, shared.env.clock.nanos());
         let launched = O::Form::build(Seed {
-            stocks: &mut shared.localities[self.index].outer.lock(),
+            stocks: &mut shared.localities[self.place.index].outer.lock(),
             env: &shared.env,
             birth,
             operation,
@@ -206,7 +221,7 @@ impl SpawnRequest<'_> {
     fn cold<O: Operation>(
         &mut self,
         key: Option<Key>,
-        state: Option<Box<dyn DurableFom>>,
+        state: Option<FomRecord>,
     ) -> Option<Box<Cold>> {
         let shared = self.shared;
         let none = key.is_none()
@@ -214,28 +229,37 @@ impl SpawnRequest<'_> {
             && !self.meta.resumed
             && state.is_none()
             && self.ticket.is_none()
-            && self.after.is_none()
-            && self.chained.is_none();
+            && self.begin.after.is_none()
+            && self.begin.chained.is_none();
         if none {
             return None;
         }
         let mut cold = Cold::new(key, shared.env.history, &self.meta, state);
+        if let Some(back) = self.back.take() {
+            back.put::<O>(&mut cold);
+        }
+        cold.ticket = Mutex::new(self.ticket.take());
+        cold.keys.chained = self.begin.chained.take().map(Box::new);
+        if let Some(after) = self.begin.after {
+            let home = Home::new(shared.env.owned(), self.place.index);
+            cold.keys.delay(Sleep::new(home, after), self.begin.order);
+        }
+        Some(cold)
+    }
+}
+
+impl CameBack {
+    /// Puts the visit into the cold state of the fom.
+    #[cold]
+    fn put<O: Operation>(self, cold: &mut Cold) {
         if self.kept_deadline.is_some() {
             cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
         }
         if !self.causes.is_empty() {
-            cold.set_causes(mem::take(&mut self.causes));
+            cold.set_causes(self.causes);
         }
-        let held_gate = const { O::GRAPH.has_gates() }
-            && self.came_back
-            && cold.kept().is_some_and(KeptFom::held_gate);
-        cold.back = Back::new(self.came_back, held_gate);
-        cold.ticket = Mutex::new(self.ticket.take());
-        cold.keys.chained = self.chained.take().map(Box::new);
-        if let Some(after) = self.after {
-            let home = Home::new(shared.env.owned(), self.index);
-            cold.keys.delay(Sleep::new(home, after), self.order);
-        }
-        Some(cold)
+        let held_gate =
+            const { O::GRAPH.has_gates() } && cold.kept().is_some_and(KeptFom::held_gate);
+        cold.back = Back::restored(held_gate);
     }
 }

@@ -7,16 +7,20 @@ use std::{
     time::Duration,
 };
 
+#[cfg(doc)]
+use crate::fom::Cause;
 use crate::{
     fom::{
-        AnyRef, Cause, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket,
-        durability::DurableFom, hand,
+        AnyRef, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket, durability::KeptFom,
+        hand,
     },
     id::{FomId, Key},
     locality::Locality,
     operation::{Form, Operation},
     runtime::{
-        FomRef, Handle, Refused, RefusedInner, Shared, keys, room::HeldRoom, spawn::SpawnRequest,
+        FomRef, Handle, Refused, RefusedInner, Shared, keys,
+        room::HeldRoom,
+        spawn::{Begin, Place, SpawnRequest},
     },
     snapshot::Meta,
     typed::{Ended, Failure, Launched, Outcome, Seed, TypedRef, settle, start_here},
@@ -82,7 +86,7 @@ pub struct Recorded {
     /// The number of the fom in the order of what outboxes sent, if it has a record and a key.
     pub number: Option<u64>,
     /// The state of a fom that has a record.
-    pub state: Option<Box<dyn DurableFom>>,
+    pub state: Option<Box<dyn KeptFom>>,
 }
 
 /// A submission that runs once.
@@ -300,7 +304,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             live,
         };
         let Target { index, here, sent } = self.target();
-        let (settled, placed) = self.is_placed();
+        let (settled, chosen) = self.is_placed();
         let reason = self.refused_by_state(here);
         let special = self.special.map(|special| *special).unwrap_or_default();
         let recorded = special.recorded;
@@ -330,24 +334,26 @@ impl<'a, O: Operation> Submission<'a, O> {
         };
         let request = SpawnRequest {
             shared,
-            index,
-            here,
+            place: Place {
+                index,
+                here,
+                settled,
+                chosen,
+            },
             phase: phase_index,
             wanted,
-            settled,
-            placed,
             meta: special.meta,
             priority: self.priority,
             id,
             state,
-            causes: Vec::new(),
-            kept_deadline: None,
-            came_back: false,
+            back: None,
             operation_id: special.once.map(|once| once.id),
             ticket: special.ticket,
-            order: self.order,
-            after: special.after,
-            chained,
+            begin: Begin {
+                order: self.order,
+                after: special.after,
+                chained,
+            },
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
         let (ready, made) =
@@ -586,11 +592,7 @@ impl<O: Operation> Future for Started<O> {
             Ok(handle) => Pin::new(handle).poll(cx),
             Err(refused) => {
                 let refused = refused.take().expect("polled after it was ready");
-                std::task::Poll::Ready(Err(Failure::new(
-                    Cause::Refused(refused.reason()),
-                    O::GRAPH.phases()[O::index(O::kind(&O::start()))].name(),
-                    Some(refused.into_operation()),
-                )))
+                std::task::Poll::Ready(Err(refused.into()))
             }
         }
     }

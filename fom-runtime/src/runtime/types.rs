@@ -69,7 +69,10 @@ fn times<'a>(gauges: impl Iterator<Item = &'a Gauge>) -> Vec<AdaptiveInfo> {
     let mut phases = BTreeMap::<usize, AdaptiveInfo>::new();
     for gauge in gauges {
         let phase = &gauge.graph.phases()[gauge.phase];
-        let (Some(bounds), time) = (phase.adaptive(), Duration::from_nanos(gauge.time())) else {
+        let (Some(bounds), time) = (
+            phase.deadline().adaptive(),
+            Duration::from_nanos(gauge.time()),
+        ) else {
             continue;
         };
         let of = phases.entry(gauge.phase).or_insert(AdaptiveInfo {

@@ -31,6 +31,12 @@ impl<O: Operation> Failure<O> {
             attempts: Vec::new(),
         }
     }
+
+    /// Returns the failure of an operation that has not started. Its phase is the start phase.
+    pub fn unstarted(cause: Cause<O::Error>, operation: O) -> Self {
+        let start = &O::GRAPH.phases()[O::index(O::kind(&O::start()))];
+        Self::new(cause, start.name(), Some(operation))
+    }
 }
 
 impl<O: Operation> fmt::Debug for Failure<O>

@@ -18,11 +18,17 @@ use crate::{
 use fom_protocol::panic_message;
 
 impl<O: Operation> Typed<O> {
+    /// Returns whether the fom's transitions are kept.
+    #[inline]
+    pub(crate) fn is_journaled(&self) -> bool {
+        self.env().journaled && const { kept_codec::<O>().is_some() }
+    }
+
     /// Returns the state of the fom's transitions, if they are kept.
     #[inline]
     pub(crate) fn journaled(&self) -> Option<&dyn KeptFom> {
         // Most types are asked in a runtime without a journal.
-        if const { kept_codec::<O>().is_some() } && self.env().journaled {
+        if self.is_journaled() {
             self.kept()
         } else {
             None
@@ -41,7 +47,7 @@ impl<O: Operation> Typed<O> {
     /// Returns the new cause of a failed fom if its last step could not be committed.
     pub(crate) fn end_answered(&self) -> Option<Cause<O::Error>> {
         let kept = self.journaled()?;
-        let Answer::Failed(error) = kept.take_answer() else {
+        let Some(Answer::Failed(error)) = kept.take_answer() else {
             return None;
         };
         kept.keep_failure(self, &error);
@@ -94,7 +100,7 @@ impl<O: Operation> Typed<O> {
         &self,
         ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
     ) -> Option<Box<dyn FnOnce()>> {
-        let state = self.cold()?.durable.as_deref()?;
+        let state = self.cold()?.durable.as_ref()?.fom();
         match ended {
             Ok((operation, phase)) => state.ended(self, End::Phase(&|| saved(operation, phase))),
             Err(None) => state.ended(self, End::Shutdown),

@@ -122,7 +122,8 @@ pub(crate) struct FirstRun<'a, O> {
 impl<'a, O> FirstRun<'a, O> {
     /// # Safety
     ///
-    /// The fom is of type `O`, and a [`Seed`] made it. When the first run is built, the fom is in Running, on the thread that has put down the core of the fom's home.
+    /// The fom is of type `O`, and a [`Seed`] made it. When the first run is built, the fom is in Running, on the thread
+    /// that has put down the core of the fom's home.
     pub(crate) unsafe fn new(fom: &'a Resident) -> Self {
         Self {
             fom: fom.as_ptr(),

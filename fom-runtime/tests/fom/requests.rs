@@ -408,7 +408,7 @@ fn the_first_of_several_waits_wins() {
 
 /// Trap 7: no stray wake gets a fom past its wait; only the answer does.
 #[test]
-fn stray_wakes_get_nobody_past_a_wait() {
+fn stray_wakes_get_no_fom_past_a_wait() {
     limited(|| async {
         let (runtime, desk, log) = desk(&TestClock::new());
         let fom = runtime

@@ -254,7 +254,7 @@ fn a_budget_bounds_how_long_a_fom_runs_on() {
 
 /// Trap 11: a fom that goes on forever starves neither posted work nor other foms, nor its own deadline or cancel.
 #[test]
-fn a_fom_without_end_starves_nobody() {
+fn a_fom_without_end_starves_no_other() {
     struct Endless;
     #[fom(operation(Endless), error(Oops), transient)]
     enum Endlessly {

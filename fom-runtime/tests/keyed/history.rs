@@ -343,7 +343,7 @@ fn seeds(usual: u64) -> Range<u64> {
 /// fail, panic, try again, are late, suspend or shed. No two foms have a key together unless they share it, the foms of
 /// one side go in order, and all are answered.
 #[test]
-fn histories_of_one_who_asks() {
+fn histories_of_one_side() {
     limited(|| async {
         for seed in seeds(150) {
             let clock = TestClock::new();
@@ -358,7 +358,7 @@ fn histories_of_one_who_asks() {
 
 /// KY-01, KY-02: the same where several sides submit at the same time, with little room, and with foms that are moved.
 #[test]
-fn histories_of_several_who_ask() {
+fn histories_of_several_sides() {
     limited(|| async {
         for seed in seeds(60) {
             let clock = TestClock::new();

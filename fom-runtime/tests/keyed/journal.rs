@@ -184,7 +184,7 @@ fn what_waited_is_not_in_the_journal() {
 
 /// KY-01: after a failed commit a fom keeps its key until it goes on and ends; the foms behind it wait.
 #[test]
-fn nobody_overtakes_one_that_the_journal_holds_up() {
+fn no_fom_overtakes_one_that_the_journal_holds_up() {
     limited(|| async {
         let (journal, log) = (Held::default(), Log::default());
         let runtime = builder(journal.clone(), &log).build().unwrap();
@@ -316,7 +316,7 @@ impl PostsLightTransitions for PostLight {
 /// KY-01: while the fom that has the key rests, a waiting fom is cancelled before it has run. The cancel gives the key
 /// to no fom.
 #[test]
-fn who_gives_up_a_place_gives_nobody_the_key_of_one_that_rests() {
+fn a_fom_that_gives_up_its_place_gives_no_fom_the_key_of_one_that_rests() {
     limited(|| async {
         let (journal, log) = (MemoryJournal::new(), Log::default());
         {
@@ -411,7 +411,7 @@ fn those_that_share_a_key_come_back_together() {
 
 /// KY-01: a delayed fom comes after the foms that have the key by then, also if they rest.
 #[test]
-fn what_begins_later_comes_after_who_rests_with_its_key() {
+fn a_fom_that_begins_later_comes_after_one_that_rests_with_its_key() {
     limited(|| async {
         let (journal, log) = (MemoryJournal::new(), Log::default());
         let clock = TestClock::new();

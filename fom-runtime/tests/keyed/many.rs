@@ -44,7 +44,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// KY-03, traps 23 and 24: used keys leave nothing behind.
 #[test]
-fn a_key_that_nobody_uses_is_not_kept() {
+fn an_unused_key_is_not_kept() {
     alone(|| {
         limited(|| async {
             let runtime = one(&TestClock::new()).build().unwrap();
@@ -95,7 +95,7 @@ fn a_key_that_nobody_uses_is_not_kept() {
 
 /// KY-03: foms that ask for a key while its last holder goes are never lost, and never together.
 #[test]
-fn who_comes_while_the_last_one_goes_is_not_lost() {
+fn a_fom_that_comes_while_the_last_one_goes_is_not_lost() {
     limited(|| async {
         const EACH: usize = 10_000;
         let runtime = many(2, &TestClock::new()).build().unwrap();

@@ -69,7 +69,7 @@ fn different_keys_go_on_side_by_side() {
 
 /// KY-05: a fom that gives up leaves the queue at once, wherever it stands, and the rest keep their order.
 #[test]
-fn who_gives_up_leaves_the_queue() {
+fn a_fom_that_gives_up_leaves_the_queue() {
     limited(|| async {
         let runtime = one(&TestClock::new()).key_queue(3).build().unwrap();
         let log = Log::default();

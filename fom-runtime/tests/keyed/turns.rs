@@ -97,7 +97,7 @@ fn a_shutdown_answers_those_behind_a_suspended_key() {
 /// KY-10, trap 18: a fom that submits to its own key without waiting has that fom run after itself. If it waits, in any
 /// way, it gets an error at once, with the operation. Other foms go on.
 #[test]
-fn whoever_waits_behind_itself_gets_an_error() {
+fn a_fom_that_waits_behind_itself_gets_an_error() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         let log = Log::default();
@@ -201,7 +201,7 @@ fn what_is_chained_is_a_part_of_the_turn() {
 
 /// KY-18: only the fom that has a key is inside it, on its thread, blocked or not.
 #[test]
-fn inside_a_key_is_who_has_it() {
+fn only_the_fom_that_has_a_key_is_inside_it() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
         assert!(!runtime.is_current::<Task>(7));
@@ -422,7 +422,7 @@ fn room_in_the_runtime_is_waited_for() {
 
 /// KY-05, KY-10: the fom that has a key does not wait for room behind itself.
 #[test]
-fn nobody_waits_for_room_behind_itself() {
+fn no_fom_waits_for_room_behind_itself() {
     limited(|| async {
         let runtime = one(&TestClock::new()).key_queue(1).build().unwrap();
         let holder = task(|cx| {

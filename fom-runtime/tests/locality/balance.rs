@@ -182,7 +182,7 @@ fn the_nearest_idle_one_is_served() {
 }
 
 #[test]
-fn processors_of_who_is_idle_for_long() {
+fn processors_of_a_locality_that_is_idle_for_long() {
     let others = |idle_for| {
         [
             (1, idle(idle_for), Distance::Far),

@@ -298,7 +298,7 @@ impl LoopingTransitions for Loop {
 /// FL-04: a loop through phases without a wait is bounded as well: then the fom goes to the tail. Trap 11: jobs, timers
 /// and other foms run meanwhile.
 #[test]
-fn a_self_looping_fom_starves_nobody() {
+fn a_self_looping_fom_starves_no_other() {
     let _limit = limit();
     let runtime = one();
     let over = Arc::new(AtomicBool::new(false));

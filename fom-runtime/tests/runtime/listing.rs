@@ -138,7 +138,7 @@ fn operations_are_listed_counted_and_found() {
 /// while one blocks, one runs without returning, and one is still queued behind it. Trap 13: running and blocked foms
 /// are in the listing, and ages are by phase as well.
 #[test]
-fn the_listing_shows_every_fom_and_stops_nobody() {
+fn the_listing_shows_every_fom_and_stops_none() {
     struct Stuck(&'static str, mpsc::Sender<()>, mpsc::Receiver<()>);
     struct Answers;
     #[fom(operation(Stuck), error(Oops), event(Word), transient)]

@@ -159,7 +159,7 @@ fn a_waker_that_panics_takes_no_locality_with_it() {
 
 /// A sleep that was first polled where its locality was away wakes the waker that polled it last.
 #[test]
-fn a_sleep_wakes_who_polled_it_last() {
+fn a_sleep_wakes_the_waker_that_polled_it_last() {
     let _limit = limit();
     let clock = TestClock::new();
     let runtime = Runtime::builder()
@@ -305,7 +305,7 @@ struct Desk(Arc<std::sync::Mutex<Vec<Reply<u32>>>>);
 
 /// Once there is a first answer, no fom waits for another, also while the fom has not looked at the first yet.
 #[test]
-fn nobody_waits_for_a_second_answer() {
+fn no_fom_waits_for_a_second_answer() {
     let _limit = limit();
     let desk = Desk::default();
     let runtime = Runtime::builder()

@@ -70,6 +70,32 @@ fn shutdown_now() {
     shutdown(Shutdown::Now);
 }
 
+/// A submission that begins to wait for room while the runtime drains is refused, and its caller can end the fom that
+/// has the room. The drain waits for that fom.
+///
+/// Seeded: a wait for room that begins after the end of all waits (`room-wait-after-shutdown`, a deadlock).
+#[test]
+fn a_wait_for_room_meets_a_drain() {
+    check(3000, || {
+        let bench = Bench::with(1, MOST, |builder| builder.capacity(1));
+        let fom = bench.runtime.submit(task(|| {})).start().unwrap();
+        let waits = {
+            let (runtime, fom) = (bench.runtime.clone(), FomRef::clone(&fom));
+            thread::spawn(move || {
+                let started = runtime.submit(Work { sections: 0 }).start_when_room();
+                let refused = started.wait().unwrap_err();
+                assert_eq!(refused.reason(), RefusedReason::ShuttingDown);
+                fom.send(Word::Go).unwrap();
+            })
+        };
+        let report = bench.runtime.shutdown_blocking(Shutdown::Drain, NEVER);
+        assert!(report.remained.is_empty());
+        waits.join().unwrap();
+        fom.wait().unwrap();
+        bench.end(None);
+    });
+}
+
 /// The last handle goes while foms run, block, wait, and submit others: each gets some answer, and every thread ends.
 #[test]
 fn the_last_handle_goes() {

@@ -62,7 +62,7 @@ impl Key {
 /// KY-03, KY-01: foms that ask for a key while the last one leaves it, or in another locality, are neither lost nor
 /// together.
 #[test]
-fn who_asks_while_the_last_one_leaves_is_not_lost() {
+fn a_fom_that_asks_while_the_last_one_leaves_is_not_lost() {
     for localities in [1, 2] {
         check(2000, move || {
             let bench = Bench::new(localities, MOST);

@@ -40,7 +40,10 @@ fn main() {
     let bounds: Vec<_> = Call::GRAPH
         .phases()
         .iter()
-        .map(|phase| (phase.adaptive().map(|of| (of.floor, of.ceiling)), phase.within()))
+        .map(|phase| {
+            let deadline = phase.deadline();
+            (deadline.adaptive().map(|of| (of.floor, of.ceiling)), deadline.within())
+        })
         .collect();
     let both = |floor, ceiling| {
         let (floor, ceiling) = (Duration::from_millis(floor), Duration::from_millis(ceiling));

@@ -181,7 +181,7 @@ pub(super) fn differs(
         };
         let again = first.foms.values().filter(here).count() as u32;
         // The late function counts as one more, and a fom that comes back late enters both functions.
-        let again = again * (1 + u32::from(phase.is_late()));
+        let again = again * (1 + u32::from(phase.deadline().is_late()));
         let most = undisturbed.entered[index] + again;
         let entered = first.entered[index] + second.entered[index];
         // An event that is sent again is taken again.

@@ -13,8 +13,12 @@ use std::{
 use fom_protocol::{nanos, shrink::Shrink as _};
 use fom_runtime::Key;
 use slab::Slab;
+use tokio::sync::watch;
 
-use self::{bucket::Level, rules::Numbered};
+use self::{
+    bucket::Level,
+    rules::{List, Numbered},
+};
 pub use self::{
     bucket::Rate,
     rules::{Rule, Rules, Share},
@@ -63,8 +67,8 @@ pub enum ConfigError {
 #[derive(Debug)]
 pub struct TokenBuckets {
     rules: Rules,
-    /// The rules' generation at the last look.
-    generation: u64,
+    changes: watch::Receiver<List>,
+    /// The rules at the last look.
     known: Vec<Numbered>,
     buckets: Slab<Bucket>,
     index: HashMap<BucketKey, usize>,
@@ -102,10 +106,11 @@ impl TokenBuckets {
     /// Creates the policy, with this rate for all requests that no rule matches.
     pub fn new(default: Rate, share: Share) -> Self {
         let rules = Rules::new(default, share);
-        let (generation, known) = rules.snapshot();
+        let changes = rules.watch();
+        let known = changes.borrow().rules.clone();
         Self {
             rules,
-            generation,
+            changes,
             known,
             buckets: Slab::new(),
             index: HashMap::new(),
@@ -198,10 +203,12 @@ impl TokenBuckets {
 
     /// Matches all requests again, if the rules have changed.
     fn refresh(&mut self, now: u64) {
-        if self.rules.generation() == self.generation {
+        // Never fails: the rules are here.
+        if !self.changes.has_changed().unwrap_or_default() {
             return;
         }
-        (self.generation, self.known) = self.rules.snapshot();
+        self.known
+            .clone_from(&self.changes.borrow_and_update().rules);
         if let Some((_, default)) = self.known.last() {
             self.name = named(default.rate(), default.shared_by());
         }

@@ -1,15 +1,10 @@
 //! Rules: which requests share a bucket, and at what rate. The rules change from outside while the buckets are in use.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
 use fom_protocol::sync::Mutex;
 use fom_runtime::Key;
+use tokio::sync::watch;
 
 use super::{ConfigError, Rate};
 use crate::admission::{Nudge, Tags};
@@ -179,15 +174,15 @@ fn is_like(text: &str, pattern: &str) -> bool {
 pub struct Rules(Arc<Shared>);
 
 struct Shared {
-    list: Mutex<List>,
-    generation: AtomicU64,
+    list: watch::Sender<List>,
+    nudge: Mutex<Option<Nudge>>,
 }
 
-struct List {
+#[derive(Debug)]
+pub(super) struct List {
     /// The first rule that matches applies. The last rule matches all requests.
-    rules: Vec<Numbered>,
+    pub(super) rules: Vec<Numbered>,
     next: u32,
-    nudge: Option<Nudge>,
 }
 
 /// A rule, with a number that no other rule had. A rule that is stopped and started again gets another number.
@@ -210,12 +205,11 @@ impl Rules {
             rate,
         };
         Self(Arc::new(Shared {
-            list: Mutex::new(List {
+            list: watch::Sender::new(List {
                 rules: vec![(0, default)],
                 next: 1,
-                nudge: None,
             }),
-            generation: AtomicU64::new(1),
+            nudge: Mutex::new(None),
         }))
     }
 
@@ -284,7 +278,7 @@ impl Rules {
 
     /// Returns all rules, in the order in which they are looked at.
     pub fn list(&self) -> Vec<Rule> {
-        let list = self.0.list.lock();
+        let list = self.0.list.borrow();
         list.rules.iter().map(|(_, rule)| rule.clone()).collect()
     }
 
@@ -292,29 +286,25 @@ impl Rules {
         &self,
         change: impl FnOnce(&mut List) -> Result<(), ConfigError>,
     ) -> Result<(), ConfigError> {
-        let mut list = self.0.list.lock();
-        change(&mut list)?;
-        self.0.generation.fetch_add(1, Ordering::Release);
-        let nudge = list.nudge.clone();
-        drop(list);
-        if let Some(nudge) = nudge {
+        let mut changed = Ok(());
+        self.0.list.send_if_modified(|list| {
+            changed = change(list);
+            changed.is_ok()
+        });
+        let nudge = self.0.nudge.lock().clone();
+        if let (Ok(()), Some(nudge)) = (&changed, nudge) {
             nudge.nudge();
         }
-        Ok(())
+        changed
     }
 
     pub(super) fn attach(&self, nudge: Nudge) {
-        self.0.list.lock().nudge = Some(nudge);
+        *self.0.nudge.lock() = Some(nudge);
     }
 
-    /// Returns a number that grows with each change.
-    pub(super) fn generation(&self) -> u64 {
-        self.0.generation.load(Ordering::Acquire)
-    }
-
-    pub(super) fn snapshot(&self) -> (u64, Vec<Numbered>) {
-        let list = self.0.list.lock();
-        (self.generation(), list.rules.clone())
+    /// Returns a watch over the rules, which hears of each change.
+    pub(super) fn watch(&self) -> watch::Receiver<List> {
+        self.0.list.subscribe()
     }
 }
 

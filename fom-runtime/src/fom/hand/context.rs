@@ -116,8 +116,8 @@ pub(crate) fn runs_foms() -> bool {
 /// has ended.
 pub(crate) fn running_any<R>(f: impl FnOnce(&Header) -> R) -> Option<R> {
     let fom = CONTEXT.with(|context| context.fom.get());
-    // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks, and none
-    // runs after the slot was given back.
+    // SAFETY: from `begin` to `end` this thread runs the fom, so its header is there. Only user code asks. After the
+    // slot was given back, none runs before `end` or `forget`.
     let fom = unsafe { fom.as_ref() }?;
     (fom.token.state() == FomState::Running).then(|| f(fom))
 }
@@ -247,4 +247,14 @@ pub(crate) fn begin(fom: &Header) {
 #[inline]
 pub(crate) fn end() {
     CONTEXT.with(|context| context.fom.set(ptr::null()));
+}
+
+/// Ends the run of this fom, if this thread runs it. Called before user code that runs after the slot was given back.
+#[cold]
+pub(crate) fn forget(slot: NonNull<Header>) {
+    CONTEXT.with(|context| {
+        if ptr::eq(context.fom.get(), slot.as_ptr()) {
+            context.fom.set(ptr::null());
+        }
+    });
 }

@@ -146,7 +146,7 @@ impl Gauges {
         phase: usize,
         now: u64,
     ) -> Option<Estimate> {
-        let bounds = graph.phases()[phase].adaptive()?;
+        let bounds = graph.phases()[phase].deadline().adaptive()?;
         let (floor, ceiling) = (nanos(bounds.floor), nanos(bounds.ceiling));
         let gauge = Arc::new(Gauge {
             type_id,

@@ -160,6 +160,7 @@ impl Hand {
     }
 
     /// Wakes a fom. A fom that lives here goes straight into its run queue.
+    #[inline]
     pub(crate) fn wake(&mut self, fom: &Header) {
         if !self.is(fom.env(), fom.home_index()) {
             fom.wake();

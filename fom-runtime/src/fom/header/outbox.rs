@@ -8,6 +8,7 @@ pub(crate) struct Outbox<'a>(pub(super) &'a Header);
 
 impl Outbox<'_> {
     /// Calls `f` with the outbox, if there is one.
+    #[inline]
     pub(crate) fn with<R>(self, f: impl FnOnce(&mut dyn Effects) -> R) -> Option<R> {
         let mut outbox = self.0.cold()?.rare()?.outbox.lock();
         outbox.as_deref_mut().map(f)

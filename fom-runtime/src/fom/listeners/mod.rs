@@ -73,11 +73,15 @@ impl Hooks {
         self.any.load(Ordering::Relaxed)
     }
 
+    /// Returns whether there are hooks.
+    #[inline]
+    pub(crate) fn are_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
+    }
+
     /// Returns the hooks of this moment, if there are any.
     pub(crate) fn active(&self) -> Option<Arc<List>> {
-        self.heard
-            .load(Ordering::Relaxed)
-            .then(|| Arc::clone(&self.list.read()))
+        self.are_heard().then(|| Arc::clone(&self.list.read()))
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Hook>)) {

@@ -12,7 +12,10 @@ use fom_protocol::nanos;
 use crate::{
     fom::{PartPlace, hand::Sleeper},
     locality::{Home, PartId},
-    runtime::{Local, Runtime, extension::Part},
+    runtime::{
+        Local,
+        extension::{Extension, Part},
+    },
 };
 
 /// An armed alarm. The drop disarms it.
@@ -28,11 +31,11 @@ impl fmt::Debug for Alarm {
     }
 }
 
-impl Runtime {
-    /// Wakes `waker` once, at the time `at` of the runtime's clock ([`Runtime::now`]), in the first locality. A runtime
-    /// that is closed may never wake it.
-    pub fn alarm(&self, at: Duration, waker: Waker) -> Alarm {
-        let home = Home::new(self.shared.env.owned(), 0);
+impl Extension<'_> {
+    /// Wakes `waker` once, at the time `at` of the runtime's clock ([`Runtime::now`](crate::Runtime::now)), in the
+    /// first locality. A runtime that is closed may never wake it.
+    pub fn alarm(self, at: Duration, waker: Waker) -> Alarm {
+        let home = Home::new(self.runtime.shared.env.owned(), 0);
         let sleeper = Sleeper::new(waker);
         let armed = Arc::clone(&sleeper);
         home.post_job(Box::new(move |core| {

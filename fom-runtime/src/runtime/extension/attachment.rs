@@ -11,7 +11,7 @@ use std::{
 use fom_protocol::{panic_message, sync::Mutex};
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, extension::Extension};
 
 /// A part of a runtime. The runtime tells it of its end. A panic of the part is an
 /// [incident](crate::observe::Operations::incidents), and affects nothing else.
@@ -19,7 +19,7 @@ pub trait Attachment: Any + Send + Sync {
     /// Called when a drain begins, before the runtime refuses submissions from outside. May block until `by`.
     fn drain(self: Arc<Self>, _runtime: &Runtime, _by: Instant) {}
 
-    /// Called when the runtime takes less than before; see [`Runtime::state`].
+    /// Called when the runtime takes less than before; see [`Extension::state`].
     fn state_changed(self: Arc<Self>, _runtime: &Runtime) {}
 
     /// Called when no fom runs any more, or no longer waits for one. Returns what did not finish.
@@ -104,10 +104,10 @@ impl Attachments {
     }
 }
 
-impl Runtime {
+impl Extension<'_> {
     /// Attaches a part that the caller owns. The runtime tells it of its end, as long as the part exists.
-    pub fn attach(&self, part: Weak<dyn Attachment>) {
-        let mut parts = self.shared.attachments.0.lock();
+    pub fn attach(self, part: Weak<dyn Attachment>) {
+        let mut parts = self.runtime.shared.attachments.0.lock();
         parts.slots.retain(|slot| match slot {
             Slot::Owned(_) => true,
             Slot::Shared(part) => part.strong_count() > 0,
@@ -117,8 +117,8 @@ impl Runtime {
 
     /// Returns the part of this type that belongs to the runtime. The first call makes it, under a lock: `T::default`
     /// must not attach anything itself.
-    pub fn attachment<T: Attachment + Default>(&self) -> Arc<T> {
-        let mut parts = self.shared.attachments.0.lock();
+    pub fn attachment<T: Attachment + Default>(self) -> Arc<T> {
+        let mut parts = self.runtime.shared.attachments.0.lock();
         for slot in &parts.slots {
             if let Slot::Owned(part) = slot {
                 let part: Arc<dyn Any + Send + Sync> = Arc::clone(part) as _;
@@ -132,7 +132,7 @@ impl Runtime {
         let closed = parts.closed;
         drop(parts);
         if closed {
-            fenced(self, || Arc::clone(&part).close(self));
+            fenced(self.runtime, || Arc::clone(&part).close(self.runtime));
         }
         part
     }

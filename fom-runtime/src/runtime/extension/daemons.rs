@@ -7,7 +7,7 @@ use fom_protocol::sync::{
     atomic::{Ordering, fence},
 };
 
-use crate::runtime::Runtime;
+use crate::runtime::extension::Extension;
 
 /// A fom that only waits for calls. A drain ends it when no fom is left that could call it.
 pub trait Daemon: Send + Sync {
@@ -26,18 +26,18 @@ pub trait Daemon: Send + Sync {
 #[derive(Default)]
 pub(in crate::runtime) struct Daemons(Mutex<Vec<Weak<dyn Daemon>>>);
 
-impl Runtime {
+impl Extension<'_> {
     /// Adds a fom that a drain does not wait for, as long as the fom rests.
-    pub fn add_daemon(&self, daemon: Weak<dyn Daemon>) {
+    pub fn add_daemon(self, daemon: Weak<dyn Daemon>) {
         {
-            let mut all = self.shared.daemons.0.lock();
+            let mut all = self.runtime.shared.daemons.0.lock();
             if all.len() == all.capacity() {
                 all.retain(|daemon| daemon.strong_count() > 0);
             }
             all.push(daemon);
         }
         // A drain that looked before may wait only for this daemon.
-        self.shared.tell_idle();
+        self.runtime.shared.tell_idle();
     }
 }
 

@@ -4,8 +4,8 @@
 //!
 //! | to | see |
 //! | --- | --- |
-//! | keep one value for each runtime | [`Runtime::attachment`] |
-//! | hear of the end of a runtime | [`Attachment`], [`Runtime::attach`] |
+//! | keep one value for each runtime | [`Extension::attachment`] |
+//! | hear of the end of a runtime | [`Attachment`], [`Extension::attach`] |
 //! | let a phase wait for a condition, and hold something while the fom is in the phase | [`Gate`] |
 //! | keep a value beside a fom, and tell what the fom waits for | [`Attached`], [`FomAddress`], [`WaitKind`], [`Wait`] |
 //! | tell which foms a fom waits for, against deadlocks | [`Blocker`], [`FomRef::expect_end`](crate::FomRef::expect_end) |
@@ -13,10 +13,10 @@
 //! | count work that is not a fom yet | [`PendingWork`], [`LocalWork`] |
 //! | keep state in a locality, and run operations there at once | [`Part`], [`Turn`] |
 //! | let a drain end a fom that only waits for calls | [`Daemon`] |
-//! | wake a [`Waker`](std::task::Waker), or a part, at a time | [`Runtime::alarm`], [`Local::wake_part_at`](crate::context::Local::wake_part_at) |
+//! | wake a [`Waker`](std::task::Waker), or a part, at a time | [`Extension::alarm`], [`Local::wake_part_at`](crate::context::Local::wake_part_at) |
 //! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
 //! | run user code that is no fom in a turn | [`hold_locality`] |
-//! | ask a runtime what it takes, and where this thread is | [`Runtime::state`], [`Runtime::is_accepting`], [`Runtime::current_locality`], [`Runtime::current_fom`] |
+//! | ask a runtime what it takes, and where this thread is | [`Extension::state`], [`Extension::is_accepting`], [`Extension::current_locality`], [`Runtime::current_fom`] |
 //! | report a problem that ends no operation | [`Runtime::report`] |
 
 mod alarm;
@@ -88,44 +88,65 @@ pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
     context::holding(f)
 }
 
-/// The hooks for packages on top of the runtime; see [`extension`](crate::extension).
+/// What a package on top of a runtime can do with the runtime; see [`extension`](crate::extension).
+/// [`Runtime::extension`] returns this view.
+#[derive(Clone, Copy, Debug)]
+pub struct Extension<'a> {
+    runtime: &'a Runtime,
+}
+
+impl Extension<'_> {
+    /// Returns which submissions the runtime takes.
+    pub fn state(self) -> RuntimeState {
+        self.runtime.shared.env.state()
+    }
+
+    /// Returns whether the runtime takes a submission from this thread. While the runtime drains, it takes only
+    /// submissions of its own foms.
+    pub fn is_accepting(self) -> bool {
+        !self.runtime.shared.is_late()
+    }
+
+    /// Returns the index of the locality that is the home of foms with this key.
+    pub fn home_of(self, key: &Key) -> usize {
+        self.runtime.shared.home_of(key)
+    }
+
+    /// Returns the index of the next locality in turn, as for
+    /// [`Placement::RoundRobin`](crate::submission::Placement::RoundRobin).
+    pub fn next_locality(self) -> usize {
+        self.runtime.shared.next_home()
+    }
+
+    /// Returns the index of the locality that this thread holds, if the locality belongs to this runtime.
+    pub fn current_locality(self) -> Option<usize> {
+        here_in(&self.runtime.shared.env)
+    }
+
+    /// Counts one request as one phase of the [`Budget`](crate::config::Budget) of the locality that this thread holds.
+    /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
+    /// Returns `true` if this thread holds no locality.
+    pub fn spend_phase(self) -> bool {
+        hand::step(&self.runtime.shared.env).1
+    }
+}
+
 impl Runtime {
+    /// Returns the calls for packages on top of this runtime. An application hardly needs them.
+    #[inline]
+    pub fn extension(&self) -> Extension<'_> {
+        Extension { runtime: self }
+    }
+
     /// Returns a handle that does not keep the runtime alive. After the last other handle is dropped, the runtime is
     /// [closed](RuntimeState::Closed).
     pub fn detached(&self) -> Self {
         Self::of(&self.shared)
     }
 
-    /// Returns which submissions the runtime takes.
-    pub fn state(&self) -> RuntimeState {
-        self.shared.env.state()
-    }
-
-    /// Returns whether the runtime takes a submission from this thread. While the runtime drains, it takes only
-    /// submissions of its own foms.
-    pub fn is_accepting(&self) -> bool {
-        !self.shared.is_late()
-    }
-
     /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::observe::Operations::incidents).
     pub fn report(&self, incident: impl Into<String>) {
         self.shared.env.report(incident.into());
-    }
-
-    /// Returns the index of the locality that is the home of foms with this key.
-    pub fn home_of(&self, key: &Key) -> usize {
-        self.shared.home_of(key)
-    }
-
-    /// Returns the index of the next locality in turn, as for
-    /// [`Placement::RoundRobin`](crate::submission::Placement::RoundRobin).
-    pub fn next_locality(&self) -> usize {
-        self.shared.next_home()
-    }
-
-    /// Returns the index of the locality that this thread holds, if the locality belongs to this runtime.
-    pub fn current_locality(&self) -> Option<usize> {
-        here_in(&self.shared.env)
     }
 
     /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
@@ -144,15 +165,8 @@ impl Runtime {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        let here = self.current_locality().unwrap_or(0);
+        let here = self.extension().current_locality().unwrap_or(0);
         Sleep::new(Home::new(self.shared.env.owned(), here), time)
-    }
-
-    /// Counts one request as one phase of the [`Budget`](crate::config::Budget) of the locality that this thread holds.
-    /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
-    /// Returns `true` if this thread holds no locality.
-    pub fn spend_phase(&self) -> bool {
-        hand::step(&self.shared.env).1
     }
 }
 

@@ -8,7 +8,7 @@ use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 use crate::runtime::Local;
 use crate::{
     locality::{Home, Locality},
-    runtime::{Runtime, Shared},
+    runtime::{Runtime, Shared, extension::Extension},
 };
 
 /// Counts work that is in flight and is not a fom yet, such as a queue in front of the localities. A drain waits for
@@ -19,18 +19,29 @@ pub struct PendingWork {
     count: AtomicUsize,
 }
 
-impl Runtime {
+impl Extension<'_> {
     /// Returns a count of pending work, at zero.
-    pub fn pending_work(&self) -> PendingWork {
+    pub fn pending_work(self) -> PendingWork {
         PendingWork {
-            runtime: self.detached(),
+            runtime: self.runtime.detached(),
             count: AtomicUsize::new(0),
+        }
+    }
+
+    /// Returns a count of work for the locality with this index.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is no such locality.
+    pub fn local_work(self, locality: usize) -> LocalWork {
+        LocalWork {
+            home: Home::new(self.runtime.shared.env.owned(), locality),
         }
     }
 }
 
 impl PendingWork {
-    /// Adds one piece of work. If the caller asks [`Runtime::is_accepting`] after this, a shutdown that begins
+    /// Adds one piece of work. If the caller asks [`Extension::is_accepting`] after this, a shutdown that begins
     /// meanwhile either waits for this piece, or the caller learns of the shutdown.
     pub fn enter(&self) {
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -118,22 +129,10 @@ impl Pieces {
     }
 }
 
-impl Runtime {
-    /// Returns a count of work for the locality with this index.
-    ///
-    /// # Panics
-    ///
-    /// Panics if there is no such locality.
-    pub fn local_work(&self, locality: usize) -> LocalWork {
-        LocalWork {
-            home: Home::new(self.shared.env.owned(), locality),
-        }
-    }
-}
-
 impl LocalWork {
     /// Adds pieces of work. Returns `None`, and adds nothing, if the runtime takes no submission of this thread; see
-    /// [`Runtime::is_accepting`]. A shutdown that begins meanwhile waits for these pieces, or this call returns `None`.
+    /// [`Extension::is_accepting`]. A shutdown that begins meanwhile waits for these pieces, or this call returns
+    /// `None`.
     #[inline]
     pub fn enter(&self, pieces: usize) -> Option<Pieces> {
         let late = || Shared::behind(self.home.env()).is_late();

@@ -26,9 +26,10 @@ pub(in crate::runtime) fn enter<O: Operation>(
     number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
     // Such a fom asks for its key when its delay is over.
-    let asks_later = request.after.is_some() && matches!(request.order, Order::Queue { .. });
+    let asks_later =
+        request.begin.after.is_some() && matches!(request.begin.order, Order::Queue { .. });
     let Some(key) = key else {
-        let (shared, chained) = (request.shared, request.chained.clone());
+        let (shared, chained) = (request.shared, request.begin.chained.clone());
         let (made, id) = request.make(operation, phase, None);
         if let Some(of) = &chained {
             // The submitting fom has the key meanwhile.
@@ -51,7 +52,7 @@ fn enter_with_key<O: Operation>(
     key: Key,
     number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
-    let (shared, order) = (request.shared, request.order);
+    let (shared, order) = (request.shared, request.begin.order);
     // A resting fom has its key, too.
     shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
     let (mut operation, mut made) = (Some(operation), None);
@@ -76,25 +77,34 @@ fn enter_with_key<O: Operation>(
     }
 }
 
-/// What decides whether a fom that comes back gets its key.
-pub(in crate::runtime) struct Claim {
-    pub(in crate::runtime) id: FomId,
-    /// The number of the fom in the order of what outboxes sent.
-    pub(in crate::runtime) number: Option<u64>,
-    pub(in crate::runtime) shares: bool,
-    /// Whether the fom waited for its key.
-    pub(in crate::runtime) queues: bool,
+/// The key of a fom that comes back, and what decides whether the fom gets it.
+#[derive(Debug)]
+pub struct KeyClaim {
+    /// The key.
+    pub key: Key,
+    /// The number of the fom in the order of what outboxes sent, if the fom has not begun.
+    pub number: Option<u64>,
+    /// Whether the fom shares its key with others.
+    pub shares: bool,
+    /// Whether the fom queues for its key while another fom has the key.
+    pub queues: bool,
 }
 
-impl Claim {
-    /// Makes a fom that has its key again, or waits for it. Returns `None` if another fom has the key.
+impl KeyClaim {
+    /// Makes a fom that has its key again, or waits for it. Returns the key if another fom has it.
     pub(in crate::runtime) fn make<O: Operation>(
         self,
+        id: FomId,
         request: SpawnRequest<'_>,
         operation: O,
         phase: O::Phase,
-        key: &Key,
-    ) -> Option<Resident> {
+    ) -> Result<Resident, Key> {
+        let Self {
+            key,
+            number,
+            shares,
+            queues,
+        } = self;
         let shared = request.shared;
         let mut made = None;
         let make = || {
@@ -102,18 +112,18 @@ impl Claim {
             AnyRef::of(made.insert(launched.resident))
         };
         let key_index = &shared.key_index;
-        let claimed = match self.number {
-            Some(number) if self.queues => {
-                key_index.wait_again::<O>(key, number, self.shares, make);
+        let claimed = match number {
+            Some(number) if queues => {
+                key_index.wait_again::<O>(&key, number, shares, make);
                 true
             }
             Some(number) => {
                 // A fom that rests and has begun has its key. It must get the key first.
                 shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-                key_index.claim_first::<O>(key, number, self.shares, make)
+                key_index.claim_first::<O>(&key, number, shares, make)
             }
-            None => key_index.claim_again::<O>(key, self.id, self.shares, make),
+            None => key_index.claim_again::<O>(&key, id, shares, make),
         };
-        made.filter(|_| claimed)
+        made.filter(|_| claimed).ok_or(key)
     }
 }

@@ -17,7 +17,8 @@ mod places;
 mod suspend;
 
 pub use choose::Joined;
-pub(super) use claim::{Claim, enter};
+pub use claim::KeyClaim;
+pub(super) use claim::enter;
 use entry::{Denied, Entry, Place};
 pub use index::Announced;
 pub(super) use index::KeyIndex;

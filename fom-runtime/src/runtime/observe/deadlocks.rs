@@ -154,39 +154,54 @@ fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
 /// for this one: none of them would ever go on.
 ///
 /// The search stops no fom, so an answer may be old when it is returned. The search looks at `limit` foms at most, and
-/// returns `false` if it finds nothing among them. A wait with a time limit counts as well. The search calls [`Attached::blockers`] of each fom, so the caller
-/// must hold no lock that these functions take.
+/// returns `false` if it finds nothing among them. A wait with a time limit counts as well. The search calls
+/// [`Attached::blockers`] of each fom, so the caller must hold no lock that these functions take.
 pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
     // The caller has made its own wait known. Of two callers at once, at least one sees the wait of the other: the look
     // for the parts of a fom takes no lock if there are none.
     fence(Ordering::SeqCst);
+    let mut left = limit;
+    loop {
+        if let Some(waits) = search(fom, other, &mut left) {
+            return waits;
+        }
+    }
+}
+
+/// Searches once, and looks at `left` foms at most. Returns `None` if a wait on the way to the other fom has ended
+/// meanwhile. Other waits may lead to the foms behind that wait, and the search goes to each fom once.
+fn search(fom: &FomAddress, other: &FomAddress, left: &mut usize) -> Option<bool> {
     let first = AnyRef::of(fom.header());
     let mut seen = HashSet::from([FomIdentity::of(&first)]);
     let mut way = vec![Step {
         fom: first,
         from: None,
     }];
-    let mut at = 0;
+    *left = left.saturating_sub(1);
+    let (mut at, mut has_ended) = (0, false);
     while at < way.len() {
         for (on, why) in waits(&way[at].fom) {
             let identity = FomIdentity::of(&on);
             let is_other = identity == other.identity();
-            if is_other || seen.len() < limit && seen.insert(identity) {
-                way.push(Step {
-                    fom: on,
-                    from: Some((at, why)),
-                });
+            if !is_other && (*left == 0 || !seen.insert(identity)) {
+                continue;
             }
-            if is_other {
-                if lasts(&way) {
-                    return true;
-                }
+            way.push(Step {
+                fom: on,
+                from: Some((at, why)),
+            });
+            if !is_other {
+                *left -= 1;
+            } else if lasts(&way) {
+                return Some(true);
+            } else {
                 way.pop();
+                has_ended = true;
             }
         }
         at += 1;
     }
-    false
+    (!has_ended || *left == 0).then_some(false)
 }
 
 /// A fom on the way of a search.
@@ -260,8 +275,8 @@ fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
     found
 }
 
-/// Returns whether the wait is as it was when it was read. If so, it lasted all the time between.
-/// Returns whether a fom still waits for another one, for this reason.
+/// Returns whether a fom still waits for another one, for this reason. If so, the wait lasted all the time since it was
+/// read.
 fn still(fom: &AnyRef, why: &Why, other: &AnyRef) -> bool {
     match why {
         Why::Told(part, blocker) => part.still_blocks(blocker),
