@@ -263,6 +263,7 @@ fn an_operation_that_cannot_be_saved_is_listed() {
         let entry = one_failed(&runtime);
         assert_eq!(entry.failure.as_ref().unwrap().cause, "it broke");
         assert_eq!(entry.phase.as_deref(), Some("Break"));
+        assert_eq!(entry.operation.as_deref(), Some("Broken"));
         assert!(entry.snapshot().is_none());
         let refused = runtime.quarantine().retry(entry.id);
         assert!(refused.is_err(), "{refused:?}");

@@ -1,7 +1,8 @@
 //! Operations that failed: their entries in the journal, and how a caller tries them again.
 //!
 //! The entry of a failed fom replaces the fom's own entry. First come the kind (1) and [`Head`] as MessagePack. The
-//! record of the fom follows, as it was when the fom failed; it is missing if the operation could not be saved.
+//! record of the fom follows, as it was when the fom failed. If the operation could not be saved, the record ends after
+//! the fingerprint of its schema.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -36,7 +37,12 @@ struct Head {
     at: u64,
 }
 
-/// Reads the entry of a failed fom. The record of the fom may be empty.
+/// Returns whether there is an operation in the body of a failed fom's record.
+pub(super) fn is_saved(body: &[u8]) -> bool {
+    body.len() > size_of::<u64>()
+}
+
+/// Reads the entry of a failed fom, up to the record.
 fn decode(bytes: &[u8]) -> Option<(Head, &[u8])> {
     match bytes.split_first() {
         Some((kind, rest)) if *kind == Kind::Failed as u8 => seam::leading(rest).ok(),
@@ -88,13 +94,13 @@ impl DurableState {
         let mut out = vec![Kind::Failed as u8];
         // Names, texts and numbers cannot fail to encode.
         let _ = rmp_serde::encode::write(&mut out, &head);
-        let from = out.len();
         encode_head(
             &self.inner(),
             fom.key(),
             self.once().map(|once| &once.id),
             &mut out,
         );
+        let end = out.len();
         let written = content.is_some_and(|content| {
             let write = || content.write(&mut out).is_ok();
             catch_unwind(AssertUnwindSafe(write)).unwrap_or(false)
@@ -104,7 +110,9 @@ impl DurableState {
             committer.is_some_and(|committer| committer.check_length(length).is_ok())
         };
         if !written || !fits(out.len()) {
-            out.truncate(from);
+            out.truncate(end);
+            let fingerprint = seam::fingerprint(fom.graph());
+            out.extend_from_slice(&fingerprint.to_le_bytes());
         }
         out.into()
     }
@@ -198,10 +206,10 @@ impl Durable {
     /// the step keys that it had.
     fn record_again(&self, bytes: &[u8]) -> Result<Vec<u8>, RestoreError> {
         let (head, record) = decode(bytes).ok_or(RestoreError::Damaged)?;
-        if record.is_empty() {
+        let (meta, body) = decode_fom(record)?;
+        if !is_saved(body) {
             return Err(head.reason());
         }
-        let (meta, body) = decode_fom(record)?;
         let meta = Meta {
             number: None,
             attempt: 0,

@@ -54,6 +54,9 @@ fn read(quarantined: &mut Quarantined, schemas: Option<&Schemas>) -> Option<()> 
     quarantined.operation = Some(schema.operation.clone());
     quarantined.machine = Some(schema.machine.clone());
     quarantined.version = Some(schema.version);
+    if !failed::is_saved(body) {
+        return None;
+    }
     quarantined.phase = seam::phase_of(&schema, body).map(str::to_owned);
     let from = before + record.len() - body.len();
     seam::set_saved(quarantined, schema, from, meta.attempt);
