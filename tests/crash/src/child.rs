@@ -9,11 +9,12 @@ use fom_runtime::{
     balance::Balance,
     error::{BuildError, DurabilityError},
     observe::{Operations, TransitionCause, TransitionOf},
-    snapshot::RestoreError,
+    snapshot::{QuarantineKind, RestoreError},
 };
 use tokio::task::{LocalSet, spawn_local};
 
 use crate::{
+    KEPT,
     faults::Faults,
     history::History,
     journals::{Breaking, Broken, Pointed},
@@ -111,7 +112,17 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         .build()?;
     holds.begin(&runtime);
     history.line(format_args!("R {}", runtime.in_flight()));
+    let failed = runtime.quarantine().list_of(QuarantineKind::Failed);
+    let ids = failed.iter().map(|entry| format!(" {}", entry.id));
+    history.line(format_args!(
+        "Q {}{}",
+        failed.len(),
+        ids.collect::<String>()
+    ));
     for quarantined in runtime.quarantine().list() {
+        if quarantined.kind() == QuarantineKind::Failed {
+            continue;
+        }
         let (id, reason) = (quarantined.id, one_line(&quarantined.reason.to_string()));
         if orders.old_for.is_some() && is_newer(&quarantined) {
             history.line(format_args!("A {id} {reason}"));
@@ -200,6 +211,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         .pin(false)
         .balance(Balance::Foms)
         .remember(1_000_000, Duration::from_secs(86_400))
+        .keep_failed(KEPT, Duration::from_secs(86_400))
         .resource(Tables([accounts, others]))
         .resource(history.clone())
         .resource(points.clone())

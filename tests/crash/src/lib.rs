@@ -40,6 +40,9 @@ mod random;
 mod runner;
 mod work;
 
+/// The number of failed operations that the child keeps in quarantine.
+const KEPT: usize = 200;
+
 pub use checker::{Checker, Counts, Violation};
 pub use child::child;
 pub use journals::Broken;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fom_durable::prelude::*;
-use fom_runtime::{Key, error::RefusedReason};
+use fom_runtime::{Key, error::RefusedReason, snapshot::QuarantineKind};
 use tokio::task::spawn_local;
 
 use crate::{
@@ -141,11 +141,12 @@ impl User {
         self.say_refused(n, refused);
     }
 
-    /// Returns whether every fom quarantined is one that may be.
+    /// Returns whether every fom in quarantine is one that may be there.
     fn all_go_on(&self) -> bool {
         let quarantined = self.runtime.quarantine().list();
         quarantined
             .iter()
+            .filter(|quarantined| quarantined.kind() != QuarantineKind::Failed)
             .all(|quarantined| stalled(quarantined) || is_newer(quarantined))
     }
 

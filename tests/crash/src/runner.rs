@@ -124,8 +124,13 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} locks were had; {} deadlines passed, {} of them while nothing ran; {} lazy foms lost their last transitions; \
-             {} were quarantined for a while",
-            counts.locks, counts.late, counts.overdue, counts.lost_lazily, counts.quarantined
+             {} were quarantined for a while; {} times a failed one was looked for",
+            counts.locks,
+            counts.late,
+            counts.overdue,
+            counts.lost_lazily,
+            counts.quarantined,
+            counts.failed
         )?;
         writeln!(
             f,

@@ -31,6 +31,22 @@ fn ends_wrong<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<&'static str>
         .collect()
 }
 
+/// A fom that failed is in quarantine in each later life.
+#[test]
+fn a_failed_operation_is_kept() {
+    let history = [
+        "1 L 1",
+        "2 S 5 f -",
+        "3 T 5 f 40 0 - Begin started - 0 failed",
+        "4 T 5 f 40 1 Begin Last returned - 0 failed",
+        "5 T 5 f 40 1 Last - failed-error - 0 failed",
+    ];
+    let then = |line| wrong(history.into_iter().chain(["6 L 2", line]));
+    assert_eq!(then("7 Q 2 39 40"), [""; 0]);
+    assert_eq!(then("7 Q 1 39"), ["a failed operation is kept"]);
+    assert_eq!(then("7 Q 2 40"), ["unreadable"]);
+}
+
 /// Returns the lines of a text, with each `from` replaced by `to`.
 fn changed(text: &str, from: &str, to: &str) -> String {
     assert!(

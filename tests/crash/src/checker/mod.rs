@@ -23,10 +23,12 @@
 //!   transition that gives it back is committed.
 //! - A deadline passes in its time. A deadline that passed while no process ran is late at once ([`late`]).
 //! - Of lazy transitions only the last ones are lost ([`lazy`]).
+//! - An operation that failed is in quarantine in the next lives ([`failed`]).
 //! - A copy of the journal without one of its files reports that, or has all entries.
 //! - In the end all operations have ended, also those that were quarantined for a while.
 
 mod bills;
+mod failed;
 mod keys;
 mod late;
 mod lazy;
@@ -38,7 +40,7 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use self::{bills::Bills, keys::Keys, lazy::Lazy, locks::Locks};
+use self::{bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks};
 use crate::{
     history::whole,
     work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
@@ -105,6 +107,8 @@ pub struct Counts {
     pub lost_lazily: u64,
     /// Foms that were quarantined for a while.
     pub quarantined: u64,
+    /// How often a failed fom was looked for in quarantine.
+    pub failed: u64,
 }
 
 /// Reads a history, line by line.
@@ -125,6 +129,7 @@ pub struct Checker {
     bills: Bills,
     locks: Locks,
     lazy: Lazy,
+    failed: Failed,
     counts: Counts,
     violations: Vec<Violation>,
 }
@@ -274,6 +279,7 @@ impl Checker {
                 self.committed();
                 Some(())
             }
+            Some("Q") => self.found_failed(&mut words),
             Some("A") => {
                 self.counts.quarantined += 1;
                 Some(())
@@ -415,6 +421,10 @@ impl Checker {
         let operation = self.operations.entry(n).or_default();
         operation.at = Some((hops, to.to_owned()));
         operation.ended = to == "Done" || to == "-";
+        if cause == "failed-error" {
+            self.failed.heard(fom);
+        }
+        let operation = self.operations.entry(n).or_default();
         if operation.ended {
             operation.outcome = Some(outcome.to_owned());
             // No longer needed, and there are many.
