@@ -45,7 +45,7 @@ fn what_is_old_is_dropped() {
         let mut shop = Shop::that(Answer::Declined);
         let build = |shop: &Shop| shop.builder().keep_failed(9, secs(100)).build().unwrap();
         let runtime = build(&shop);
-        let _ = runtime.submit(order(1)).start().unwrap();
+        drop(runtime.submit(order(1)).start().unwrap());
         shop.wait(&runtime).await;
         shop.clock.advance(secs(50));
         let second = runtime.submit(order(2)).start().unwrap().id();
