@@ -23,7 +23,7 @@ Options:
   --clients N         the most clients at a time [default: 10000]
   --unread BYTES      what a client may leave unread before it is sent away [default: 33554432]
   --clients-memory BYTES
-                      what all clients together may take, data quarantined, before the
+                      what all clients together may take, data aside, before the
                       largest is sent away [default: 268435456]
   --idle SECONDS      how long a client may say nothing; 0 is for ever [default: 0]
   --max-bulk BYTES    the longest word of a request [default: 67108864]

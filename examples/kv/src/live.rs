@@ -56,7 +56,7 @@ impl Live {
         ]
     }
 
-    /// Returns how many bytes all clients together may take, data quarantined.
+    /// Returns how many bytes all clients together may take, data aside.
     pub(crate) fn memory(&self) -> &Arc<AtomicU64> {
         &self.memory
     }

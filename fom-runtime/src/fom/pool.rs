@@ -260,7 +260,7 @@ impl Stock {
         page
     }
 
-    /// Lays the free slots quarantined, and finds the slots that were laid quarantined at the last look and not needed since.
+    /// Lays the free slots aside, and finds the slots that were laid aside at the last look and not needed since.
     fn look(&mut self) {
         if self.trim.look(self.free) {
             self.free = self.pool.returns.take();

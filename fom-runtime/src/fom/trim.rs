@@ -3,7 +3,7 @@
 //! # How it works
 //!
 //! The free slots of a stock form a stack. A steady load never touches the lower part of the stack. Each look lays
-//! the whole stack quarantined, in `resting`. New foms take slots from there again. Slots that are still there at the next
+//! the whole stack aside, in `resting`. New foms take slots from there again. Slots that are still there at the next
 //! look were not needed in between. The owner sorts these by page, and frees a page when all its slots are there. So
 //! a load that goes up and down between two looks frees nothing. Trimming does not raise the cost of taking a slot or
 //! giving it back.
@@ -141,7 +141,7 @@ impl Trim {
         first
     }
 
-    /// Lays `free` quarantined, if a page could be freed. On `false`, `free` stays where it is.
+    /// Lays `free` aside, if a page could be freed. On `false`, `free` stays where it is.
     pub(super) fn look(&mut self, free: *mut Link) -> bool {
         let looks = self.has_large() && !self.is_busy();
         if looks {
