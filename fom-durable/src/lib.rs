@@ -50,4 +50,4 @@ pub use durable::{
 #[doc(inline)]
 pub use fom_journal as journal;
 #[doc(no_inline)]
-pub use fom_runtime::snapshot::Quarantined;
+pub use fom_runtime::snapshot::{KeptFailure, QuarantineKind, Quarantined};

@@ -37,8 +37,7 @@ use fom_runtime::{
 /// receiver are limited to 10,000. The other kinds have no limit, because the journal must not lose them.
 ///
 /// ```
-/// use fom_durable::prelude::*;
-/// use fom_runtime::snapshot::QuarantineKind;
+/// use fom_durable::{QuarantineKind, prelude::*};
 ///
 /// # async fn look(runtime: &Runtime) -> Result<(), BoxError> {
 /// for failed in runtime.quarantine().list_of(QuarantineKind::Failed) {
