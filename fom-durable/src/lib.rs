@@ -3,7 +3,7 @@
 //!
 //! A program that declares foms needs the package `fom-runtime`, too. Stores are in [`journal`], trials in [`testing`].
 //!
-//! `use fom_durable::prelude::*` instead of `fom_runtime::prelude::*` imports the same names, and four extension
+//! `use fom_durable::prelude::*` instead of `fom_runtime::prelude::*` imports the same names, and five extension
 //! traits:
 //!
 //! | trait | for |
@@ -11,6 +11,7 @@
 //! | [`DurableBuilderExt`] | [`Builder`](fom_runtime::Builder): the journal and its settings, a check of a journal before a release |
 //! | [`DurableExt`] | [`Runtime`](fom_runtime::Runtime): what could not come back, and how much the journal keeps |
 //! | [`DurableSubmissionExt`] | [`Submission`](fom_runtime::Submission): an operation that runs once for each id |
+//! | [`DurableFomExt`] | [`FomRef`](fom_runtime::FomRef): a wait until an operation is on disk |
 //! | [`DurableCxExt`] | [`Cx`](fom_runtime::Cx): the outbox, which sends what a phase gives to it exactly when its transition is committed |
 //!
 //! ```
@@ -44,8 +45,8 @@ pub mod prelude;
 pub mod testing;
 
 pub use durable::{
-    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
-    Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
+    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt, DurableSubmissionExt,
+    JournalCheck, NotCommitted, Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
 };
 #[doc(inline)]
 pub use fom_journal as journal;

@@ -13,6 +13,7 @@
 // | `step.rs` | how the steps of a fom get into the journal |
 // | `answer.rs` | the end of a fom with an operation id |
 // | `submit.rs` | submission of an operation that runs once |
+// | `committed.rs` | a wait until an operation is on disk |
 // | `cx.rs` | the outbox, as a phase function sees it |
 // | `prepare.rs` | what is given to an outbox, as entries |
 // | `outbox.rs` | what a phase sends when its transition is committed |
@@ -36,6 +37,7 @@
 mod answer;
 mod buffer;
 mod builder;
+mod committed;
 mod committer;
 mod component;
 mod cx;
@@ -62,6 +64,7 @@ mod uncommitted;
 
 use buffer::{CommitBuffer, Handover};
 pub use builder::DurableBuilderExt;
+pub use committed::{DurableFomExt, NotCommitted};
 use committer::Committer;
 use component::Durable;
 pub use cx::{DurableCxExt, Outbox, Posting};

@@ -5,6 +5,7 @@
 mod kit;
 
 mod acknowledged;
+mod committed;
 mod dead_letters;
 mod failing;
 mod journal;

@@ -1,13 +1,15 @@
 //! One fom, on the thread that runs it.
 
 use crate::{
-    Cx,
+    Cx, FomRef, Operation,
     extension::Gate,
     fom::{
-        Header, KeyWait, Resident,
+        AnyRef, Header, KeyWait, Resident, Told,
         durability::{Effects, Recorder},
     },
     id::KeyOf,
+    locality,
+    runtime::watch,
 };
 
 /// Returns the fom that has this context.
@@ -69,4 +71,20 @@ pub fn fenced(fom: &Header, when: &str, f: impl FnOnce()) {
 /// Returns the index of the fom's phase.
 pub fn phase_index(fom: &Header) -> usize {
     fom.visit().index()
+}
+
+/// Returns the fom without its type.
+pub fn any_of<O: Operation>(fom: &FomRef<O>) -> &AnyRef {
+    fom.any()
+}
+
+/// Waits until the fom is in a phase that it has begun. Returns `false` if it ends before.
+pub async fn has_begun(fom: &AnyRef) -> bool {
+    let phases = (0..fom.graph().phases().len()).collect();
+    matches!(watch(fom, phases).await, Ok(Told::Phase(_)))
+}
+
+/// Calls `f` in the home of the fom.
+pub fn at_home_of(fom: AnyRef, f: impl FnOnce(&AnyRef) + Send + 'static) {
+    locality::at_home_of(fom, f);
 }

@@ -14,6 +14,7 @@ use crate::{
         history::History,
         key_wait::Keys,
     },
+    graph::Graph,
     id::Key,
     snapshot::Meta,
     step_key::EventId,
@@ -279,6 +280,8 @@ pub(crate) struct Watcher {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Phase(usize),
+    /// The fom is in a phase that leads to none of the phases.
+    Unreachable,
     Ended,
 }
 
@@ -293,6 +296,19 @@ impl Watcher {
     /// Returns whether the watcher waits for `told`, or has given up.
     pub(super) fn hears(&self, told: Told) -> bool {
         !matches!(told, Told::Phase(index) if !self.phases.contains(&index)) || self.is_gone()
+    }
+
+    /// Returns the answer for a fom that has entered this phase, if the wait is over.
+    pub(super) fn answer(&self, graph: &Graph, index: usize) -> Option<Told> {
+        let told = Told::Phase(index);
+        if self.hears(told) {
+            return Some(told);
+        }
+        // A fom that has not begun is in no phase, and one in an end phase tells its end.
+        graph.phases().get(index).filter(|phase| !phase.is_end())?;
+        // Without a phase it waits for the end.
+        let lasts = self.phases.is_empty() || graph.leads(index, &self.phases);
+        (!lasts).then_some(Told::Unreachable)
     }
 
     fn is_gone(&self) -> bool {

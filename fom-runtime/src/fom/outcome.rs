@@ -50,18 +50,19 @@ impl Waiters<'_> {
         false
     }
 
-    /// Tells the waiters for this phase.
+    /// Tells the waiters for this phase, and those for phases that the fom can no longer reach from it.
     #[cold]
     pub(crate) fn arrived(self, index: usize) {
         let Some(cold) = self.0.cold() else { return };
-        let told = super::Told::Phase(index);
-        let watchers: Vec<_> = cold
-            .waits
-            .lock()
-            .watchers
-            .extract_if(.., |watcher| watcher.hears(told))
-            .collect();
-        for mut watcher in watchers {
+        let graph = self.0.graph();
+        let mut told = Vec::new();
+        let hear = |watcher: &mut Watcher| {
+            let answer = watcher.answer(graph, index);
+            told.extend(answer);
+            answer.is_some()
+        };
+        let watchers: Vec<_> = cold.waits.lock().watchers.extract_if(.., hear).collect();
+        for (mut watcher, told) in watchers.into_iter().zip(told) {
             watcher.tell(told);
         }
     }

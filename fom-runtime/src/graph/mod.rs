@@ -249,6 +249,28 @@ impl Graph {
         resolve(self.phases, phase.deadline.keep)
     }
 
+    /// Returns whether a fom in the phase with the index `from` can come to one of these phases by a transition.
+    pub(crate) fn leads(&self, from: usize, to: &[usize]) -> bool {
+        let mut seen = vec![false; self.phases.len()];
+        let mut next = vec![from];
+        while let Some(at) = next.pop() {
+            let exits = self.phases.get(at).map_or(&[][..], |phase| phase.exits.all);
+            for index in exits.iter().copied().map(usize::from) {
+                if to.contains(&index) {
+                    return true;
+                }
+                // Only a graph written by hand can have an index beyond the slice.
+                let before = seen
+                    .get_mut(index)
+                    .map(|seen| std::mem::replace(seen, true));
+                if before == Some(false) {
+                    next.push(index);
+                }
+            }
+        }
+        false
+    }
+
     /// Returns every edge, `(from, to)`.
     pub fn edges(&self) -> impl Iterator<Item = (&'static PhaseInfo, &'static PhaseInfo)> + use<> {
         let graph = *self;

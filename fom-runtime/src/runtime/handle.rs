@@ -286,37 +286,42 @@ impl<O: Operation> FomRef<O> {
     /// Waits until the fom is in one of these phases. It may be there already, and a phase that it only passes through
     /// counts. A phase that it left before this call does not count, so call this before you make the fom go on.
     ///
-    /// If the fom has ended in another phase, the answer comes at once. If the fom can never be in these phases again,
-    /// the wait lasts until its end.
+    /// If the fom has ended in another phase, the answer comes at once. If the fom is in a phase that leads to none of
+    /// these phases, the answer is [`Reached::Unreachable`] at once. A wait for no phase lasts until the end.
     pub fn reached(&self, phases: impl IntoIterator<Item = O::Kind>) -> Waiting<O> {
         let kinds: Vec<_> = phases.into_iter().collect();
-        let (tell, told) = oneshot::channel();
-        let watcher = Watcher::new(kinds.iter().map(|kind| O::index(*kind)).collect(), tell);
-        // Registered at once, not by the job below. A running fom may take an event sent after this call, and pass
-        // through phases, before its locality runs the job. Because of the mailbox's lock, the fom sees the mark by
-        // then.
-        if self.0.waiters().watch(watcher) && !kinds.is_empty() {
-            // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
-            // meanwhile.
-            let fom = self.any().clone();
-            let look = |fom: &AnyRef| fom.waiters().arrived(visited(fom));
-            let looked = crate::locality::with_core(|core| {
-                let here = core.home.is(fom.env(), fom.home_index());
-                if here {
-                    look(&fom);
-                }
-                here
-            });
-            if looked != Some(true) {
-                crate::locality::at_home_of(fom, look);
-            }
-        }
         Waiting {
+            told: watch(&self.0, kinds.iter().map(|kind| O::index(*kind)).collect()),
             kinds,
-            told,
             home: Home::of(&self.0),
         }
     }
+}
+
+/// Waits until the fom is in one of the phases with these indexes, or ends.
+pub(crate) fn watch(fom: &AnyRef, phases: Vec<usize>) -> oneshot::Receiver<Told> {
+    let (tell, told) = oneshot::channel();
+    let looks = !phases.is_empty();
+    // Registered at once, not by the job below. A running fom may take an event sent after this call, and pass
+    // through phases, before its locality runs the job. Because of the mailbox's lock, the fom sees the mark by
+    // then.
+    if fom.waiters().watch(Watcher::new(phases, tell)) && looks {
+        // Checks whether it is there already. Inside its locality, between two of its steps: no transition happens
+        // meanwhile.
+        let fom = fom.clone();
+        let look = |fom: &AnyRef| fom.waiters().arrived(visited(fom));
+        let looked = crate::locality::with_core(|core| {
+            let here = core.home.is(fom.env(), fom.home_index());
+            if here {
+                look(&fom);
+            }
+            here
+        });
+        if looked != Some(true) {
+            crate::locality::at_home_of(fom, look);
+        }
+    }
+    told
 }
 
 /// Returns the phase that a fom has begun, or `usize::MAX` before its first phase and until the begin is committed.
@@ -334,6 +339,8 @@ fn visited(fom: &Header) -> usize {
 pub enum Reached<K> {
     /// The fom is in this phase, or has been since the wait began.
     Phase(K),
+    /// The fom is in a phase that leads to none of the listed ones, and was in none of them since the wait began.
+    Unreachable,
     /// The fom ended. It was in no listed phase since the wait began.
     Ended,
 }
@@ -363,6 +370,7 @@ impl<O: Operation> Waiting<O> {
                 let kind = self.kinds.iter().find(|kind| O::index(**kind) == index);
                 kind.map_or(Reached::Ended, |kind| Reached::Phase(*kind))
             }
+            Told::Unreachable => Reached::Unreachable,
             Told::Ended => Reached::Ended,
         }
     }

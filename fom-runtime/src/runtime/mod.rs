@@ -21,6 +21,7 @@ use std::{any::TypeId, fmt, sync::Arc};
 pub use builder::{Budget, Builder, Recording};
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
+pub(crate) use handle::watch;
 pub use handle::{EventSender, FomRef, Handle, JoinedOutcome, Reached, Waiting};
 pub use keys::{Announced, Joined, KeyClaim, SuspendedKey};
 pub use local::{CallError, Local};

@@ -2,7 +2,9 @@
 
 use std::{pin::pin, time::Duration};
 
-use fom_runtime::{error::TimedOut, machine::FomState, submission::Reached, time::TestClock};
+use fom_runtime::{
+    error::TimedOut, machine::FomState, prelude::*, submission::Reached, time::TestClock,
+};
 
 use crate::kit::foms::{WalkKind, Word, walker};
 use crate::kit::{Log, limited, one, poll_once, secs};
@@ -107,5 +109,58 @@ fn a_wait_for_a_phase_with_a_limit() {
         assert_eq!(fom.state(), FomState::Waiting);
         fom.cancel();
         assert!(fom.await.is_err());
+    });
+}
+
+struct Trip;
+
+enum Go {
+    On,
+}
+
+#[fom(operation(Trip), event(Go), transient)]
+enum Travel {
+    #[phase(start, sync, to(There), on(On))]
+    Here,
+    #[phase(sync, to(Home, There), on(On))]
+    There,
+    #[phase(end)]
+    Home,
+}
+
+impl TravelTransitions for Trip {
+    fn here(&mut self, _: &mut Cx<'_, Go>, _: Go) -> Result<TravelAfterHere, BoxError> {
+        Ok(TravelAfterHere::There)
+    }
+
+    fn there(&mut self, _: &mut Cx<'_, Go>, _: Go) -> Result<TravelAfterThere, BoxError> {
+        Ok(TravelAfterThere::There)
+    }
+}
+
+/// A wait for a phase that the fom can no longer reach is answered at once: when the fom leaves the last phase that leads
+/// there, and if it has left it before. A phase that it can enter again is waited for.
+#[test]
+fn a_phase_that_cannot_be_reached_is_an_answer() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let trip = runtime.submit(Trip).start().unwrap();
+        runtime.quiet().await;
+        let mut here = pin!(trip.reached([TravelKind::Here, TravelKind::There]));
+        assert_eq!(here.as_mut().await, Reached::Phase(TravelKind::Here));
+        // It is in the phase, so it has not left the way to it.
+        trip.send(Go::On).unwrap();
+        runtime.quiet().await;
+        assert_eq!(trip.reached([TravelKind::Here]).await, Reached::Unreachable);
+        let mut home = pin!(trip.reached([TravelKind::Here, TravelKind::Home]));
+        assert!(poll_once(home.as_mut()).await.is_pending());
+        let mut end = pin!(trip.reached([]));
+        assert!(poll_once(end.as_mut()).await.is_pending());
+        trip.send(Go::On).unwrap();
+        runtime.quiet().await;
+        assert!(poll_once(home.as_mut()).await.is_pending());
+        trip.cancel();
+        assert_eq!(home.await, Reached::Ended);
+        assert_eq!(end.await, Reached::Ended);
     });
 }
