@@ -308,6 +308,16 @@ impl IdempotencyStore {
         }
     }
 
+    /// Notes that the quarantine has dropped a fom that failed. Its answer is remembered as any other.
+    pub(crate) fn failed_before(&self, place: Place, id: FomId, answer: Arc<Stored>, expires: u64) {
+        let mut slots = self.slots.lock();
+        if let Some(Slot::Failed(failed, _)) = slots.slots.get(&place)
+            && *failed == id
+        {
+            slots.remember(place, id, answer, expires);
+        }
+    }
+
     /// Notes that a quarantined fom is no longer in the journal.
     pub(crate) fn discarded(&self, id: FomId) {
         let is_it = |slot: &Slot| match slot {

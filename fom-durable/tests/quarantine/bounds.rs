@@ -1,7 +1,7 @@
 //! The number and the age of failed operations are bounded. What is dropped is counted, and is an incident.
 
 use fom_durable::prelude::*;
-use fom_runtime::snapshot::QuarantineKind;
+use fom_runtime::{Cause, snapshot::QuarantineKind};
 
 use crate::{
     kit::{limited, secs},
@@ -35,6 +35,34 @@ fn the_oldest_is_dropped() {
         shop.journal = shop.journal.fork();
         drop(runtime);
         assert_eq!(kept(&shop.open()), ids[2..]);
+    });
+}
+
+/// The answer for the operation id of a dropped operation is remembered as any other: for its time, over a restart.
+#[test]
+fn a_dropped_operation_is_remembered_by_its_id() {
+    limited(|| async {
+        let mut shop = Shop::that(Answer::Declined);
+        let build = |shop: &Shop| shop.builder().keep_failed(0, secs(3600)).build().unwrap();
+        let runtime = build(&shop);
+        let first = runtime.submit(order(1)).once("pay 1").start().unwrap();
+        shop.wait(&runtime).await;
+        first.await.unwrap_err();
+        assert!(runtime.quarantine().list().is_empty());
+        let again = async |runtime: &Runtime| {
+            let again = runtime.submit(order(1)).once("pay 1").await.unwrap_err();
+            assert!(matches!(again.cause, Cause::Remembered { .. }), "{again:?}");
+        };
+        again(&runtime).await;
+        runtime.submit(order(0)).await.unwrap();
+        shop.journal = shop.journal.fork();
+        drop(runtime);
+        let runtime = build(&shop);
+        again(&runtime).await;
+        assert_eq!(shop.provider.asked().len(), 3);
+        shop.clock.advance(secs(2 * 3600));
+        shop.provider.answers(Answer::Charged);
+        runtime.submit(order(1)).once("pay 1").await.unwrap();
     });
 }
 

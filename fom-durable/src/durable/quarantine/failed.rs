@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 
 use crate::{
     durable::{
-        Durable, DurableState, Handover, Kind, Meta, RetryError, Stored, Types, encode_head,
-        record::decode_fom,
+        Durable, DurableState, Handover, Kind, Meta, OperationId, RetryError, Stored, Types,
+        encode_head, record::decode_fom,
     },
     entry::entry_of,
 };
@@ -150,7 +150,10 @@ impl Durable {
     pub(crate) fn drop_old_failed(&self, shared: &Shared) {
         let old = self.quarantine.take_old_failed(self.journal_now());
         for quarantined in &old {
-            self.memory.discarded(quarantined.id);
+            if !self.remember_failed(quarantined) {
+                self.memory.discarded(quarantined.id);
+                self.drop_messages([entry_of(quarantined.id)]);
+            }
             seam::report(
                 shared,
                 format!(
@@ -158,10 +161,33 @@ impl Durable {
                 ),
             );
         }
-        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
         for quarantined in old {
             self.never_comes(shared, quarantined.id);
         }
+    }
+
+    /// Keeps the failure of a dropped operation for its operation id, as long as outcomes are remembered. Returns
+    /// `false` if the operation has no such id, or if that time is over.
+    fn remember_failed(&self, dropped: &Quarantined) -> bool {
+        let keep = || {
+            let (head, record) = decode(&dropped.bytes)?;
+            let entered = self.enter(record).ok()?;
+            let expires = self.memory.expiry(head.at);
+            let once = OperationId::new(entered.meta.once?);
+            let committer = self.committer().filter(|_| expires > self.journal_now())?;
+            let mut batch = Batch::new();
+            batch.put_with(entry_of(dropped.id), |out| {
+                once.encode(entered.of.graph(), head.answer(), expires, out);
+            });
+            batch.end_group();
+            committer.take(Handover::alone(batch, oneshot::channel().0));
+            let place = (entered.of.type_id(), once.id.clone());
+            let answer = Arc::new(head.answer());
+            self.memory
+                .failed_before(place, dropped.id, answer, expires);
+            Some(())
+        };
+        keep().is_some()
     }
 
     /// Makes a fom again of an operation that failed. It begins in the phase in which it failed.
