@@ -8,4 +8,5 @@ mod events;
 mod failed;
 mod kinds;
 mod order;
+mod races;
 mod retry;

@@ -18,7 +18,7 @@ use crate::{
         Durable, DurableState, Handover, Kind, Meta, RetryError, Stored, Types, encode_head,
         record::decode_fom,
     },
-    entry::entry_of,
+    entry::{entry_of, fom_of},
 };
 use fom_runtime::{
     __durability::{self as seam, Content, FailedAs, Header, Shared},
@@ -35,6 +35,8 @@ struct Head {
     attempts: Vec<String>,
     /// When the operation failed, in the time of the journal.
     at: u64,
+    /// The events that belong to it, by the ids of their entries: another fom may have its key.
+    events: Vec<u64>,
 }
 
 /// Returns whether there is an operation in the body of a failed fom's record.
@@ -90,6 +92,7 @@ impl DurableState {
             path: self.path(fom),
             attempts: failed.attempts.to_vec(),
             at: durable.journal_now(),
+            events: self.inner().events().map(fom_of).map(FomId::get).collect(),
         };
         let mut out = vec![Kind::Failed as u8];
         // Names, texts and numbers cannot fail to encode.
@@ -119,12 +122,33 @@ impl DurableState {
 }
 
 impl Durable {
+    /// Notes a fom that failed and is kept. It is listed when it has left all tables. From now on until then, events that
+    /// do not find it wait for it.
+    pub(crate) fn leaves_failed(&self, fom: &Header) {
+        let Some(key) = fom.key() else { return };
+        let reason = RestoreError::Failed {
+            cause: String::new(),
+        };
+        let mut leaving = seam::unread(fom.id(), reason, &[]);
+        leaving.machine = Some(fom.graph().name().to_owned());
+        leaving.operation = Some(fom.graph().operation().to_owned());
+        leaving.key = Some(key.clone());
+        self.quarantine.put_leaving(leaving);
+    }
+
     /// Lists a fom that failed. The entry is in the journal.
-    pub(crate) fn list_failed(&self, shared: &Shared, id: FomId, bytes: &[u8]) {
+    ///
+    /// # Errors
+    ///
+    /// Returns the entry, to be listed, if it cannot be read.
+    pub(crate) fn list_failed(
+        &self,
+        shared: &Shared,
+        id: FomId,
+        bytes: &[u8],
+    ) -> Result<(), Box<Quarantined>> {
         let Some((head, record)) = decode(bytes) else {
-            self.quarantine
-                .put(self.quarantined(id, RestoreError::Damaged, bytes));
-            return;
+            return Err(Box::new(self.quarantined(id, RestoreError::Damaged, bytes)));
         };
         if let Ok(entered) = self.enter(record)
             && let Some(once) = entered.meta.once
@@ -134,14 +158,44 @@ impl Durable {
             drop(self.memory.failed(place, id, Arc::new(head.answer())));
         }
         let quarantined = self.quarantined(id, head.reason(), bytes);
-        self.quarantine.put_failed(quarantined, head.at);
+        self.put_failed(shared, quarantined, &head);
         self.drop_old_failed(shared);
+        Ok(())
+    }
+
+    /// Lists a fom that failed. The events that came while it left all tables wait for it.
+    fn put_failed(&self, shared: &Shared, quarantined: Quarantined, head: &Head) {
+        let Some(committer) = self.committer() else {
+            return;
+        };
+        let id = quarantined.id;
+        loop {
+            let mut orphans = committer.orphans.lock();
+            let Some(waiting) = orphans.remove(&id) else {
+                // Under the lock: from now on, events go into the quarantine.
+                let events = head.events.iter().map(|id| seam::fom_id(*id));
+                self.quarantine
+                    .put_failed(quarantined, head.at, events.collect());
+                return;
+            };
+            drop(orphans);
+            // Without the lock: the user's code may write the event.
+            for posted in waiting {
+                let bytes = quarantined.key.as_ref().and_then(|key| posted.bytes(key));
+                self.wait_for_failed(shared, id, posted.entry, bytes);
+            }
+        }
     }
 
     /// Lists an entry again that could not be removed from the journal.
     pub(super) fn put_back(&self, shared: &Shared, quarantined: Quarantined) {
         match quarantined.kind() {
-            QuarantineKind::Failed => self.list_failed(shared, quarantined.id, &quarantined.bytes),
+            QuarantineKind::Failed => {
+                let listed = self.list_failed(shared, quarantined.id, &quarantined.bytes);
+                if let Err(unread) = listed {
+                    self.quarantine.put(*unread);
+                }
+            }
             _ => self.quarantine.put(quarantined),
         }
     }
