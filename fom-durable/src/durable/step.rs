@@ -177,7 +177,15 @@ impl KeptFom for DurableState {
             }
             Ok(())
         });
-        if waits && written.is_ok() {
+        if let Err(error) = written {
+            // The record stays in the journal, as it is.
+            drop(self.inner().more_mut().and_then(|more| more.failed.take()));
+            drop(durable.quarantine.take(fom.id()));
+            let what = format!("the failure of {} could not be written: {error}", fom.id());
+            seam::report(seam::shared_of(fom), what);
+            return;
+        }
+        if waits {
             self.begin_waiting();
         }
         if !waits && self.inner().is_kept_failure() {

@@ -11,7 +11,6 @@ use std::{
 
 use fom_journal::Batch;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use crate::{
     durable::{
@@ -20,6 +19,7 @@ use crate::{
     },
     entry::{entry_of, fom_of},
 };
+use fom_protocol::panic_message;
 use fom_runtime::{
     __durability::{self as seam, Content, FailedAs, Header, Shared},
     FomId,
@@ -39,6 +39,9 @@ struct Head {
     events: Vec<u64>,
 }
 
+/// The most bytes of a cause in an entry that would be too long for the journal.
+const SHORT: usize = 256;
+
 /// Returns whether there is an operation in the body of a failed fom's record.
 pub(super) fn is_saved(body: &[u8]) -> bool {
     body.len() > size_of::<u64>()
@@ -52,7 +55,24 @@ fn decode(bytes: &[u8]) -> Option<(Head, &[u8])> {
     }
 }
 
+/// Returns the record in the entry of a failed fom, if the operation could be saved.
+pub(in crate::durable) fn saved_record(bytes: &[u8]) -> Result<Option<&[u8]>, RestoreError> {
+    let (_, record) = decode(bytes).ok_or(RestoreError::Damaged)?;
+    let (_, body) = decode_fom(record)?;
+    Ok(is_saved(body).then_some(record))
+}
+
 impl Head {
+    /// Leaves out most of the texts, which may be of any length.
+    fn shorten(&mut self) {
+        let end = (0..=SHORT.min(self.cause.len()))
+            .rev()
+            .find(|end| self.cause.is_char_boundary(*end));
+        self.cause.truncate(end.unwrap_or(0));
+        self.attempts.clear();
+        self.path.clear();
+    }
+
     /// Returns what a listing shows, without the age.
     fn shown(&self) -> KeptFailure {
         let mut shown = KeptFailure::default();
@@ -86,7 +106,7 @@ impl DurableState {
         content: Option<&dyn Content>,
     ) -> Arc<[u8]> {
         let durable = Durable::of(seam::shared_of(fom));
-        let head = Head {
+        let mut head = Head {
             cause: (failed.describe)(),
             phase: failed.phase.to_owned(),
             path: self.path(fom),
@@ -94,30 +114,51 @@ impl DurableState {
             at: durable.journal_now(),
             events: self.inner().events().map(fom_of).map(FomId::get).collect(),
         };
+        let fits = |entry: &Vec<u8>| {
+            let committer = durable.committer();
+            committer.is_some_and(|committer| committer.check_length(entry.len()).is_ok())
+        };
+        let whole = content.and_then(|content| self.failed_record(fom, &head, Some(content)));
+        if let Some(entry) = whole.filter(fits) {
+            return entry.into();
+        }
+        let mut entry = self.failed_record(fom, &head, None).unwrap_or_default();
+        if !fits(&entry) {
+            head.shorten();
+            entry = self.failed_record(fom, &head, None).unwrap_or_default();
+        }
+        entry.into()
+    }
+
+    /// Returns the entry with this head. Without a content, the record ends after the fingerprint. Returns `None` if the
+    /// content cannot be written.
+    fn failed_record(
+        &self,
+        fom: &Header,
+        head: &Head,
+        content: Option<&dyn Content>,
+    ) -> Option<Vec<u8>> {
         let mut out = vec![Kind::Failed as u8];
         // Names, texts and numbers cannot fail to encode.
-        let _ = rmp_serde::encode::write(&mut out, &head);
+        let _ = rmp_serde::encode::write(&mut out, head);
         encode_head(
             &self.inner(),
             fom.key(),
             self.once().map(|once| &once.id),
             &mut out,
         );
-        let end = out.len();
-        let written = content.is_some_and(|content| {
-            let write = || content.write(&mut out).is_ok();
-            catch_unwind(AssertUnwindSafe(write)).unwrap_or(false)
-        });
-        let fits = |length| {
-            let committer = durable.committer();
-            committer.is_some_and(|committer| committer.check_length(length).is_ok())
-        };
-        if !written || !fits(out.len()) {
-            out.truncate(end);
+        let Some(content) = content else {
             let fingerprint = seam::fingerprint(fom.graph());
             out.extend_from_slice(&fingerprint.to_le_bytes());
-        }
-        out.into()
+            return Some(out);
+        };
+        let write = || content.write(&mut out).is_ok();
+        let written = catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
+            // The drop of what it panicked with is the user's code, too.
+            drop(panic_message(panic));
+            false
+        });
+        written.then_some(out)
     }
 }
 
@@ -203,6 +244,8 @@ impl Durable {
     /// Drops the failed operations above the limits of number and age.
     pub(crate) fn drop_old_failed(&self, shared: &Shared) {
         let old = self.quarantine.take_old_failed(self.journal_now());
+        // The deletes come first, because the operation ids are free then.
+        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
         for quarantined in &old {
             self.memory.discarded(quarantined.id);
             seam::report(
@@ -212,7 +255,6 @@ impl Durable {
                 ),
             );
         }
-        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
         for quarantined in old {
             self.never_comes(shared, quarantined.id);
         }
@@ -249,8 +291,8 @@ impl Durable {
             let mut batch = Batch::new();
             batch.put(entry_of(id), &record);
             batch.end_group();
-            // If this cannot be committed, the next transition of the fom replaces the entry.
-            committer.take(Handover::alone(batch, oneshot::channel().0));
+            // Before the next transition of the fom. If it cannot be committed, it is tried again.
+            committer.take(Handover::owed(batch));
         }
         seam::enqueue(shared, fom);
         Ok(())
