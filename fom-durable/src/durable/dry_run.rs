@@ -49,7 +49,7 @@ pub struct JournalCheck {
 }
 
 impl JournalCheck {
-    /// Returns `true` if everything in the journal comes back.
+    /// Returns `true` if everything in the journal comes back, or failed and could be tried again.
     pub fn is_clean(&self) -> bool {
         self.quarantine.is_empty() && self.files.recovery.gaps.is_empty()
     }

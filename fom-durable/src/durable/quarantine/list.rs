@@ -97,7 +97,7 @@ pub(in crate::durable) fn is_event(quarantined: &Quarantined) -> bool {
     quarantined.bytes.first() == Some(&(Kind::Message as u8))
 }
 
-/// At this number of quarantined events, no more events without a receiver are added.
+/// At this number of quarantined events, no more events without a receiver or for a failed operation are added.
 const MOST_EVENTS: usize = 10_000;
 
 /// All entries in quarantine, by id.
@@ -409,8 +409,14 @@ impl QuarantineList {
 
     /// Whether one more entry may be quarantined for this reason.
     pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
-        !matches!(reason, RestoreError::NoReceiver { .. })
-            || self.listed.lock().events.len() < MOST_EVENTS
+        let listed = self.listed.lock();
+        let is_limited = match reason {
+            RestoreError::NoReceiver { .. } => true,
+            // Each other fom must not miss an event when it comes back.
+            RestoreError::ReceiverQuarantined(receiver) => listed.failed.contains_key(receiver),
+            _ => false,
+        };
+        !is_limited || listed.events.len() < MOST_EVENTS
     }
 
     /// Returns the failed operation that this event belongs to.
