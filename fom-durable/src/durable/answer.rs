@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told};
-use fom_runtime::__durability::{DurableFom, End, Header};
+use fom_runtime::__durability::{DurableFom, End, Header, KeptFom as _};
 
 impl DurableFom for DurableState {
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
@@ -71,7 +71,8 @@ impl OperationId {
             }
             End::Shutdown => (Err(NoAnswer::Gone), None),
             End::NotCommitted(error) => {
-                let stays = kept.is_some_and(DurableState::is_recorded);
+                // What could not be committed may still enter the journal.
+                let stays = kept.is_some_and(|kept| kept.is_recorded() || kept.is_uncommitted());
                 let why = if stays {
                     NoAnswer::Stays
                 } else {

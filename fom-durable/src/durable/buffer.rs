@@ -73,6 +73,15 @@ impl Handover {
         }
     }
 
+    /// As [`alone`](Self::alone), for changes that no caller waits for. They are committed soon, and tried again until
+    /// the journal takes them.
+    pub(crate) fn owed(batch: Batch) -> Self {
+        Self {
+            lazy: Some(Box::new(batch)),
+            ..Self::alone(Batch::new(), oneshot::channel().0)
+        }
+    }
+
     /// Whether a fom or another caller waits for the handover.
     pub(crate) fn is_waited_for(&self) -> bool {
         !self.waiting.is_empty() || self.tell.is_some()

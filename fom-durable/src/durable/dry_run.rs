@@ -11,8 +11,13 @@ use fom_journal::{Damage, EntryId, FileJournal, Inspection, JournalError, Recove
 
 use crate::{
     durable::{
-        Kind, Message, Types, committer::HEAD_ENTRY, idempotency::decode_outcome,
-        quarantine::listed, recovery::in_journal, schemas::Schemas,
+        Kind, Message, Types,
+        committer::HEAD_ENTRY,
+        idempotency::decode_outcome,
+        quarantine::{listed, saved_record},
+        recovery::in_journal,
+        schemas::Schemas,
+        types::Entered,
     },
     entry::fom_of,
 };
@@ -37,14 +42,14 @@ pub struct JournalCheck {
     pub events: u64,
     /// Operations that failed, and are kept.
     pub failed: u64,
-    /// Entries that would be quarantined, by id.
+    /// Entries that would be quarantined, and failed operations that this program could not try again, by id.
     pub quarantine: Vec<Quarantined>,
     /// The state of the files.
     pub files: Inspection,
 }
 
 impl JournalCheck {
-    /// Returns `true` if everything in the journal comes back.
+    /// Returns `true` if everything in the journal comes back, or failed and could be tried again.
     pub fn is_clean(&self) -> bool {
         self.quarantine.is_empty() && self.files.recovery.gaps.is_empty()
     }
@@ -151,9 +156,14 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn look(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+    fn readable<'b>(&self, bytes: &'b [u8]) -> Result<Entered<'b>, RestoreError> {
         let found = self.types.find(&self.schemas, bytes)?;
         found.of.check(seam::encoded(&found.schema, found.body))?;
+        Ok(found)
+    }
+
+    fn look(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let found = self.readable(bytes)?;
         // A fom that waits for its key, or shares it, may have the same key as another fom.
         let rare = found.meta.rare.as_deref();
         let alone = rare.is_none_or(|rare| !rare.queues && !rare.shares);
@@ -199,7 +209,10 @@ impl Recover for Checker<'_> {
             }
             kind if kind == Kind::Failed as u8 => {
                 self.check.failed += 1;
-                Ok(())
+                match saved_record(bytes)? {
+                    Some(record) => self.readable(record).map(drop),
+                    None => Ok(()),
+                }
             }
             kind if kind == Kind::Message as u8 => {
                 self.check.events += 1;

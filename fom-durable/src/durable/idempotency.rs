@@ -281,7 +281,10 @@ impl IdempotencyStore {
     pub(crate) fn rests(&self, place: Place, id: FomId) {
         let mut slots = self.slots.lock();
         slots.forget_ended(&place);
-        slots.slots.entry(place).or_insert(Slot::Rests(id));
+        let slot = slots.slots.entry(place).or_insert(Slot::Rests(id));
+        if matches!(slot, Slot::Failed(failed, _) if *failed < id) {
+            *slot = Slot::Rests(id);
+        }
     }
 
     /// Notes that a fom with an id is in the journal and cannot go on for now.
@@ -301,6 +304,15 @@ impl IdempotencyStore {
         answer: Arc<Stored>,
     ) -> Vec<oneshot::Sender<Told>> {
         let mut slots = self.slots.lock();
+        // The journal may still have a failed fom whose id was free again.
+        let is_taken = match slots.slots.get(&place) {
+            Some(Slot::Live { fom, .. }) => fom.id() != id,
+            Some(Slot::Rests(other) | Slot::Ended { id: other, .. }) => *other > id,
+            _ => false,
+        };
+        if is_taken {
+            return Vec::new();
+        }
         slots.forget_ended(&place);
         match slots.slots.insert(place, Slot::Failed(id, answer)) {
             Some(Slot::Live { waiting, .. }) => waiting,
@@ -340,6 +352,7 @@ impl IdempotencyStore {
                 id: other, expires, ..
             }) if *expires <= was.expires => Some((*expires, *other)),
             Some(Slot::Quarantined(quarantined)) if *quarantined == id => None,
+            Some(Slot::Failed(failed, _)) if *failed < id => None,
             Some(_) => {
                 slots.forgotten.push(entry_of(id));
                 return;

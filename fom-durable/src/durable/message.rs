@@ -194,8 +194,15 @@ impl Message {
         let key = message.key.clone().ok_or(RestoreError::Damaged)?;
         // The event is kept until its receiver is back, in front of events that arrive later.
         let durable = Durable::of(shared);
-        if let Some(receiver) = durable.quarantine.of(of.graph(), &key)
-            && durable.quarantine.stays(receiver) == Stays::Quarantined
+        let quarantine = &durable.quarantine;
+        let is_alive = || seam::find_any(shared, &(of.type_id(), key.clone())).is_some();
+        let by_key = || {
+            let receiver = quarantine.of(of.graph(), &key)?;
+            // Another fom may have the key of a failed operation.
+            (!quarantine.is_failed(receiver) || !is_alive()).then_some(receiver)
+        };
+        if let Some(receiver) = quarantine.owner(fom_of(entry)).or_else(by_key)
+            && quarantine.stays(receiver) == Stays::Quarantined
         {
             return Err(RestoreError::ReceiverQuarantined(receiver));
         }
@@ -400,30 +407,38 @@ impl Durable {
                 // The event is not lost in either case.
                 let _ = self.put_event_in_quarantine(shared, self.quarantined(id, reason, &bytes));
             }
-            bytes => {
-                let why = match bytes {
-                    Some(_) => ", since as many are quarantined as may be",
-                    None => ", since its sender is not kept in a journal",
-                };
-                self.quarantine.drop_event();
-                seam::report(shared, format!("an event was dropped{why}: {reason}"));
-                self.drop_messages([posted.entry]);
-            }
+            bytes => self.drop_event(shared, posted.entry, bytes.is_some(), &reason),
         }
     }
 
-    /// Keeps an event for a fom that failed, until the fom is tried again or discarded.
+    /// Drops an event that cannot wait. `kept`: the event is in the journal.
+    fn drop_event(&self, shared: &Shared, entry: EntryId, kept: bool, reason: &RestoreError) {
+        let why = match kept {
+            true => ", since as many are quarantined as may be",
+            false => ", since its sender is not kept in a journal",
+        };
+        self.quarantine.drop_event();
+        seam::report(shared, format!("an event was dropped{why}: {reason}"));
+        self.drop_messages([entry]);
+    }
+
+    /// Keeps an event for a fom that failed and is not listed yet, until the fom is tried again or discarded. `bytes` is
+    /// its entry, if it has one.
     pub(crate) fn wait_for_failed(
         &self,
         shared: &Shared,
         receiver: FomId,
         entry: EntryId,
-        bytes: &[u8],
+        bytes: Option<Vec<u8>>,
     ) {
         let reason = RestoreError::ReceiverQuarantined(receiver);
-        // The event is not lost in either case.
-        let _ =
-            self.put_event_in_quarantine(shared, self.quarantined(fom_of(entry), reason, bytes));
+        match bytes {
+            Some(bytes) => {
+                let event = self.quarantined(fom_of(entry), reason, &bytes);
+                self.quarantine.put(event);
+            }
+            None => self.drop_event(shared, entry, false, &reason),
+        }
     }
 
     /// Lists an event, or delivers it if its receiver has come back since.

@@ -288,7 +288,10 @@ impl Recover for Sink<'_> {
             return;
         }
         if bytes.first() == Some(&(Kind::Failed as u8)) {
-            Durable::of(self.shared).list_failed(self.shared, fom_of(id), bytes);
+            let listed = Durable::of(self.shared).list_failed(self.shared, fom_of(id), bytes);
+            if let Err(quarantined) = listed {
+                self.quarantined(*quarantined);
+            }
             return;
         }
         if let Some(number) = number_of(bytes) {

@@ -138,15 +138,18 @@ impl Failed {
     /// Lists the fom, which has left all tables. The events that it took in its last phase, and those that no phase
     /// took, wait for it.
     pub(crate) fn list(self, fom: &Header) {
-        let shared = seam::shared_of(fom);
+        let (shared, id, key) = (seam::shared_of(fom), fom.id(), fom.key());
         let durable = Durable::of(shared);
-        durable.list_failed(shared, fom.id(), &self.entry);
-        let taken = self.taken.into_iter();
-        let events = taken.filter_map(|taken| Some((taken.entry, taken.bytes?)));
-        let left = self.left.into_iter().zip(std::iter::repeat(fom.key()));
-        let left = left.filter_map(|(posted, key)| Some((posted.entry, posted.bytes(key?)?)));
-        for (entry, bytes) in events.chain(left) {
-            durable.wait_for_failed(shared, fom.id(), entry, &bytes);
+        // The events come first: a retry takes what is there.
+        for taken in self.taken {
+            durable.wait_for_failed(shared, id, taken.entry, taken.bytes);
+        }
+        for left in self.left {
+            let bytes = key.and_then(|key| left.bytes(key));
+            durable.wait_for_failed(shared, id, left.entry, bytes);
+        }
+        if let Err(unread) = durable.list_failed(shared, id, &self.entry) {
+            durable.quarantine.put(*unread);
         }
     }
 }
@@ -211,6 +214,13 @@ impl Inner {
     pub(crate) fn taken(&self) -> impl Iterator<Item = EntryId> {
         let taken = self.more().into_iter().flat_map(|more| &more.taken);
         taken.map(|taken| taken.entry)
+    }
+
+    /// Returns the entries of the events that were taken since the last step was committed, and of those that were not
+    /// taken.
+    pub(crate) fn events(&self) -> impl Iterator<Item = EntryId> {
+        let inbox = self.more().into_iter().flat_map(|more| &more.inbox);
+        self.taken().chain(inbox.map(|posted| posted.entry))
     }
 
     /// Whether the fom failed and is kept.

@@ -172,11 +172,25 @@ impl KeptFom for DurableState {
             inner.set_then(Then::Fail);
             if let Some(entry) = kept {
                 inner.set_failed(entry);
+                drop(inner);
+                durable.leaves_failed(fom);
             }
             Ok(())
         });
-        if waits && written.is_ok() {
+        if let Err(error) = written {
+            // The record stays in the journal, as it is.
+            drop(self.inner().more_mut().and_then(|more| more.failed.take()));
+            drop(durable.quarantine.take(fom.id()));
+            let what = format!("the failure of {} could not be written: {error}", fom.id());
+            seam::report(seam::shared_of(fom), what);
+            return;
+        }
+        if waits {
             self.begin_waiting();
+        }
+        if !waits && self.inner().is_kept_failure() {
+            // A retry or a discard enters the journal after this entry, although another thread hands it over.
+            seam::with_local(|local| durable.hand_over_now(local));
         }
     }
 
@@ -208,7 +222,7 @@ impl KeptFom for DurableState {
             LastStep::NotCommitted => {
                 let inner = self.inner();
                 let uncommitted = inner.more().and_then(|more| more.uncommitted.as_ref());
-                uncommitted.is_some_and(Uncommitted::comes_back)
+                uncommitted.is_some_and(Uncommitted::is_receiver)
             }
             LastStep::Committed => false,
         };

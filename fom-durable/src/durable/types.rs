@@ -199,8 +199,8 @@ impl Types {
                 return Self::remember_again(shared, entry, bytes).map(|()| None);
             }
             Some(kind) if *kind == Kind::Failed as u8 => {
-                Durable::of(shared).list_failed(shared, fom_of(entry), bytes);
-                return Ok(None);
+                let listed = Durable::of(shared).list_failed(shared, fom_of(entry), bytes);
+                return listed.map(|()| None);
             }
             Some(kind) if *kind == Kind::Message as u8 => {
                 let deliver = || Message::deliver_again(shared, entry, bytes);

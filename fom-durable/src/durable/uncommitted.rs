@@ -105,6 +105,13 @@ impl Uncommitted {
         self.own().is_some_and(is_fom)
     }
 
+    /// Whether events for the fom wait for it: it comes back, or is kept as a failed one.
+    pub(crate) fn is_receiver(&self) -> bool {
+        let is_failed = |bytes: &[u8]| bytes.first() == Some(&(Kind::Failed as u8));
+        self.own()
+            .is_some_and(|bytes| is_fom(bytes) || is_failed(bytes))
+    }
+
     /// Returns the fom's own entry, not the entries that it sends.
     fn own(&self) -> Option<&[u8]> {
         let of = entry_of(self.id);
@@ -253,7 +260,9 @@ fn go_on(shared: &Shared, mut done: Vec<Uncommitted>) {
     let mut held: HashMap<_, _> = held.collect();
     for one in &done {
         if !one.comes_back() {
-            drop(durable.quarantine.take(one.id));
+            if !one.is_receiver() {
+                drop(durable.quarantine.take(one.id));
+            }
             one.give_key(shared);
         }
         for change in one.group.groups().flat_map(|group| group.changes()) {

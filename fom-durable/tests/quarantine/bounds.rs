@@ -4,6 +4,7 @@ use fom_durable::prelude::*;
 use fom_runtime::{Cause, snapshot::QuarantineKind};
 
 use crate::{
+    events::{Deliver, Depot},
     kit::{limited, secs},
     order::{Answer, Shop, failed, order},
 };
@@ -87,5 +88,20 @@ fn what_is_old_is_dropped() {
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].id, second);
         assert_eq!(runtime.quarantine().dropped(QuarantineKind::Failed), 1);
+    });
+}
+
+/// The events that are sent to a failed operation are limited, too. The events that it had taken stay.
+#[test]
+fn the_events_for_a_failed_operation_are_limited() {
+    limited(|| async {
+        let (_depot, runtime, id) = Depot::fails().await;
+        runtime.submit(Deliver(vec![3; 10_001])).await.unwrap();
+        runtime.quiet().await;
+        let events = || runtime.quarantine().count(QuarantineKind::NoReceiver);
+        assert_eq!(events(), 10_000);
+        assert_eq!(runtime.quarantine().dropped(QuarantineKind::NoReceiver), 3);
+        runtime.quarantine().discard(id).await.unwrap();
+        assert_eq!(events(), 10_000);
     });
 }

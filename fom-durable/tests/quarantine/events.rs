@@ -61,10 +61,10 @@ impl StockingTransitions for Stock {
 
 /// Sends goods to the shelf.
 #[derive(Serialize, Deserialize)]
-struct Deliver(Vec<u32>);
+pub(crate) struct Deliver(pub(crate) Vec<u32>);
 
 #[fom(operation(Deliver))]
-enum Delivering {
+pub(crate) enum Delivering {
     #[phase(start, sync, to(Sent))]
     Send,
     #[phase(end)]
@@ -80,7 +80,7 @@ impl DeliveringTransitions for Deliver {
     }
 }
 
-struct Depot {
+pub(crate) struct Depot {
     journal: MemoryJournal,
     fixed: Fixed,
 }
@@ -92,7 +92,7 @@ impl Depot {
     }
 
     /// Makes a shelf that fails at its second event, with a third one behind it.
-    async fn fails() -> (Self, Runtime, fom_runtime::FomId) {
+    pub(crate) async fn fails() -> (Self, Runtime, fom_runtime::FomId) {
         let depot = Self {
             journal: MemoryJournal::new(),
             fixed: Fixed::default(),

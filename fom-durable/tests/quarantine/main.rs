@@ -6,6 +6,8 @@ mod kit;
 mod bounds;
 mod events;
 mod failed;
+mod faults;
 mod kinds;
 mod order;
+mod races;
 mod retry;

@@ -1,5 +1,5 @@
-//! A directory with records that cannot be read, or that a release could not read. A runtime sets them quarantined, and a
-//! check reports them before.
+//! A directory with records that cannot be read, or that a release could not read. A runtime quarantines them, and a check
+//! reports them before.
 
 use std::{
     fs,

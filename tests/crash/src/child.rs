@@ -175,7 +175,7 @@ fn one_line(text: &str) -> String {
     text.replace('\n', " ")
 }
 
-/// Returns whether a failed commit set the fom quarantined. The journal fails at times on purpose, and such a fom continues
+/// Returns whether a failed commit put the fom into quarantine. The journal fails at times on purpose, and such a fom continues
 /// by itself.
 pub(crate) fn stalled(quarantined: &Quarantined) -> bool {
     matches!(quarantined.reason, RestoreError::NotCommitted(_))

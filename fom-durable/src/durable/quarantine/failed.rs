@@ -11,15 +11,15 @@ use std::{
 
 use fom_journal::Batch;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
 use crate::{
     durable::{
         Durable, DurableState, Handover, Kind, Meta, OperationId, RetryError, Stored, Types,
         encode_head, record::decode_fom,
     },
-    entry::entry_of,
+    entry::{entry_of, fom_of},
 };
+use fom_protocol::panic_message;
 use fom_runtime::{
     __durability::{self as seam, Content, FailedAs, Header, Shared},
     FomId,
@@ -35,7 +35,12 @@ struct Head {
     attempts: Vec<String>,
     /// When the operation failed, in the time of the journal.
     at: u64,
+    /// The events that belong to it, by the ids of their entries: another fom may have its key.
+    events: Vec<u64>,
 }
+
+/// The most bytes of a cause in an entry that would be too long for the journal.
+const SHORT: usize = 256;
 
 /// Returns whether there is an operation in the body of a failed fom's record.
 pub(super) fn is_saved(body: &[u8]) -> bool {
@@ -50,7 +55,24 @@ fn decode(bytes: &[u8]) -> Option<(Head, &[u8])> {
     }
 }
 
+/// Returns the record in the entry of a failed fom, if the operation could be saved.
+pub(in crate::durable) fn saved_record(bytes: &[u8]) -> Result<Option<&[u8]>, RestoreError> {
+    let (_, record) = decode(bytes).ok_or(RestoreError::Damaged)?;
+    let (_, body) = decode_fom(record)?;
+    Ok(is_saved(body).then_some(record))
+}
+
 impl Head {
+    /// Leaves out most of the texts, which may be of any length.
+    fn shorten(&mut self) {
+        let end = (0..=SHORT.min(self.cause.len()))
+            .rev()
+            .find(|end| self.cause.is_char_boundary(*end));
+        self.cause.truncate(end.unwrap_or(0));
+        self.attempts.clear();
+        self.path.clear();
+    }
+
     /// Returns what a listing shows, without the age.
     fn shown(&self) -> KeptFailure {
         let mut shown = KeptFailure::default();
@@ -84,47 +106,90 @@ impl DurableState {
         content: Option<&dyn Content>,
     ) -> Arc<[u8]> {
         let durable = Durable::of(seam::shared_of(fom));
-        let head = Head {
+        let mut head = Head {
             cause: (failed.describe)(),
             phase: failed.phase.to_owned(),
             path: self.path(fom),
             attempts: failed.attempts.to_vec(),
             at: durable.journal_now(),
+            events: self.inner().events().map(fom_of).map(FomId::get).collect(),
         };
+        let fits = |entry: &Vec<u8>| {
+            let committer = durable.committer();
+            committer.is_some_and(|committer| committer.check_length(entry.len()).is_ok())
+        };
+        let whole = content.and_then(|content| self.failed_record(fom, &head, Some(content)));
+        if let Some(entry) = whole.filter(fits) {
+            return entry.into();
+        }
+        let mut entry = self.failed_record(fom, &head, None).unwrap_or_default();
+        if !fits(&entry) {
+            head.shorten();
+            entry = self.failed_record(fom, &head, None).unwrap_or_default();
+        }
+        entry.into()
+    }
+
+    /// Returns the entry with this head. Without a content, the record ends after the fingerprint. Returns `None` if the
+    /// content cannot be written.
+    fn failed_record(
+        &self,
+        fom: &Header,
+        head: &Head,
+        content: Option<&dyn Content>,
+    ) -> Option<Vec<u8>> {
         let mut out = vec![Kind::Failed as u8];
         // Names, texts and numbers cannot fail to encode.
-        let _ = rmp_serde::encode::write(&mut out, &head);
+        let _ = rmp_serde::encode::write(&mut out, head);
         encode_head(
             &self.inner(),
             fom.key(),
             self.once().map(|once| &once.id),
             &mut out,
         );
-        let end = out.len();
-        let written = content.is_some_and(|content| {
-            let write = || content.write(&mut out).is_ok();
-            catch_unwind(AssertUnwindSafe(write)).unwrap_or(false)
-        });
-        let fits = |length| {
-            let committer = durable.committer();
-            committer.is_some_and(|committer| committer.check_length(length).is_ok())
-        };
-        if !written || !fits(out.len()) {
-            out.truncate(end);
+        let Some(content) = content else {
             let fingerprint = seam::fingerprint(fom.graph());
             out.extend_from_slice(&fingerprint.to_le_bytes());
-        }
-        out.into()
+            return Some(out);
+        };
+        let write = || content.write(&mut out).is_ok();
+        let written = catch_unwind(AssertUnwindSafe(write)).unwrap_or_else(|panic| {
+            // The drop of what it panicked with is the user's code, too.
+            drop(panic_message(panic));
+            false
+        });
+        written.then_some(out)
     }
 }
 
 impl Durable {
+    /// Notes a fom that failed and is kept. It is listed when it has left all tables. From now on until then, events that
+    /// do not find it wait for it.
+    pub(crate) fn leaves_failed(&self, fom: &Header) {
+        let Some(key) = fom.key() else { return };
+        let reason = RestoreError::Failed {
+            cause: String::new(),
+        };
+        let mut leaving = seam::unread(fom.id(), reason, &[]);
+        leaving.machine = Some(fom.graph().name().to_owned());
+        leaving.operation = Some(fom.graph().operation().to_owned());
+        leaving.key = Some(key.clone());
+        self.quarantine.put_leaving(leaving);
+    }
+
     /// Lists a fom that failed. The entry is in the journal.
-    pub(crate) fn list_failed(&self, shared: &Shared, id: FomId, bytes: &[u8]) {
+    ///
+    /// # Errors
+    ///
+    /// Returns the entry, to be listed, if it cannot be read.
+    pub(crate) fn list_failed(
+        &self,
+        shared: &Shared,
+        id: FomId,
+        bytes: &[u8],
+    ) -> Result<(), Box<Quarantined>> {
         let Some((head, record)) = decode(bytes) else {
-            self.quarantine
-                .put(self.quarantined(id, RestoreError::Damaged, bytes));
-            return;
+            return Err(Box::new(self.quarantined(id, RestoreError::Damaged, bytes)));
         };
         if let Ok(entered) = self.enter(record)
             && let Some(once) = entered.meta.once
@@ -134,14 +199,44 @@ impl Durable {
             drop(self.memory.failed(place, id, Arc::new(head.answer())));
         }
         let quarantined = self.quarantined(id, head.reason(), bytes);
-        self.quarantine.put_failed(quarantined, head.at);
+        self.put_failed(shared, quarantined, &head);
         self.drop_old_failed(shared);
+        Ok(())
+    }
+
+    /// Lists a fom that failed. The events that came while it left all tables wait for it.
+    fn put_failed(&self, shared: &Shared, quarantined: Quarantined, head: &Head) {
+        let Some(committer) = self.committer() else {
+            return;
+        };
+        let id = quarantined.id;
+        loop {
+            let mut orphans = committer.orphans.lock();
+            let Some(waiting) = orphans.remove(&id) else {
+                // Under the lock: from now on, events go into the quarantine.
+                let events = head.events.iter().map(|id| seam::fom_id(*id));
+                self.quarantine
+                    .put_failed(quarantined, head.at, events.collect());
+                return;
+            };
+            drop(orphans);
+            // Without the lock: the user's code may write the event.
+            for posted in waiting {
+                let bytes = quarantined.key.as_ref().and_then(|key| posted.bytes(key));
+                self.wait_for_failed(shared, id, posted.entry, bytes);
+            }
+        }
     }
 
     /// Lists an entry again that could not be removed from the journal.
     pub(super) fn put_back(&self, shared: &Shared, quarantined: Quarantined) {
         match quarantined.kind() {
-            QuarantineKind::Failed => self.list_failed(shared, quarantined.id, &quarantined.bytes),
+            QuarantineKind::Failed => {
+                let listed = self.list_failed(shared, quarantined.id, &quarantined.bytes);
+                if let Err(unread) = listed {
+                    self.quarantine.put(*unread);
+                }
+            }
             _ => self.quarantine.put(quarantined),
         }
     }
@@ -149,6 +244,8 @@ impl Durable {
     /// Drops the failed operations above the limits of number and age.
     pub(crate) fn drop_old_failed(&self, shared: &Shared) {
         let old = self.quarantine.take_old_failed(self.journal_now());
+        // The deletes come first, because the operation ids are free then.
+        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
         for quarantined in &old {
             if !self.remember_failed(quarantined) {
                 self.memory.discarded(quarantined.id);
@@ -221,8 +318,8 @@ impl Durable {
             let mut batch = Batch::new();
             batch.put(entry_of(id), &record);
             batch.end_group();
-            // If this cannot be committed, the next transition of the fom replaces the entry.
-            committer.take(Handover::alone(batch, oneshot::channel().0));
+            // Before the next transition of the fom. If it cannot be committed, it is tried again.
+            committer.take(Handover::owed(batch));
         }
         seam::enqueue(shared, fom);
         Ok(())

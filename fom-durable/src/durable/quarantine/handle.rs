@@ -34,7 +34,7 @@ use fom_runtime::{
 /// `#[fom(failed = "forget")]` no failed operation of that machine is kept.
 ///
 /// The bounds of the failed ones are set by [`keep_failed`](crate::DurableBuilderExt::keep_failed). Events without a
-/// receiver are limited to 10,000. The other kinds have no limit, because the journal must not lose them.
+/// receiver, and events that are sent to a failed operation, are limited to 10,000. The other kinds have no limit, because the journal must not lose them.
 ///
 /// ```
 /// use fom_durable::{QuarantineKind, prelude::*};
@@ -124,7 +124,8 @@ impl<'a> Quarantine<'a> {
     /// its attempts and the whole time of the phase again; its data are as its last function left them. Its end
     /// replaces the answer for its operation id ([`once`](crate::DurableSubmissionExt::once)). The fom has no handle:
     /// [`Runtime::operation`](fom_runtime::Runtime::operation) finds it. Its last attempts are gone from the journal
-    /// when the retry is committed, which is soon after this returns.
+    /// when the retry is committed, which is soon after this returns. The commit is tried again until the journal takes
+    /// it; a process that ends before has the entry in quarantine at the next start.
     ///
     /// # Errors
     ///

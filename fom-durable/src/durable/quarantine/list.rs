@@ -97,7 +97,7 @@ pub(in crate::durable) fn is_event(quarantined: &Quarantined) -> bool {
     quarantined.bytes.first() == Some(&(Kind::Message as u8))
 }
 
-/// At this number of quarantined events, no more events without a receiver are added.
+/// At this number of quarantined events, no more events without a receiver or for a failed operation are added.
 const MOST_EVENTS: usize = 10_000;
 
 /// All entries in quarantine, by id.
@@ -117,6 +117,10 @@ struct Listed {
     events: BTreeMap<FomId, Quarantined>,
     /// The operations that failed, kept apart because they are limited.
     failed: BTreeMap<FomId, FailedAt>,
+    /// The operations that failed and have not left all tables. They are in no listing yet.
+    leaving: BTreeMap<FomId, Quarantined>,
+    /// The events that belong to a failed operation, even if another fom has its key.
+    owned: HashMap<FomId, FomId>,
     /// The failed operations, the oldest first, by the time of the journal.
     failed_at: BTreeSet<(u64, FomId)>,
     /// The number of entries that were dropped at the limits.
@@ -131,6 +135,8 @@ struct Listed {
 struct FailedAt {
     at: u64,
     quarantined: Quarantined,
+    /// The events that belong to it.
+    events: Vec<FomId>,
 }
 
 /// Whether a fom is quarantined.
@@ -149,7 +155,7 @@ impl Listed {
         let is_stalled =
             |quarantined: &Quarantined| matches!(quarantined.reason, RestoreError::NotCommitted(_));
         match self.foms.get(&id) {
-            _ if self.tried.contains(&id) => Stays::ComesBack,
+            _ if self.tried.contains(&id) || self.leaving.contains_key(&id) => Stays::ComesBack,
             Some(quarantined) if is_stalled(quarantined) => Stays::ComesBack,
             Some(_) => Stays::Quarantined,
             None if self.failed.contains_key(&id) => Stays::Quarantined,
@@ -180,23 +186,36 @@ impl Listed {
             self.events.insert(id, quarantined);
             return;
         }
-        if let Some(key) = &quarantined.key {
-            self.keys.entry(key.clone()).or_default().insert(id);
-        }
+        self.keep_key(&quarantined);
         self.foms.insert(id, quarantined);
     }
 
+    fn keep_key(&mut self, quarantined: &Quarantined) {
+        if let Some(key) = &quarantined.key {
+            let ids = self.keys.entry(key.clone()).or_default();
+            ids.insert(quarantined.id);
+        }
+    }
+
+    /// Returns the fom with this id. No event has it.
+    fn fom(&self, id: FomId) -> Option<&Quarantined> {
+        let failed = || Some(&self.failed.get(&id)?.quarantined);
+        let fom = self.foms.get(&id).or_else(|| self.leaving.get(&id));
+        fom.or_else(failed)
+    }
+
     fn remove(&mut self, id: FomId) -> Option<Quarantined> {
-        let found = self.foms.remove(&id);
+        let fom = self.foms.remove(&id);
+        let mut found = fom.or_else(|| self.leaving.remove(&id));
+        if let Some(failed) = self.failed.remove(&id) {
+            self.failed_at.remove(&(failed.at, id));
+            for event in &failed.events {
+                self.owned.remove(event);
+            }
+            found = Some(failed.quarantined);
+        }
         if let Some(key) = found.as_ref().and_then(|fom| fom.key.as_ref()) {
             forget(&mut self.keys, key, &id);
-        }
-        if let Some(FailedAt { at, quarantined }) = self.failed.remove(&id) {
-            self.failed_at.remove(&(at, id));
-            if let Some(key) = &quarantined.key {
-                forget(&mut self.keys, key, &id);
-            }
-            return Some(quarantined);
         }
         let found = found.or_else(|| self.events.remove(&id))?;
         if let RestoreError::ReceiverQuarantined(receiver) = &found.reason {
@@ -223,21 +242,29 @@ impl QuarantineList {
         }
     }
 
-    /// Lists an operation that failed at this time of the journal.
-    pub(super) fn put_failed(&self, quarantined: Quarantined, at: u64) {
+    /// Notes an operation that failed, before it is listed. Events for it wait until it is listed.
+    pub(in crate::durable) fn put_leaving(&self, quarantined: Quarantined) {
         let mut listed = self.listed.lock();
         let before = listed.remove(quarantined.id);
-        listed.failed_at.insert((at, quarantined.id));
-        if let Some(key) = &quarantined.key {
-            listed
-                .keys
-                .entry(key.clone())
-                .or_default()
-                .insert(quarantined.id);
-        }
-        listed
-            .failed
-            .insert(quarantined.id, FailedAt { at, quarantined });
+        listed.keep_key(&quarantined);
+        listed.leaving.insert(quarantined.id, quarantined);
+        drop((listed, before));
+    }
+
+    /// Lists an operation that failed at this time of the journal, and the events that belong to it.
+    pub(super) fn put_failed(&self, quarantined: Quarantined, at: u64, events: Vec<FomId>) {
+        let mut listed = self.listed.lock();
+        let id = quarantined.id;
+        let before = listed.remove(id);
+        listed.failed_at.insert((at, id));
+        listed.keep_key(&quarantined);
+        listed.owned.extend(events.iter().map(|event| (*event, id)));
+        let failed = FailedAt {
+            at,
+            quarantined,
+            events,
+        };
+        listed.failed.insert(id, failed);
         drop((listed, before));
     }
 
@@ -284,6 +311,7 @@ impl QuarantineList {
             .entry(QuarantineKind::NoReceiver)
             .or_default() += 1;
     }
+
     pub(crate) fn put(&self, quarantined: Quarantined) {
         let mut listed = self.listed.lock();
         let before = listed.remove(quarantined.id);
@@ -364,7 +392,10 @@ impl QuarantineList {
         let listed = self.listed.lock();
         let all = listed.foms.values().chain(listed.events.values());
         let mut all: Vec<_> = all.cloned().collect();
-        for FailedAt { at, quarantined } in listed.failed.values() {
+        for FailedAt {
+            at, quarantined, ..
+        } in listed.failed.values()
+        {
             let mut quarantined = quarantined.clone();
             if let Some(failure) = &mut quarantined.failure {
                 failure.age = Duration::from_nanos(now.saturating_sub(*at));
@@ -378,11 +409,28 @@ impl QuarantineList {
 
     /// Whether one more entry may be quarantined for this reason.
     pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
-        !matches!(reason, RestoreError::NoReceiver { .. })
-            || self.listed.lock().events.len() < MOST_EVENTS
+        let listed = self.listed.lock();
+        let is_limited = match reason {
+            RestoreError::NoReceiver { .. } => true,
+            // Each other fom must not miss an event when it comes back.
+            RestoreError::ReceiverQuarantined(receiver) => listed.failed.contains_key(receiver),
+            _ => false,
+        };
+        !is_limited || listed.events.len() < MOST_EVENTS
     }
 
-    /// Returns the oldest fom with this operation type and key.
+    /// Returns the failed operation that this event belongs to.
+    pub(crate) fn owner(&self, event: FomId) -> Option<FomId> {
+        self.listed.lock().owned.get(&event).copied()
+    }
+
+    /// Whether an operation with this id failed. Then another fom may have its key.
+    pub(crate) fn is_failed(&self, id: FomId) -> bool {
+        self.listed.lock().failed.contains_key(&id)
+    }
+
+    /// Returns the oldest fom with this operation type and key. Failed operations come last, because they have no key
+    /// any more.
     pub(crate) fn of(&self, graph: &Graph, key: &Key) -> Option<FomId> {
         let is = |quarantined: &&Quarantined| {
             let machine = quarantined.machine.as_deref();
@@ -392,12 +440,9 @@ impl QuarantineList {
         };
         let listed = self.listed.lock();
         let ids = listed.keys.get(key)?.iter();
-        let fom = |id| {
-            let failed = || Some(&listed.failed.get(id)?.quarantined);
-            listed.foms.get(id).or_else(failed)
-        };
-        let mut foms = ids.filter_map(fom);
-        foms.find(is).map(|quarantined| quarantined.id)
+        let foms = ids.filter_map(|id| listed.fom(*id)).filter(is);
+        foms.map(|quarantined| quarantined.id)
+            .min_by_key(|id| (listed.failed.contains_key(id), *id))
     }
 
     /// Returns the events for this fom, in the order in which they were sent.

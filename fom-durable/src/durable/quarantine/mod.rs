@@ -10,5 +10,6 @@ mod failed;
 mod handle;
 mod list;
 
+pub(super) use failed::saved_record;
 pub use handle::{Quarantine, Retried};
 pub(super) use list::{QuarantineList, Stays, give_place_up, is_event, keep_place, listed};

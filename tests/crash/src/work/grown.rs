@@ -1,4 +1,4 @@
-//! An operation that some releases of the child cannot read. Those releases set it quarantined.
+//! An operation that some releases of the child cannot read. Those releases quarantine it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
