@@ -6,7 +6,7 @@ use fom_patterns::lock::LongLocks;
 use fom_runtime::{
     Builder, Cause,
     error::{BoxError, BuildError, RefusedReason},
-    snapshot::RestoreError,
+    snapshot::{QuarantineKind, RestoreError},
     time::TestClock,
 };
 use serde::{Deserialize, Serialize};
