@@ -277,7 +277,7 @@ impl Durable {
                 once.encode(entered.of.graph(), head.answer(), expires, out);
             });
             batch.end_group();
-            committer.take(Handover::alone(batch, oneshot::channel().0));
+            committer.take(Handover::alone(batch, tokio::sync::oneshot::channel().0));
             let place = (entered.of.type_id(), once.id.clone());
             let answer = Arc::new(head.answer());
             self.memory
