@@ -320,6 +320,17 @@ impl IdempotencyStore {
         }
     }
 
+    /// Notes that a failed fom was dropped from the quarantine. Its answer is remembered as that of another fom.
+    pub(crate) fn dropped(&self, place: Place, id: FomId, expires: u64) {
+        let mut slots = self.slots.lock();
+        if let Some(Slot::Failed(failed, answer)) = slots.slots.get(&place)
+            && *failed == id
+        {
+            let answer = Arc::clone(answer);
+            slots.remember(place, id, answer, expires);
+        }
+    }
+
     /// Notes that a quarantined fom is no longer in the journal.
     pub(crate) fn discarded(&self, id: FomId) {
         let is_it = |slot: &Slot| match slot {

@@ -1,7 +1,7 @@
 //! The number and the age of failed operations are bounded. What is dropped is counted, and is an incident.
 
 use fom_durable::prelude::*;
-use fom_runtime::snapshot::QuarantineKind;
+use fom_runtime::{Cause, snapshot::QuarantineKind};
 
 use crate::{
     events::{Deliver, Depot},
@@ -36,6 +36,37 @@ fn the_oldest_is_dropped() {
         shop.journal = shop.journal.fork();
         drop(runtime);
         assert_eq!(kept(&shop.open()), ids[2..]);
+    });
+}
+
+/// The answer for the operation id outlives the entry: it is remembered as that of an operation that is not kept.
+#[test]
+fn the_answer_of_a_dropped_one_is_remembered() {
+    limited(|| async {
+        let mut shop = Shop::that(Answer::Declined);
+        let build = |shop: &Shop| shop.builder().keep_failed(1, secs(3600)).build().unwrap();
+        let runtime = build(&shop);
+        drop(runtime.submit(order(1)).once("pay 1").start().unwrap());
+        shop.wait(&runtime).await;
+        drop(runtime.submit(order(2)).start().unwrap());
+        shop.wait(&runtime).await;
+        assert_eq!(runtime.quarantine().dropped(QuarantineKind::Failed), 1);
+        let asked = shop.provider.asked().len();
+        let again = runtime.submit(order(1)).once("pay 1").await.unwrap_err();
+        assert!(matches!(again.cause, Cause::Remembered { .. }), "{again:?}");
+        // Each commit that was handed over before this one is in the journal with it.
+        runtime.submit(order(0)).await.unwrap();
+        shop.journal = shop.journal.fork();
+        drop(runtime);
+        let runtime = build(&shop);
+        assert_eq!(failed(&runtime).len(), 1);
+        let again = runtime.submit(order(1)).once("pay 1").await.unwrap_err();
+        assert!(matches!(again.cause, Cause::Remembered { .. }), "{again:?}");
+        assert_eq!(shop.provider.asked().len(), asked);
+        // Outcomes are remembered for an hour.
+        shop.clock.advance(secs(2 * 3600));
+        shop.provider.answers(Answer::Charged);
+        runtime.submit(order(1)).once("pay 1").await.unwrap();
     });
 }
 

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
-        Durable, DurableState, Handover, Kind, Meta, RetryError, Stored, Types, encode_head,
-        record::decode_fom,
+        Durable, DurableState, Handover, Kind, Meta, OperationId, RetryError, Stored, Types,
+        encode_head, record::decode_fom,
     },
     entry::{entry_of, fom_of},
 };
@@ -244,20 +244,48 @@ impl Durable {
     /// Drops the failed operations above the limits of number and age.
     pub(crate) fn drop_old_failed(&self, shared: &Shared) {
         let old = self.quarantine.take_old_failed(self.journal_now());
-        // The deletes come first, because the operation ids are free then.
-        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
-        for quarantined in &old {
-            self.memory.discarded(quarantined.id);
+        for quarantined in old {
+            let id = quarantined.id;
+            if !self.remember_dropped(&quarantined) {
+                // The delete comes first, because the operation id is free then.
+                self.drop_messages([entry_of(id)]);
+                self.memory.discarded(id);
+            }
             seam::report(
                 shared,
                 format!(
                     "a failed operation was dropped, because the quarantine is full: {quarantined}"
                 ),
             );
+            self.never_comes(shared, id);
         }
-        for quarantined in old {
-            self.never_comes(shared, quarantined.id);
-        }
+    }
+
+    /// Replaces the entry of a failed operation that is dropped by its answer, as long as its operation id is
+    /// remembered. Returns whether it is.
+    fn remember_dropped(&self, quarantined: &Quarantined) -> bool {
+        let (Some((head, record)), Some(committer)) =
+            (decode(&quarantined.bytes), self.committer())
+        else {
+            return false;
+        };
+        let expires = self.memory.expiry(head.at);
+        let Ok(entered) = self.enter(record) else {
+            return false;
+        };
+        let Some(once) = entered.meta.once.filter(|_| expires > self.journal_now()) else {
+            return false;
+        };
+        let mut batch = Batch::new();
+        batch.put_with(entry_of(quarantined.id), |out| {
+            let once = OperationId::new(once.clone());
+            once.encode(entered.of.graph(), head.answer(), expires, out);
+        });
+        batch.end_group();
+        committer.take(Handover::owed(batch));
+        let place = (entered.of.type_id(), once);
+        self.memory.dropped(place, quarantined.id, expires);
+        true
     }
 
     /// Makes a fom again of an operation that failed. It begins in the phase in which it failed.
