@@ -170,7 +170,7 @@ pub trait DurableBuilderExt: Sized {
     /// Sets how many [failed operations](crate::Quarantine) are kept, and how long, on the clock of the journal.
     /// Default: 10,000, for 30 days. The oldest are dropped first, when the next operation fails and at the start. Each
     /// one is an [incident](fom_runtime::observe::Operations::incidents), and is counted.
-    /// The operation id of a dropped one is free: a submission with it runs.
+    /// Its operation id keeps the failure as its answer as long as outcomes are [remembered](Self::remember).
     ///
     /// ```
     /// use fom_durable::{journal::MemoryJournal, prelude::*};

@@ -320,12 +320,13 @@ impl IdempotencyStore {
         }
     }
 
-    /// Notes that the quarantine has dropped a fom that failed. Its answer is remembered as any other.
-    pub(crate) fn failed_before(&self, place: Place, id: FomId, answer: Arc<Stored>, expires: u64) {
+    /// Notes that a failed fom was dropped from the quarantine. Its answer is remembered as that of another fom.
+    pub(crate) fn dropped(&self, place: Place, id: FomId, expires: u64) {
         let mut slots = self.slots.lock();
-        if let Some(Slot::Failed(failed, _)) = slots.slots.get(&place)
+        if let Some(Slot::Failed(failed, answer)) = slots.slots.get(&place)
             && *failed == id
         {
+            let answer = Arc::clone(answer);
             slots.remember(place, id, answer, expires);
         }
     }

@@ -244,12 +244,12 @@ impl Durable {
     /// Drops the failed operations above the limits of number and age.
     pub(crate) fn drop_old_failed(&self, shared: &Shared) {
         let old = self.quarantine.take_old_failed(self.journal_now());
-        // The deletes come first, because the operation ids are free then.
-        self.drop_messages(old.iter().map(|quarantined| entry_of(quarantined.id)));
-        for quarantined in &old {
-            if !self.remember_failed(quarantined) {
-                self.memory.discarded(quarantined.id);
-                self.drop_messages([entry_of(quarantined.id)]);
+        for quarantined in old {
+            let id = quarantined.id;
+            if !self.remember_dropped(&quarantined) {
+                // The delete comes first, because the operation id is free then.
+                self.drop_messages([entry_of(id)]);
+                self.memory.discarded(id);
             }
             seam::report(
                 shared,
@@ -257,34 +257,35 @@ impl Durable {
                     "a failed operation was dropped, because the quarantine is full: {quarantined}"
                 ),
             );
-        }
-        for quarantined in old {
-            self.never_comes(shared, quarantined.id);
+            self.never_comes(shared, id);
         }
     }
 
-    /// Keeps the failure of a dropped operation for its operation id, as long as outcomes are remembered. Returns
-    /// `false` if the operation has no such id, or if that time is over.
-    fn remember_failed(&self, dropped: &Quarantined) -> bool {
-        let keep = || {
-            let (head, record) = decode(&dropped.bytes)?;
-            let entered = self.enter(record).ok()?;
-            let expires = self.memory.expiry(head.at);
-            let once = OperationId::new(entered.meta.once?);
-            let committer = self.committer().filter(|_| expires > self.journal_now())?;
-            let mut batch = Batch::new();
-            batch.put_with(entry_of(dropped.id), |out| {
-                once.encode(entered.of.graph(), head.answer(), expires, out);
-            });
-            batch.end_group();
-            committer.take(Handover::alone(batch, tokio::sync::oneshot::channel().0));
-            let place = (entered.of.type_id(), once.id.clone());
-            let answer = Arc::new(head.answer());
-            self.memory
-                .failed_before(place, dropped.id, answer, expires);
-            Some(())
+    /// Replaces the entry of a failed operation that is dropped by its answer, as long as its operation id is
+    /// remembered. Returns whether it is.
+    fn remember_dropped(&self, quarantined: &Quarantined) -> bool {
+        let (Some((head, record)), Some(committer)) =
+            (decode(&quarantined.bytes), self.committer())
+        else {
+            return false;
         };
-        keep().is_some()
+        let expires = self.memory.expiry(head.at);
+        let Ok(entered) = self.enter(record) else {
+            return false;
+        };
+        let Some(once) = entered.meta.once.filter(|_| expires > self.journal_now()) else {
+            return false;
+        };
+        let mut batch = Batch::new();
+        batch.put_with(entry_of(quarantined.id), |out| {
+            let once = OperationId::new(once.clone());
+            once.encode(entered.of.graph(), head.answer(), expires, out);
+        });
+        batch.end_group();
+        committer.take(Handover::owed(batch));
+        let place = (entered.of.type_id(), once);
+        self.memory.dropped(place, quarantined.id, expires);
+        true
     }
 
     /// Makes a fom again of an operation that failed. It begins in the phase in which it failed.
