@@ -10,10 +10,11 @@ mod transitions;
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::{Generics, Type};
 
 use crate::model::{ExitSet, Machine, Phase};
-use crate::paths::respan;
+use crate::paths::{self, respan};
 
 pub(crate) fn expand(machine: &Machine) -> TokenStream {
     let exposed = [
@@ -72,7 +73,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
 /// Returns the same names without behaviour, so that one mistake does not cause many, and editors keep working.
 pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
     let exposed = [
-        machine.item.to_token_stream(),
+        enum_of_skeleton(machine),
         kinds::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
@@ -83,6 +84,27 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         .into_iter()
         .chain(operation.into_iter().flatten())
         .collect()
+}
+
+/// Returns the enum. If it has the name of its operation, it hides behind a glob import, so that the operation keeps
+/// the name and rustc reports nothing more.
+fn enum_of_skeleton(machine: &Machine) -> TokenStream {
+    if !machine.named_like_operation {
+        return machine.item.to_token_stream();
+    }
+    let mut item = machine.item.clone();
+    item.vis = syn::parse_quote!(pub);
+    let name = paths::snake(&item.ident.unraw().to_string());
+    let name = quote::format_ident!("phases_of_{name}");
+    quote! {
+        #[allow(unused, private_interfaces)]
+        mod #name {
+            use super::*;
+            #item
+        }
+        #[allow(unused)]
+        use #name::*;
+    }
 }
 
 /// Returns `{ .. }` at a place, so that an error about the item shows there as a whole.
@@ -99,7 +121,7 @@ fn allowed_in_types() -> TokenStream {
 
 /// Allows lints in the generated trait. The trait has the user's docs, so `missing_docs` is not among them.
 fn allowed_in_trait() -> TokenStream {
-    quote!(#[allow(dead_code, clippy::all, clippy::pedantic, clippy::restriction)])
+    quote!(#[allow(unused, clippy::all, clippy::pedantic, clippy::restriction)])
 }
 
 /// `Route`, with the parameters of the enum.
