@@ -55,6 +55,11 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     };
     let to = any(true).then(|| quote!(, to as to_));
     let go = any(false).then(|| quote!(, go as go_));
+    let fields = machine.phases.iter().flat_map(|phase| {
+        let defaults = phase.defaults.iter();
+        defaults.filter(|_| !machine.transient && !phase.is_inner())
+    });
+    let at = (fields.count() > 0).then(|| quote!(, at as at_));
     let layered = machine
         .inner_phase()
         .map(|_| quote!(use #krate::machine::Layered as L_;));
@@ -63,7 +68,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
             use #krate::machine::{Graph as G_, PhaseInfo as I_};
             #layered
             #allowed
-            use #krate::__private::{self as fom_ #to #go};
+            use #krate::__private::{self as fom_ #at #to #go};
             use {#phases as P_, #kinds as K_, #transitions as T_};
             #impls
         };
