@@ -17,13 +17,18 @@ fn no_message_comes_twice() {
     let mut twice = Vec::new();
     for entry in std::fs::read_dir("tests/ui/fail").expect("the cases") {
         let path = entry.expect("a case").path();
-        if path.extension().is_none_or(|extension| extension != "stderr") {
+        if path
+            .extension()
+            .is_none_or(|extension| extension != "stderr")
+        {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("the messages of a case");
         let mut seen = std::collections::BTreeSet::new();
         for message in text.split("\n\n") {
-            let place = message.lines().find(|line| line.trim_start().starts_with("-->"));
+            let place = message
+                .lines()
+                .find(|line| line.trim_start().starts_with("-->"));
             let (Some(words), Some(place)) = (message.lines().next(), place) else {
                 continue;
             };
