@@ -62,6 +62,7 @@ pub(crate) fn lower(
         failed: args.failed,
         phases,
         names,
+        named_like_operation: false,
         item,
     }
 }

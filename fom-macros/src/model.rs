@@ -46,6 +46,8 @@ pub(crate) struct Machine {
     pub(crate) failed: Option<LitStr>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) names: Names,
+    /// Whether the enum has the name of its operation, which was already reported.
+    pub(crate) named_like_operation: bool,
 }
 
 /// The names of generated items.

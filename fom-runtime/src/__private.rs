@@ -14,6 +14,6 @@ pub use crate::{
         Synchronous, Unfinished, Unreadable, codec, gate, go, stay, to,
     },
     runtime::{Registered, Restorer, Revival, Revived, registered},
-    snapshot::{Encoded, Fields, Migration, Values},
+    snapshot::{Encoded, Fields, Migration, Values, at},
 };
 pub use inventory::submit;

@@ -10,7 +10,7 @@ use syn::{
 
 use super::owned::{self, Place};
 use crate::diag::{Diagnostics, did_you_mean};
-use crate::syntax::{Form, entries, text};
+use crate::syntax::{Form, Keys, entries, text};
 
 /// A public method.
 pub(super) struct Method {
@@ -133,8 +133,12 @@ fn keys(attr: &Attribute, priority: &mut Option<Ident>, diag: &mut Diagnostics) 
             return;
         }
     };
-    let known = [("priority", Form::Text("priority = \"high\""))];
-    for entry in entries(tokens, &known, "a method", diag) {
+    let keys = Keys {
+        what: "a method",
+        known: &[("priority", Form::Text("priority = \"high\""))],
+        words: &[],
+    };
+    for entry in entries(tokens, &keys, diag) {
         let Some(word) = text(&entry.key, &entry.value, diag) else {
             continue;
         };

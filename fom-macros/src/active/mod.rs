@@ -11,7 +11,7 @@ use syn::{Ident, ImplItem, ItemImpl, Path, PathArguments, Type};
 
 use crate::diag::Diagnostics;
 use crate::paths::CratePath;
-use crate::syntax::{Form, entries, text};
+use crate::syntax::{Form, Keys, entries, text};
 use method::Method;
 use owned::check_generics;
 
@@ -57,9 +57,13 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Reads the arguments of `#[active(..)]` above the `impl`.
 fn krate(args: TokenStream, diag: &mut Diagnostics) -> CratePath {
-    let known = [("crate", Form::Text("crate = \"::path\""))];
+    let keys = Keys {
+        what: "`#[active(..)]` on an `impl` block",
+        known: &[("crate", Form::Text("crate = \"::path\""))],
+        words: &[],
+    };
     let mut krate = CratePath::of_patterns();
-    for entry in entries(args, &known, "`#[active(..)]` on an `impl` block", diag) {
+    for entry in entries(args, &keys, diag) {
         let path = text(&entry.key, &entry.value, diag);
         if let Some(path) = path.and_then(|path| CratePath::parse(&path, diag)) {
             krate = path;

@@ -4,6 +4,7 @@ mod graph;
 mod keys;
 mod layer;
 mod names;
+mod owned;
 mod versions;
 
 use crate::diag::Diagnostics;
@@ -14,5 +15,6 @@ pub(crate) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
     keys::check(machine, diag);
     layer::check(machine, diag);
     versions::check(machine, diag);
+    owned::check(machine, diag);
     graph::check(machine, diag);
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use syn::GenericParam;
+use quote::format_ident;
 use syn::ext::IdentExt;
+use syn::{GenericParam, Ident, Type};
 
 use crate::diag::Diagnostics;
 use crate::model::Machine;
@@ -34,6 +35,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
         );
     }
     functions(machine, diag);
+    generated(machine, diag);
     for phase in machine.working().filter(|phase| phase.waits()) {
         for exit in phase
             .exits
@@ -45,6 +47,58 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
                 "`Stay` is the exit that makes a phase wait on; give the phase another name",
             );
         }
+    }
+}
+
+/// Reports a type of the user with the name of a generated item, or with the name of the enum. After a mistake, the
+/// generated item has another name.
+fn generated(machine: &mut Machine, diag: &mut Diagnostics) {
+    let of_enum = machine.item.ident.unraw().to_string();
+    let operation = machine.operation.as_ref();
+    if let Some(name) = operation.and_then(bare)
+        && *name == of_enum
+    {
+        diag.error(
+            name,
+            format!("the enum of the phases cannot have the name of its operation; give the enum another name, such as `{of_enum}Phases`"),
+        );
+        machine.named_like_operation = true;
+    }
+    let used = [&machine.operation, &machine.error, &machine.event];
+    let used: Vec<Ident> = used
+        .into_iter()
+        .filter_map(|ty| bare(ty.as_ref()?).cloned())
+        .collect();
+    let mut seen: Vec<String> = Vec::new();
+    let names = &mut machine.names;
+    let of_phases = machine.phases.iter_mut();
+    let of_phases = of_phases.flat_map(|phase| [&mut phase.after, &mut phase.after_failed]);
+    for name in [&mut names.kind, &mut names.transitions]
+        .into_iter()
+        .chain(of_phases)
+    {
+        let text = name.to_string();
+        let user = used.iter().find(|user| **user == text);
+        if let Some(user) = user {
+            diag.error(
+                user,
+                format!("`#[fom]` makes a type `{text}` for the enum `{of_enum}`; give one of the two another name"),
+            );
+        }
+        // Two phases with exits of one name also have functions of one name, which is reported.
+        if user.is_some() || seen.contains(&text) {
+            *name = format_ident!("{name}_");
+        }
+        seen.push(text);
+    }
+}
+
+/// Returns the name of a type that is written without a path.
+fn bare(ty: &Type) -> Option<&Ident> {
+    let Type::Path(ty) = ty else { return None };
+    match (&ty.qself, ty.path.leading_colon, ty.path.segments.len()) {
+        (None, None, 1) => ty.path.segments.first().map(|segment| &segment.ident),
+        _ => None,
     }
 }
 

@@ -10,10 +10,11 @@ mod transitions;
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::{Generics, Type};
 
 use crate::model::{ExitSet, Machine, Phase};
-use crate::paths::respan;
+use crate::paths::{self, respan};
 
 pub(crate) fn expand(machine: &Machine) -> TokenStream {
     let exposed = [
@@ -54,6 +55,11 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     };
     let to = any(true).then(|| quote!(, to as to_));
     let go = any(false).then(|| quote!(, go as go_));
+    let fields = machine.phases.iter().flat_map(|phase| {
+        let defaults = phase.defaults.iter();
+        defaults.filter(|_| !machine.transient && !phase.is_inner())
+    });
+    let at = (fields.count() > 0).then(|| quote!(, at as at_));
     let layered = machine
         .inner_phase()
         .map(|_| quote!(use #krate::machine::Layered as L_;));
@@ -62,7 +68,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
             use #krate::machine::{Graph as G_, PhaseInfo as I_};
             #layered
             #allowed
-            use #krate::__private::{self as fom_ #to #go};
+            use #krate::__private::{self as fom_ #at #to #go};
             use {#phases as P_, #kinds as K_, #transitions as T_};
             #impls
         };
@@ -72,7 +78,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
 /// Returns the same names without behaviour, so that one mistake does not cause many, and editors keep working.
 pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
     let exposed = [
-        machine.item.to_token_stream(),
+        enum_of_skeleton(machine),
         kinds::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
@@ -83,6 +89,27 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         .into_iter()
         .chain(operation.into_iter().flatten())
         .collect()
+}
+
+/// Returns the enum. If it has the name of its operation, it hides behind a glob import, so that the operation keeps
+/// the name and rustc reports nothing more.
+fn enum_of_skeleton(machine: &Machine) -> TokenStream {
+    if !machine.named_like_operation {
+        return machine.item.to_token_stream();
+    }
+    let mut item = machine.item.clone();
+    item.vis = syn::parse_quote!(pub);
+    let name = paths::snake(&item.ident.unraw().to_string());
+    let name = quote::format_ident!("phases_of_{name}");
+    quote! {
+        #[allow(unused, private_interfaces)]
+        mod #name {
+            use super::*;
+            #item
+        }
+        #[allow(unused)]
+        use #name::*;
+    }
 }
 
 /// Returns `{ .. }` at a place, so that an error about the item shows there as a whole.
@@ -99,7 +126,7 @@ fn allowed_in_types() -> TokenStream {
 
 /// Allows lints in the generated trait. The trait has the user's docs, so `missing_docs` is not among them.
 fn allowed_in_trait() -> TokenStream {
-    quote!(#[allow(dead_code, clippy::all, clippy::pedantic, clippy::restriction)])
+    quote!(#[allow(unused, clippy::all, clippy::pedantic, clippy::restriction)])
 }
 
 /// `Route`, with the parameters of the enum.

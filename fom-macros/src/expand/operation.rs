@@ -431,17 +431,24 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
 
 /// Calls the user's `resume` for a restored operation.
 fn resumed(machine: &Machine) -> Option<TokenStream> {
-    let (phase_type, transitions) = (phase_type(machine), transitions(machine));
+    let phase_type = phase_type(machine);
+    let resume = |at: &Ident| {
+        let (span, transitions) = (machine.operation_span(), transitions(machine));
+        // As for the functions of the phases: rustc reports a missing impl once.
+        quote_spanned!(span=> #transitions::resume(self, &mut fom_::context(#at.fom), #at.phase))
+    };
     let event = machine.event.as_ref().map(|event| quote!(, #event));
     if let Some(layer) = Layer::of(machine) {
         let at = Ident::new("at", Span::mixed_site());
-        let own = quote!(#transitions::resume(self, &mut fom_::context(#at.fom), #at.phase));
+        let own = resume(&at);
         return Some(layer.resumed((!machine.transient).then_some(own), &phase_type));
     }
     (!machine.transient).then(|| {
+        let at = Ident::new("at", Span::call_site());
+        let own = resume(&at);
         quote! {
-            fn resumed(&mut self, at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Resumed<Self> {
-                #transitions::resume(self, &mut fom_::context(at.fom), at.phase)
+            fn resumed(&mut self, #at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Resumed<Self> {
+                #own
             }
         }
     })

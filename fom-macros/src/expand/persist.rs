@@ -136,18 +136,18 @@ fn puts(machine: &Machine, phase: &Ident, fields: &Ident) -> TokenStream {
     }
 }
 
+/// Returns the place of the field's type. rustc reports a type that cannot be saved there. Both uses of the type have
+/// the same place and the same bound, so rustc reports it once.
+fn place(field: &syn::Field) -> Span {
+    Span::call_site().located_at(field.ty.span())
+}
+
 fn put(phase: &Phase, fields: &Ident) -> Vec<TokenStream> {
     let puts = phase.fields.iter().map(|field| {
         let ident = field.ident.as_ref();
         let key = ident.map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
-        // The type's place, for the error about a type that cannot be saved.
-        let mut value = quote!(#ident);
-        if let Some(ident) = ident {
-            let mut ident = ident.clone();
-            ident.set_span(ident.span().located_at(field.ty.span()));
-            value = quote!(#ident);
-        }
-        quote!(#fields.put(#key, #value))
+        let at = place(field);
+        quote_spanned!(at=> at_(&mut #fields.put(#ident), #key))
     });
     puts.collect()
 }
@@ -163,12 +163,12 @@ fn take(phase: &Phase, fields: &Ident) -> TokenStream {
                 .ident
                 .as_ref()
                 .map(|ident| syn::ext::IdentExt::unraw(ident).to_string());
-            let at = Span::call_site().located_at(field.ty.span());
+            let at = place(field);
             let take = match default {
-                None => quote_spanned!(at=> take),
-                Some(_) => quote_spanned!(at=> take_or_default),
+                None => quote_spanned!(at=> at_(#fields, #key)),
+                Some(_) => quote_spanned!(at=> #fields.take_or_default(#key)),
             };
-            (&field.ident, quote!(#fields.#take(#key)))
+            (&field.ident, take)
         })
         .collect();
     match takes.as_slice() {

@@ -26,11 +26,25 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     let resume = resume(machine);
     let allowed = allowed_in_trait();
     let functions = braces(span, quote!(#(#functions)* #resume));
+    let missing = missing(machine);
     quote! {
         #[doc = #doc]
+        #[diagnostic::on_unimplemented(message = #missing)]
         #allowed
         #head #name #generics #bounds #functions
     }
+}
+
+/// Returns the message for an operation without the trait. `{T}` is what rustc puts there for a parameter.
+fn missing(machine: &Machine) -> String {
+    let name = &machine.names.transitions;
+    let params = machine.item.generics.type_params();
+    let params: Vec<String> = params.map(|param| format!("{{{}}}", param.ident)).collect();
+    let params = match params.as_slice() {
+        [] => String::new(),
+        params => format!("<{}>", params.join(", ")),
+    };
+    format!("write `impl {name}{params} for {{Self}}`")
 }
 
 fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
@@ -144,7 +158,6 @@ fn resume(machine: &Machine) -> Option<TokenStream> {
     Some(quote! {
         /// Runs once after the operation is restored, before its phase. Reopen here what cannot be saved.
         fn resume(&mut self, cx: &mut #context, phase: &mut #phase) -> ::core::result::Result<(), #error> {
-            let _ = (cx, phase);
             ::core::result::Result::Ok(())
         }
     })

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use syn::{Expr, Generics, Ident, LitInt, LitStr, Type};
 
 use super::versions::{self, Migration};
-use super::{Entry, Form, entries, generics, text, ty};
+use super::{Entry, Form, Keys, entries, generics, text, ty, words};
 use crate::diag::{Diagnostics, did_you_mean};
 use crate::paths::CratePath;
 
@@ -65,7 +65,13 @@ pub(crate) struct Args {
     pub(crate) patterns: CratePath,
 }
 
-const KEYS: &[(&str, Form)] = &[
+const KEYS: Keys<'_> = Keys {
+    what: "`#[fom(..)]`",
+    known: KNOWN,
+    words: words::OF_MACHINE,
+};
+
+const KNOWN: &[(&str, Form)] = &[
     ("operation", Form::List("operation(Type)")),
     ("generics", Form::List("generics(\"T: Send + 'static\")")),
     ("around", Form::List("around(Type)")),
@@ -88,7 +94,7 @@ impl Args {
         let reported = !diag.is_empty();
         let mut own = Diagnostics::default();
         let mut operation_written = false;
-        for entry in entries(tokens, KEYS, "`#[fom(..)]`", &mut own) {
+        for entry in entries(tokens, &KEYS, &mut own) {
             operation_written |= entry.key == "operation";
             args.set(entry, &mut own);
         }

@@ -6,6 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Attribute, Fields, Ident, ItemEnum, Meta};
 
 use super::phase::{PhaseArgs, of_field};
+use super::split_at_commas;
 use crate::diag::Diagnostics;
 use crate::paths::respan;
 
@@ -60,42 +61,101 @@ fn keyword(item: &syn::Item) -> Span {
 
 /// Reads the variants and removes our attributes from them.
 pub(crate) fn phases(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<PhaseItem> {
-    let twice = std::mem::take(&mut item.variants);
-    for variant in twice {
-        match item.variants.iter().find(|other| is_other(other, &variant)) {
-            None => item.variants.push(variant),
-            // The duplicate variant is left out, so rustc reports no second error for it.
-            Some(_) => diag.error(
-                &variant.ident,
-                format!(
-                    "two phases are called `{}`; give one of the two another name",
-                    variant.ident
-                ),
-            ),
-        }
-    }
+    let twins = without_twins(item, diag);
     let ident = &item.ident;
     let (_, params, _) = item.generics.split_for_impl();
     let phases = quote!(#ident #params);
     let variants = item.variants.iter_mut();
     variants
-        .map(|variant| phase(variant, &phases, diag))
+        .map(|variant| {
+            let mut phase = phase(variant, &phases, diag);
+            // The keys of the other variant are unknown, so the phase may lead anywhere.
+            if let Some((_, mistake)) = twins.iter().find(|(name, _)| *name == phase.ident) {
+                phase.args.has_mistake = true;
+                phase.args.exits_mistake.get_or_insert(mistake.clone());
+            }
+            phase
+        })
         .collect()
 }
 
-/// Returns whether the two variants have the same name and can exist at the same time.
-fn is_other(first: &syn::Variant, second: &syn::Variant) -> bool {
-    let cfg = |variant: &syn::Variant| variant.attrs.iter().any(|attr| attr.path().is_ident("cfg"));
-    first.ident.unraw() == second.ident.unraw() && !cfg(first) && !cfg(second)
+/// Leaves out each variant that has the name of an earlier one, so rustc reports no second error for it. Returns the
+/// names that two variants had, with the mistake.
+fn without_twins(item: &mut ItemEnum, diag: &mut Diagnostics) -> Vec<(Ident, TokenStream)> {
+    let is_cfg = |attr: &Attribute| attr.path().is_ident("cfg");
+    let mut twins = Vec::new();
+    for variant in std::mem::take(&mut item.variants) {
+        let same = |other: &&mut syn::Variant| other.ident.unraw() == variant.ident.unraw();
+        let Some(first) = item.variants.iter_mut().find(same) else {
+            item.variants.push(variant);
+            continue;
+        };
+        let name = &variant.ident;
+        let mut own = Diagnostics::default();
+        if first.attrs.iter().chain(&variant.attrs).any(is_cfg) {
+            own.error(
+                name,
+                format!("phase `{name}` is declared once for each `#[cfg]`; declare it once without `#[cfg]`, and put `#[cfg]` into its function"),
+            );
+            // The phase exists, whichever of the two is there.
+            first.attrs.retain(|attr| !is_cfg(attr));
+            twins.extend(own.first().map(|mistake| (first.ident.clone(), mistake)));
+        } else {
+            own.error(
+                name,
+                format!("two phases are called `{name}`; give one of the two another name"),
+            );
+        }
+        diag.append(own);
+    }
+    twins
+}
+
+/// Takes our attributes out of the list. Reports a `#[cfg_attr(.., phase(..))]`, and returns its `phase(..)` if there
+/// is no other.
+fn taken(attrs: &mut Vec<Attribute>, example: &str, diag: &mut Diagnostics) -> Vec<Attribute> {
+    let mut ours = Vec::new();
+    let mut hidden = Vec::new();
+    for attr in std::mem::take(attrs) {
+        if attr.path().is_ident("phase") {
+            ours.push(attr);
+        } else if let Some(phase) = hidden_phase(&attr) {
+            if hidden.is_empty() {
+                diag.error(
+                    attr.path(),
+                    format!("`#[fom]` reads `phase(..)` before rustc knows the condition; write `#[phase({example})]` without `cfg_attr`"),
+                );
+            }
+            hidden.push(phase);
+        } else {
+            attrs.push(attr);
+        }
+    }
+    if ours.is_empty() {
+        ours.extend(hidden.into_iter().next());
+    }
+    ours
+}
+
+/// Returns the `#[phase(..)]` in a `#[cfg_attr(.., phase(..))]`.
+fn hidden_phase(attr: &Attribute) -> Option<Attribute> {
+    let Meta::List(list) = &attr.meta else {
+        return None;
+    };
+    if !list.path.is_ident("cfg_attr") {
+        return None;
+    }
+    let parts = split_at_commas(list.tokens.clone());
+    parts.into_iter().skip(1).find_map(|part| {
+        let is_phase = matches!(part.first(), Some(TokenTree::Ident(word)) if word == "phase");
+        let part: TokenStream = part.into_iter().collect();
+        is_phase.then(|| syn::parse_quote!(#[#part]))
+    })
 }
 
 fn phase(variant: &mut syn::Variant, phases: &TokenStream, diag: &mut Diagnostics) -> PhaseItem {
     let mut own = Diagnostics::default();
-    let (ours, others): (Vec<_>, Vec<_>) = variant
-        .attrs
-        .drain(..)
-        .partition(|attr| attr.path().is_ident("phase"));
-    variant.attrs = others;
+    let ours = taken(&mut variant.attrs, "..", &mut own);
     let mut args = keys(&ours, &variant.ident, &mut own);
     let defaults = variant
         .fields
@@ -143,7 +203,7 @@ fn keys(attrs: &[Attribute], name: &Ident, diag: &mut Diagnostics) -> PhaseArgs 
         ),
         [attr, more @ ..] => {
             match &attr.meta {
-                Meta::List(list) => args = PhaseArgs::parse(list.tokens.clone(), diag),
+                Meta::List(list) => args = PhaseArgs::parse(list.tokens.clone(), name, diag),
                 _ => diag.error(
                     attr.path(),
                     "`phase` has no key; write `#[phase(to(..))]` or `#[phase(end)]`",
@@ -196,11 +256,7 @@ fn data(variant: &syn::Variant, phases: &TokenStream, diag: &mut Diagnostics) ->
 
 /// Removes our attributes from a field. Returns its `default`.
 fn default(field: &mut syn::Field, diag: &mut Diagnostics) -> Option<Ident> {
-    let (ours, others): (Vec<_>, Vec<_>) = field
-        .attrs
-        .drain(..)
-        .partition(|attr| attr.path().is_ident("phase"));
-    field.attrs = others;
+    let ours = taken(&mut field.attrs, "default", diag);
     let mut found = None;
     for attr in &ours {
         match &attr.meta {

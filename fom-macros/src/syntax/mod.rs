@@ -6,6 +6,7 @@ pub(crate) mod item;
 pub(crate) mod phase;
 pub(crate) mod versions;
 pub(crate) mod within;
+pub(crate) mod words;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -14,7 +15,8 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Ident, LitStr, Token};
 
-use crate::diag::{Diagnostics, did_you_mean};
+use self::words::Meant;
+use crate::diag::{Diagnostics, did_you_mean, nearest};
 use crate::paths;
 
 /// One entry of an attribute's list: `key`, `key(..)` or `key = ..`.
@@ -44,52 +46,108 @@ pub(crate) enum Form {
 /// The one key that may be repeated: a phase can have had many names.
 const REPEATED: &str = "was";
 
+/// The keys of an attribute.
+pub(crate) struct Keys<'a> {
+    /// The attribute, for messages.
+    pub(crate) what: &'a str,
+    pub(crate) known: &'a [(&'static str, Form)],
+    /// The words of other systems.
+    pub(crate) words: &'static [(&'static str, Meant)],
+}
+
+impl Keys<'_> {
+    fn form(&self, key: &str) -> Option<Form> {
+        let mut known = self.known.iter();
+        known.find(|(name, _)| *name == key).map(|(_, form)| *form)
+    }
+
+    /// Reports a key that does not exist. Returns the entry with the key that is probably meant, so that no further
+    /// mistakes follow.
+    fn unknown(&self, entry: Entry, diag: &mut Diagnostics) -> Option<Entry> {
+        let Entry { key, value } = entry;
+        let word = key.unraw().to_string();
+        let names = || self.known.iter().map(|(name, _)| *name);
+        let meant = self.words.iter().find(|(other, _)| *other == word);
+        let (remedy, meant) = match meant {
+            Some((_, Meant::Elsewhere(remedy))) => ((*remedy).to_owned(), None),
+            Some((_, Meant::Key(meant))) => {
+                let example = match self.form(meant) {
+                    Some(Form::List(_)) => format!("{meant}(..)"),
+                    Some(Form::Text(_)) => format!("{meant} = \"..\""),
+                    Some(Form::Flag) | None => (*meant).to_owned(),
+                };
+                (format!("write `{example}`"), Some(*meant))
+            }
+            None => {
+                let names: Vec<&str> = names().collect();
+                (did_you_mean(&word, &names), nearest(&word, names))
+            }
+        };
+        diag.error(
+            &key,
+            format!("`{word}` is not a key of {}; {remedy}", self.what),
+        );
+        let (meant, form) = meant.and_then(|meant| Some((meant, self.form(meant)?)))?;
+        mismatch(form, &value).is_none().then(|| Entry {
+            key: Ident::new(meant, key.span()),
+            value,
+        })
+    }
+}
+
 /// Splits an attribute's tokens at its commas. Keeps only known keys in their right form, once each.
-pub(crate) fn entries(
-    tokens: TokenStream,
-    known: &[(&'static str, Form)],
-    what: &str,
-    diag: &mut Diagnostics,
-) -> Vec<Entry> {
+pub(crate) fn entries(tokens: TokenStream, keys: &Keys<'_>, diag: &mut Diagnostics) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
     for part in split_at_commas(tokens) {
         let Some(entry) = entry(part, diag) else {
             continue;
         };
         let key = entry.key.unraw().to_string();
-        let Some((_, form)) = known.iter().find(|(name, _)| *name == key) else {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            let remedy = did_you_mean(&key, &names);
-            diag.error(
-                &entry.key,
-                format!("`{key}` is not a key of {what}; {remedy}"),
-            );
+        let Some(form) = keys.form(&key) else {
+            let meant = keys.unknown(entry, diag);
+            let is_new = |meant: &Entry| found.iter().all(|earlier| earlier.key != meant.key);
+            found.extend(meant.filter(is_new));
             continue;
         };
         if key != REPEATED && found.iter().any(|earlier| earlier.key == entry.key) {
             diag.error(&entry.key, format!("`{key}` is written twice; keep one"));
             continue;
         }
-        if let Some(example) = mismatch(*form, &entry.value) {
-            let remedy = match form {
-                Form::Flag => format!("write only `{key}`"),
-                _ => format!("write `{example}`"),
-            };
-            diag.error(&entry.key, format!("`{key}` has another form; {remedy}"));
-            // The key was written, so nothing is reported as missing without it.
-            if *form == Form::Flag {
-                found.push(Entry {
-                    key: entry.key,
-                    value: Value::None,
-                });
-            } else {
-                found.push(entry);
-            }
+        let Some(example) = mismatch(form, &entry.value) else {
+            found.push(entry);
             continue;
-        }
-        found.push(entry);
+        };
+        let value = in_form(form, &entry.value);
+        let remedy = match (form, &value) {
+            (Form::Flag, _) => format!("write only `{key}`"),
+            (Form::List(_), Value::List(tokens)) => format!("write `{key}({tokens})`"),
+            (Form::Text(_), Value::Equals(tokens)) => format!("write `{key} = {tokens}`"),
+            _ => format!("write `{example}`"),
+        };
+        diag.error(&entry.key, format!("`{key}` has another form; {remedy}"));
+        // The key was written, so nothing is reported as missing without it.
+        found.push(Entry {
+            key: entry.key,
+            value,
+        });
     }
     found
+}
+
+/// Returns a value of another form in the form of its key, as far as it has one: `key = Type` as `key(Type)`.
+fn in_form(form: Form, value: &Value) -> Value {
+    match (form, value) {
+        (Form::List(example), Value::Equals(tokens)) => {
+            let text = syn::parse2::<LitStr>(tokens.clone()).ok();
+            let text = text.filter(|_| !example.contains('"'));
+            let inside = text.and_then(|text| text.parse::<TokenStream>().ok());
+            Value::List(inside.unwrap_or_else(|| tokens.clone()))
+        }
+        (Form::Text(_), Value::List(tokens)) if syn::parse2::<LitStr>(tokens.clone()).is_ok() => {
+            Value::Equals(tokens.clone())
+        }
+        _ => Value::None,
+    }
 }
 
 fn mismatch(form: Form, value: &Value) -> Option<&'static str> {
@@ -167,8 +225,13 @@ fn entry(part: Vec<TokenTree>, diag: &mut Diagnostics) -> Option<Entry> {
 }
 
 /// Parses `A, B` inside `key(..)`: names, each at most once. A keyword may appear with and without `r#`. An empty list
-/// is a mistake.
-pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<Ident> {
+/// is a mistake. `itself` is the phase that has the list, if the list names phases.
+pub(crate) fn names(
+    key: &Ident,
+    value: &Value,
+    itself: Option<&Ident>,
+    diag: &mut Diagnostics,
+) -> Vec<Ident> {
     let Value::List(tokens) = value else {
         return Vec::new();
     };
@@ -183,6 +246,16 @@ pub(crate) fn names(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Vec<I
     for part in split_at_commas(tokens.clone()) {
         match part.as_slice() {
             [TokenTree::Ident(word)] => {
+                if let (true, Some(itself)) = (word == "Self", itself) {
+                    diag.error(
+                        word,
+                        format!("`Self` is the enum, not a phase; write `{itself}`"),
+                    );
+                    let mut itself = itself.clone();
+                    itself.set_span(word.span());
+                    found.push(itself);
+                    continue;
+                }
                 let Some(name) = paths::name(&word.unraw().to_string(), word.span()) else {
                     diag.error(
                         word,

@@ -6,7 +6,7 @@ use syn::{Ident, LitStr};
 use super::duration::{self, Retry};
 use super::versions::is_name;
 use super::within::{self, Within};
-use super::{Entry, Form, entries, names, text};
+use super::{Entry, Form, Keys, entries, names, text, words};
 use crate::diag::Diagnostics;
 
 /// The arguments of one `#[phase(..)]`. Keys are kept for their places.
@@ -38,7 +38,13 @@ pub(crate) struct PhaseArgs {
     pub(crate) exits_mistake: Option<TokenStream>,
 }
 
-const KEYS: &[(&str, Form)] = &[
+const KEYS: Keys<'_> = Keys {
+    what: "`#[phase(..)]`",
+    known: KNOWN,
+    words: words::OF_PHASE,
+};
+
+const KNOWN: &[(&str, Form)] = &[
     ("start", Form::Flag),
     ("end", Form::Flag),
     ("failure", Form::Flag),
@@ -58,25 +64,30 @@ const KEYS: &[(&str, Form)] = &[
     ("was", Form::Text("was = \"Name\"")),
 ];
 
-const FIELD_KEYS: &[(&str, Form)] = &[("default", Form::Flag)];
+const FIELD_KEYS: Keys<'_> = Keys {
+    what: "`#[phase(..)]` on a field",
+    known: &[("default", Form::Flag)],
+    words: &[],
+};
 
 /// Returns the `default` of a `#[phase(..)]` on a field, if it is there.
 pub(crate) fn of_field(tokens: TokenStream, diag: &mut Diagnostics) -> Option<Ident> {
-    let keys = entries(tokens, FIELD_KEYS, "`#[phase(..)]` on a field", diag);
+    let keys = entries(tokens, &FIELD_KEYS, diag);
     keys.into_iter().map(|entry| entry.key).next()
 }
 
 impl PhaseArgs {
-    pub(crate) fn parse(tokens: TokenStream, diag: &mut Diagnostics) -> Self {
+    /// Reads the keys of the phase with this name.
+    pub(crate) fn parse(tokens: TokenStream, phase: &Ident, diag: &mut Diagnostics) -> Self {
         let mut own = Diagnostics::default();
         let mut args = PhaseArgs::default();
-        for Entry { key, value } in entries(tokens, KEYS, "`#[phase(..)]`", &mut own) {
+        for Entry { key, value } in entries(tokens, &KEYS, &mut own) {
             match key.to_string().as_str() {
                 "start" => args.start = Some(key),
                 "end" => args.end = Some(key),
                 "failure" => args.failure = Some(key),
                 "inner" => {
-                    let names = names(&key, &value, &mut own);
+                    let names = names(&key, &value, None, &mut own);
                     for more in names.iter().skip(1) {
                         own.error(more, "the operation inside is in one field; keep one name");
                     }
@@ -89,15 +100,19 @@ impl PhaseArgs {
                 "locks" => args.locks = Some(key),
                 "gate" => args.gate = Some(key),
                 "to" => {
-                    let names = names(&key, &value, &mut own);
+                    let names = names(&key, &value, Some(phase), &mut own);
                     if names.is_empty() {
                         args.exits_mistake = own.first();
                     }
                     args.to = Some((key, names));
                 }
-                "on" => args.on = Some((key.clone(), names(&key, &value, &mut own))),
-                "failed" => args.failed = Some((key.clone(), names(&key, &value, &mut own))),
-                "keep" => args.keep = Some((key.clone(), names(&key, &value, &mut own))),
+                "on" => args.on = Some((key.clone(), names(&key, &value, None, &mut own))),
+                "failed" => {
+                    args.failed = Some((key.clone(), names(&key, &value, Some(phase), &mut own)))
+                }
+                "keep" => {
+                    args.keep = Some((key.clone(), names(&key, &value, Some(phase), &mut own)))
+                }
                 "was" => {
                     let name = text(&key, &value, &mut own);
                     let name = name.filter(|name| is_name(&key, name, &mut own));

@@ -4,7 +4,7 @@
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::{Expr, Ident, LitInt, LitStr, Path, Type};
 
-use super::{Entry, Form, Value, entries, split_at_commas, text, ty};
+use super::{Entry, Form, Keys, Value, entries, split_at_commas, text, ty};
 use crate::diag::Diagnostics;
 
 /// `v1(path)`: turns the data of version 1 into the data of version 2.
@@ -182,7 +182,12 @@ pub(crate) fn operation(key: &Ident, value: &Value, diag: &mut Diagnostics) -> O
         ..Operation::default()
     };
     let what = format!("`{key}(..)` after its type");
-    for Entry { key, value } in entries(rest, OPERATION_KEYS, &what, diag) {
+    let keys = Keys {
+        what: &what,
+        known: OPERATION_KEYS,
+        words: &[],
+    };
+    for Entry { key, value } in entries(rest, &keys, diag) {
         if key == "name" {
             let name = constant(&key, &value, diag);
             found.name = Some((key, name));

@@ -204,6 +204,7 @@ fn what_earlier_releases_saved_is_told_in_constants() {
             "MIGRATIONS",
             "(1, ",
             "take",
+            "at_(",
             "DURABILITY",
         ]
         .iter()

@@ -31,9 +31,68 @@ pub struct Values<'a> {
     failed: Option<SnapshotError>,
 }
 
-impl Values<'_> {
+/// What has the fields of a phase: the value to write, or the fields that were read.
+#[doc(hidden)]
+pub trait Access<T> {
+    type Out;
+
+    fn at(&mut self, name: &'static str) -> Self::Out
+    where
+        T: Savable;
+}
+
+/// Writes or reads a field. This is one function for both, so that rustc reports a type that cannot be saved once.
+#[doc(hidden)]
+#[inline]
+pub fn at<T: Savable, A: Access<T>>(access: &mut A, name: &'static str) -> A::Out {
+    access.at(name)
+}
+
+/// A value that is the next field.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Put<'v, 'a, T> {
+    values: &'v mut Values<'a>,
+    value: &'v T,
+}
+
+impl<T> Access<T> for Put<'_, '_, T> {
+    type Out = ();
+
+    #[inline]
+    fn at(&mut self, name: &'static str)
+    where
+        T: Savable,
+    {
+        self.values.write(name, self.value);
+    }
+}
+
+impl<T> Access<T> for Fields<'_> {
+    type Out = Result<T, RestoreError>;
+
+    #[inline]
+    fn at(&mut self, name: &'static str) -> Self::Out
+    where
+        T: Savable,
+    {
+        self.find(name)
+            .unwrap_or(Err(RestoreError::MissingField { field: name }))
+    }
+}
+
+impl<'a> Values<'a> {
+    /// Returns the next field, to be written by [`at`].
+    #[inline]
+    pub fn put<'v, T>(&'v mut self, value: &'v T) -> Put<'v, 'a, T> {
+        Put {
+            values: self,
+            value,
+        }
+    }
+
     /// Writes the next field.
-    pub fn put<T: Savable>(&mut self, name: &'static str, value: &T) {
+    fn write<T: Savable>(&mut self, name: &'static str, value: &T) {
         let begin = self.out.len();
         self.out.push(0);
         if let Err(reason) = append(value, self.out) {
@@ -266,12 +325,6 @@ pub struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Reads a field.
-    pub fn take<T: Savable>(&mut self, name: &'static str) -> Result<T, RestoreError> {
-        self.find(name)
-            .unwrap_or(Err(RestoreError::MissingField { field: name }))
-    }
-
     /// Reads a field that an earlier release may not have had.
     pub fn take_or_default<T: Savable + Default>(
         &mut self,

@@ -19,7 +19,7 @@ mod types;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::snapshot::{body::Parts, encoding::append};
-pub use body::{Encoded, Fields, Values};
+pub use body::{Encoded, Fields, Values, at};
 pub(crate) use body::{Reader, write};
 pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
