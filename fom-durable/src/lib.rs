@@ -51,3 +51,8 @@ pub use durable::{
 pub use fom_journal as journal;
 #[doc(no_inline)]
 pub use fom_runtime::snapshot::Quarantined;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -21,6 +21,11 @@ mod tests;
 
 use proc_macro::TokenStream;
 
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Declares the state machine of an operation: its phases, and the transitions between them.
 ///
 /// The attribute is for an enum. Each variant is a *phase*. The named fields of a variant are data that exist as long
