@@ -47,7 +47,7 @@ pub use durable::{
     DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableSubmissionExt, JournalCheck,
     Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
 };
-#[doc(inline)]
+#[doc(no_inline)]
 pub use fom_journal as journal;
 #[doc(no_inline)]
 pub use fom_runtime::snapshot::Quarantined;
