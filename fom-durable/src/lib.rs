@@ -48,7 +48,12 @@ pub use durable::{
     DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt, DurableSubmissionExt,
     JournalCheck, NotCommitted, Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
 };
-#[doc(inline)]
+#[doc(no_inline)]
 pub use fom_journal as journal;
 #[doc(no_inline)]
 pub use fom_runtime::snapshot::{KeptFailure, QuarantineKind, Quarantined};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -5,7 +5,7 @@ use crate::{Batch, Damage, EntryId, JournalError};
 /// Keeps entries across a crash.
 ///
 /// One thread uses a journal at a time, and its functions may block. Other stores can implement this trait. The tests
-/// in [`conformance`](crate::conformance) check that a store keeps the promises of this trait.
+/// in `conformance`, with the feature `testing`, check that a store keeps the promises of this trait.
 pub trait Journal: Send + 'static {
     /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first.
     ///

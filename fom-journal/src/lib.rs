@@ -46,3 +46,8 @@ pub use file::read_hostile_segment;
 pub use file::{FileJournal, FileJournalOptions, Inspection};
 pub use journal::{Journal, JournalStats, Recover, Recovery};
 pub use memory::MemoryJournal;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -21,6 +21,11 @@ mod tests;
 
 use proc_macro::TokenStream;
 
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Declares the state machine of an operation: its phases, and the transitions between them.
 ///
 /// The attribute is for an enum. Each variant is a *phase*. The named fields of a variant are data that exist as long
@@ -99,7 +104,7 @@ use proc_macro::TokenStream;
 /// | `exhausted` | also `ring_exhausted`: as for `late` |
 /// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
 /// | `gate` | also `fn ring_gate(&self, cx: &Cx<'_, Event>, ..) -> impl Gate`, with `&` to each field |
-/// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](../fom_runtime/enum.Cause.html) as its last argument |
+/// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](https://docs.rs/fom-runtime/latest/fom_runtime/enum.Cause.html) as its last argument |
 ///
 /// The trait has one more function, with a default body: `resume(&mut self, cx, phase)`. It runs once after an
 /// operation is restored, before the function of the phase. Use it to reopen what cannot be saved.
@@ -212,7 +217,7 @@ use proc_macro::TokenStream;
 /// }
 /// ```
 ///
-/// The fom takes the events of the operation inside. Its errors are [`Layered`](../fom_runtime/machine/enum.Layered.html): an
+/// The fom takes the events of the operation inside. Its errors are [`Layered`](https://docs.rs/fom-runtime/latest/fom_runtime/machine/enum.Layered.html): an
 /// error of the layer, or an error of the operation inside. Graphs, records and listings show a phase inside with a
 /// name like `Serve.Look`: the name of the `inner` phase, a dot, and its own name. A layer is an operation like any
 /// other, so it may be inside another layer.
@@ -494,14 +499,14 @@ use proc_macro::TokenStream;
 ///
 /// ### `locks`
 ///
-/// The phase holds [long locks](../fom_patterns/lock/struct.LongLock.html). Its `_locks` function says which ones, and
+/// The phase holds [long locks](https://docs.rs/fom-patterns/latest/fom_patterns/lock/struct.LongLock.html). Its `_locks` function says which ones, and
 /// the phase's own function runs when all of them are granted. The wait for the locks counts for `within`. If that time
 /// ends first, the `_late` function runs without the locks. The phase keeps its locks over errors and their retries,
 /// `Stay`, waits and commits.
 ///
 /// If the next phase also has `locks`, the locks that it names stay held without a gap, and the others are released. A
 /// lock that the next phase adds must come after the kept ones in the order of
-/// [`LockSet`](../fom_patterns/lock/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and
+/// [`LockSet`](https://docs.rs/fom-patterns/latest/fom_patterns/lock/struct.LockSet.html), or the operation fails. If the next phase has no `locks`, and
 /// at every kind of end, all locks are released.
 ///
 /// A restored operation takes its locks again after `resume` and before the function of its phase runs. With a journal,
@@ -509,7 +514,7 @@ use proc_macro::TokenStream;
 ///
 /// ### `gate`
 ///
-/// The phase has a [gate](../fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's
+/// The phase has a [gate](https://docs.rs/fom-runtime/latest/fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's
 /// own function runs when the gate is open. As for `locks`, the wait counts for `within`, and the `_late` function does
 /// not wait. `locks` is a gate, too, and a phase has only one of them.
 ///

@@ -28,3 +28,8 @@ pub mod streams;
 pub mod team;
 
 pub use fom_macros::active;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

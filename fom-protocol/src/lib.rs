@@ -39,3 +39,8 @@ pub use panic::{caught, panic_message};
 pub use state::{Cancelled, FomState, StateCell, Stopped};
 pub use time::nanos;
 pub use watched::Watched;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -27,6 +27,7 @@ use crate::sync::atomic::{AtomicU8, Ordering};
 
 /// The state of a fom in the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum FomState {
     /// Submitted, not yet admitted by its home locality.
     Init,

@@ -15,6 +15,7 @@ pub mod atomic {
     #[cfg(fom_shuttle)]
     pub use shuttle::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
     #[cfg(not(any(fom_loom, fom_shuttle)))]
+    #[doc(no_inline)]
     pub use std::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8};
 
     #[cfg(fom_loom)]
@@ -22,13 +23,16 @@ pub mod atomic {
     #[cfg(fom_shuttle)]
     pub use shuttle::sync::atomic::fence;
     #[cfg(not(fom_loom))]
+    #[doc(no_inline)]
     pub use std::sync::atomic::Ordering;
     #[cfg(not(any(fom_loom, fom_shuttle)))]
+    #[doc(no_inline)]
     pub use std::sync::atomic::fence;
 
     #[cfg(fom_shuttle)]
     pub use shuttle::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
     #[cfg(not(any(fom_loom, fom_shuttle)))]
+    #[doc(no_inline)]
     pub use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 }
 
@@ -36,7 +40,9 @@ pub mod atomic {
 mod locks {
     use std::time::{Duration, Instant};
 
+    #[doc(no_inline)]
     pub use parking_lot::{Mutex, MutexGuard, RwLock};
+    #[doc(no_inline)]
     pub use std::{
         thread::{sleep, yield_now},
         thread_local,

@@ -193,3 +193,8 @@ pub mod time {
         locality::Sleep,
     };
 }
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// The result of a call when the activation list is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// The call fails at once with [`ActiveCallError::Full`](crate::active::ActiveCallError::Full), which holds the
     /// arguments.

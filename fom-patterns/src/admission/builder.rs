@@ -11,6 +11,7 @@ use crate::admission::{
 
 /// The result of a request that finds the queue full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum WhenFull {
     /// The request is given back with [`RefusedReason::Full`](fom_runtime::error::RefusedReason::Full).
     #[default]

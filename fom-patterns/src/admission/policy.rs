@@ -14,6 +14,7 @@ use crate::admission::{
 
 /// The answer of [`Policy::get`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Next {
     /// The next request.
     Request(Request),

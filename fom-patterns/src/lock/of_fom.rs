@@ -160,9 +160,10 @@ impl Attached for FomLocks {
 
     fn still_blocks(&self, blocker: &Blocker) -> bool {
         let (waits, place) = blocker.numbers;
-        let behind = match blocker.hold {
-            Hold::Has => Place::Holds(place),
-            Hold::IsAhead | Hold::MustEnd => Place::Waits(place),
+        let behind = if blocker.hold == Hold::Has {
+            Place::Holds(place)
+        } else {
+            Place::Waits(place)
         };
         let waiting = self.waiting();
         // Tickets are numbers of one lock. A fom may wait for several locks.

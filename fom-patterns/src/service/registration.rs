@@ -12,6 +12,7 @@ use fom_runtime::{FomId, extension::RuntimeState};
 
 /// The treatment of running calls when a service is unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Running {
     /// They run to their end.
     Finish,

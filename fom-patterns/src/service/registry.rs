@@ -115,10 +115,13 @@ impl Services {
     pub fn domain(&self) -> DomainState {
         // The matching state of the runtime counts if that is further.
         let own = DomainState::of(self.registry.domain.load(Ordering::SeqCst));
-        match self.runtime.extension().state() {
-            RuntimeState::Open => own,
-            RuntimeState::Draining => own.max(DomainState::Drain),
-            RuntimeState::Closed => own.max(DomainState::Stopping),
+        let runtime = self.runtime.extension().state();
+        if runtime >= RuntimeState::Closed {
+            own.max(DomainState::Stopping)
+        } else if runtime >= RuntimeState::Draining {
+            own.max(DomainState::Drain)
+        } else {
+            own
         }
     }
 

@@ -83,6 +83,7 @@ impl Balance {
 
 /// The distance from one locality to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Distance {
     /// They have the same processors, so moving work gains nothing.
     None,

@@ -81,6 +81,7 @@ pub struct Holder {
 
 /// How a fom or other code keeps a fom from going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Hold {
     /// It has the thing that the fom waits for.
     Has,

@@ -25,6 +25,7 @@ const INCIDENTS: usize = 64;
 /// What a runtime takes. A runtime only goes to a later state, never back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum RuntimeState {
     /// All submissions.
     Open = 0,

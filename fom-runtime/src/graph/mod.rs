@@ -20,24 +20,33 @@ use renamed::Around;
 
 /// The phases of an operation and the edges between them.
 ///
-/// # Examples
-///
-/// Usually `#[fom]` writes the graph, and the program reads it from `Operation::GRAPH`. A graph can also be written by
-/// hand:
+/// `#[fom]` writes the graph, and the program reads it from [`Operation::GRAPH`](crate::Operation::GRAPH).
 ///
 /// ```
-/// use fom_runtime::machine::{Graph, PhaseInfo};
+/// use fom_runtime::prelude::*;
 ///
-/// static GRAPH: Graph = Graph::new("Fetch", "FetchPage", "Gets one page.", &[
-///     PhaseInfo::asynchronous("Ask", "Ask the server.").to(&[1, 2]).start().within_nanos(2_000_000_000),
-///     PhaseInfo::end("Done", ""),
-///     PhaseInfo::end("Refused", "").failure(),
-/// ]);
+/// /// Gets one page.
+/// struct FetchPage;
 ///
-/// let ask = GRAPH.start().unwrap();
-/// let exits: Vec<_> = GRAPH.exits(ask).map(|phase| phase.name()).collect();
+/// #[fom(operation(FetchPage), transient)]
+/// enum Fetch {
+///     /// Ask the server.
+///     #[phase(start, to(Done, Refused), within = "2s")]
+///     Ask,
+///     #[phase(end)]
+///     Done,
+///     #[phase(end, failure)]
+///     Refused,
+/// }
+/// # impl FetchTransitions for FetchPage {
+/// #     async fn ask(&mut self, _: &mut Cx<'_>) -> Result<FetchAfterAsk, BoxError> { Ok(FetchAfterAsk::Done) }
+/// # }
+///
+/// let graph = FetchPage::GRAPH;
+/// let ask = graph.start().unwrap();
+/// let exits: Vec<_> = graph.exits(ask).map(|phase| phase.name()).collect();
 /// assert_eq!(exits, ["Done", "Refused"]);
-/// println!("{}", GRAPH.drawing());
+/// println!("{}", graph.drawing());
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Graph {
@@ -56,6 +65,8 @@ pub struct Graph {
     layers: u8,
 }
 
+/// For generated code only.
+#[doc(hidden)]
 impl Graph {
     /// Returns a graph over `phases`. Indexes of phases are indexes into this slice.
     #[must_use]
@@ -104,7 +115,9 @@ impl Graph {
         self.operation_was = operations;
         self
     }
+}
 
+impl Graph {
     /// Returns the name of the enum of phases.
     #[must_use]
     pub const fn name(&self) -> &'static str {

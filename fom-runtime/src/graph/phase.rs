@@ -132,6 +132,8 @@ impl Deadline {
     }
 }
 
+/// For generated code only.
+#[doc(hidden)]
 impl PhaseInfo {
     const fn new(name: &'static str, docs: &'static str, mode: Mode) -> Self {
         Self {
@@ -219,8 +221,7 @@ impl PhaseInfo {
     }
 
     /// Only for a layer: the phases of the operation inside replace this phase. The layer goes on where they end, or
-    /// ends there. Only generated code calls this.
-    #[doc(hidden)]
+    /// ends there.
     #[must_use]
     pub const fn inner(mut self, goes_on: bool) -> Self {
         self.inner = Some(goes_on);
@@ -304,7 +305,9 @@ impl PhaseInfo {
         self.saved.fields = fields;
         self
     }
+}
 
+impl PhaseInfo {
     /// Returns the name of the phase, which is the name of the variant.
     #[must_use]
     pub const fn name(&self) -> &'static str {

@@ -43,6 +43,7 @@ pub trait Operation: Sized + Send + 'static {
     /// The phases, edges, flags and docs.
     const GRAPH: &'static Graph;
     /// The codec of a persistent operation; `None` for a transient one.
+    #[doc(hidden)]
     const CODEC: Option<Codec<Self>> = None;
     /// When a transition counts as done, if there is a journal: `#[fom(durability = "..")]`.
     const DURABILITY: Durability = match Self::CODEC {
@@ -96,6 +97,7 @@ pub trait Operation: Sized + Send + 'static {
 ///
 /// Declared for the operation: `#[fom(durability = "lazy")]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Durability {
     /// A transition is done when it is on disk, before the next phase begins. A crash loses nothing that was reported.
     Sync,

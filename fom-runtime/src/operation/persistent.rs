@@ -70,6 +70,7 @@ type Save<O> = fn(&O, &<O as Operation>::Phase, Meta) -> Result<Snapshot, Snapsh
 type SaveBody<O> = fn(&O, &<O as Operation>::Phase, &mut Vec<u8>) -> Result<(), SnapshotError>;
 
 /// The functions that save an operation. With them, code that knows only [`Operation`] can save it.
+#[doc(hidden)]
 pub struct Codec<O: Operation> {
     pub(crate) save: Save<O>,
     /// Appends the body of the operation in this phase. After an error the bytes are as before.

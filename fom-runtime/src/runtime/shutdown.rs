@@ -16,6 +16,7 @@ use fom_protocol::sync::now;
 
 /// How a runtime shuts down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Shutdown {
     /// The runtime takes nothing new from outside. The foms in flight run to their ends, with what they submit
     /// themselves. [Attached](crate::extension::Attachment) parts, such as services, are stopped first.

@@ -17,6 +17,7 @@ const LONGEST_NAME: usize = 64;
 
 /// The requests of a rule that share a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Share {
     /// Each client has its own bucket.
     #[default]
