@@ -51,8 +51,8 @@ impl<O: Operation> Instance<O> {
         }
         // The first cause must stay known if the way out fails too.
         match &cause {
-            Cause::Error(error) => fom.visit().failed(O::DESCRIBE, error),
-            other => fom.visit().failed(Cause::<O::Error>::text, other),
+            Cause::Error(error) => fom.visit().failed(|| (O::DESCRIBE)(error).text()),
+            other => fom.visit().failed(|| other.text()),
         }
         fom.outbox().discard();
         if let Some(timing) = fom.timing() {

@@ -314,14 +314,14 @@ impl<O: Operation> Instance<O> {
         });
         match decided {
             Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {
-                fom.visit().failed(O::DESCRIBE, &error);
+                fom.visit().failed(|| (O::DESCRIBE)(&error).text());
                 if let Some((_, timing)) = attempt {
                     timing.set_attempt(timing.attempt() + 1);
                 }
                 Ok(decided)
             }
             Next::Call(Entry::Exhausted) => {
-                fom.visit().failed(O::DESCRIBE, &error);
+                fom.visit().failed(|| (O::DESCRIBE)(&error).text());
                 if let Some(kept) = fom.journaled() {
                     kept.enter(Entry::Exhausted);
                 }

@@ -5,6 +5,10 @@ use std::fmt;
 use crate::{fom::Cause, operation::Operation};
 
 /// A fom that ended in the standard failed outcome.
+///
+/// `Display` writes the operation, the phase and the cause. `source()` is the error behind the cause: the error of
+/// [`Cause::Error`] if its type is an [`Error`](std::error::Error), the error of the journal, of the gate or of a refused
+/// submission. A cause without an error, such as a panic, has no source.
 #[non_exhaustive]
 pub struct Failure<O: Operation> {
     /// The cause.
@@ -66,4 +70,14 @@ where
     }
 }
 
-impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
+impl<O: Operation> std::error::Error for Failure<O>
+where
+    O::Error: fmt::Debug + fmt::Display,
+{
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Error(error) => (O::DESCRIBE)(error).error(),
+            cause => cause.untyped_source(),
+        }
+    }
+}

@@ -1,12 +1,8 @@
 //! The durable state of a fom of a known operation type.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    defaults::BoxError,
     fom::{
         Cause, WaitingFor,
         durability::{Answer, Content, End, FailedAs, FailedOperation, KeptFom, LastStep},
@@ -153,11 +149,7 @@ fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
     let Cause::Error(original) = cause else {
         return cause.text();
     };
-    let error: &dyn Any = original;
-    let text = || match error.downcast_ref::<BoxError>() {
-        Some(error) => error.to_string(),
-        None => (O::DESCRIBE)(original),
-    };
+    let text = || (O::DESCRIBE)(original).text();
     // The user's code formats the error.
     catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
 }

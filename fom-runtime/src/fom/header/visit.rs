@@ -121,9 +121,9 @@ impl<'a> Visit<'a> {
         Some(self.step_key().part(part))
     }
 
-    /// Records that an attempt at the phase failed with this error. Only the thread that runs the fom calls this.
-    pub(crate) fn failed<E>(self, describe: fn(&E) -> String, error: &E) {
-        let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
+    /// Records that an attempt at the phase failed. `describe` returns the text of its error. Only the thread that runs the fom calls this.
+    pub(crate) fn failed(self, describe: impl FnOnce() -> String) {
+        let said = catch_unwind(AssertUnwindSafe(describe));
         let mut said = said.unwrap_or_else(panic_message);
         if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
             said.truncate(end);
