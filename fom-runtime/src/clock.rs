@@ -12,6 +12,13 @@ use fom_protocol::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+/// Returns the time from `at` to `now`. A time before the start of the clock is negative, in two's complement.
+pub(crate) fn elapsed(now: u64, at: u64) -> Duration {
+    // A time of a few steps ago may precede `at`.
+    let passed = now.wrapping_sub(at).cast_signed().max(0);
+    Duration::from_nanos(passed.unsigned_abs())
+}
+
 /// The clock of a runtime. All deadlines and ages use it. Steps of the wall clock do not affect it.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);

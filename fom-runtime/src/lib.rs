@@ -76,7 +76,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `savable`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `attempt`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -98,6 +98,7 @@ pub mod __durability;
 #[doc(hidden)]
 pub mod __private;
 mod adaptive;
+mod attempt;
 pub mod balance;
 mod clock;
 mod cx;
@@ -168,6 +169,7 @@ pub mod machine {
 /// Listings of the foms in flight, and listeners to their transitions.
 pub mod observe {
     pub use crate::{
+        attempt::Attempt,
         fom::{Transition, TransitionCause},
         runtime::observe::{
             AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,

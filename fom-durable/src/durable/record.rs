@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::durable::state::{Inner, More};
 use fom_runtime::{
-    __durability::{self as seam, Order},
+    __durability::{self as seam, Order, Tried},
     Key,
     snapshot::RestoreError,
 };
@@ -41,10 +41,10 @@ pub(crate) struct Meta {
     pub(crate) number: Option<u64>,
     /// The number of the step in which the fom entered its phase.
     pub(crate) step: u64,
-    /// Failed attempts at this phase.
+    /// The number of failed attempts at this phase.
     pub(crate) attempt: u32,
-    /// The errors of the failed attempts.
-    pub(crate) causes: Vec<String>,
+    /// The failed attempts, of which some may be forgotten, in the time of the journal.
+    pub(crate) tried: Vec<Tried>,
     /// When the deadline passes, in the time of the journal.
     pub(crate) due: Option<u64>,
     /// A deadline that an earlier phase keeps over this one: its time, and the phase.
@@ -129,14 +129,14 @@ pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`RecordRare`] fields.
-type Rest<C, K, R> = (u32, C, K, R);
+/// The fields that few records have: the number of failed attempts, the attempts, a deadline that is kept, and the [`RecordRare`] fields.
+type Rest<T, K, R> = (u32, T, K, R);
 
 /// Appends the entry of a fom up to the body.
 pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, out: &mut Vec<u8>) {
     let more = kept.more();
     let more = more.filter(|more| {
-        !more.causes.is_empty() || more.kept.is_some() || more.rare != RecordRare::default()
+        !more.tried.is_empty() || more.kept.is_some() || more.rare != RecordRare::default()
     });
     let has_rest = more.is_some() || kept.attempt > 0;
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
@@ -162,7 +162,7 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
     if has_rest {
         let nothing = More::default();
         let more = more.unwrap_or(&nothing);
-        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
+        let rest: Rest<_, _, _> = (kept.attempt, &more.tried, &more.kept, &more.rare);
         // Numbers and texts cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &rest);
     }
@@ -210,7 +210,7 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
         let (rest, after) =
             seam::leading::<Rest<_, Option<(u64, String)>, RecordRare>>(bytes).ok()?;
         let (kept, rare);
-        (meta.attempt, meta.causes, kept, rare) = rest;
+        (meta.attempt, meta.tried, kept, rare) = rest;
         meta.kept = kept.map(Box::new);
         meta.rare = (rare != RecordRare::default()).then(|| Box::new(rare));
         bytes = after;
@@ -292,12 +292,20 @@ mod tests {
         out
     }
 
+    fn tried(error: &str) -> Tried {
+        Tried {
+            number: error.len() as u32,
+            error: error.to_owned(),
+            at: u64::MAX - 7,
+        }
+    }
+
     fn full() -> Meta {
         Meta {
             number: Some(5),
             step: 300,
             attempt: 2,
-            causes: vec!["no".to_owned(), "no!".to_owned()],
+            tried: vec![tried("no"), tried("no!")],
             due: Some(1 << 40),
             kept: Some(Box::new((77, "Ring".to_owned()))),
             home: 3,
@@ -363,7 +371,7 @@ mod tests {
             (settled, priority, shares, queues) in any::<(bool, u8, bool, bool)>(),
             (number, renumbered) in any::<(Option<u64>, u64)>(),
             (retry, held_gate) in any::<(Option<u64>, bool)>(),
-            (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
+            (errors, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
             key in proptest::option::of(keys()),
             once in proptest::option::of(keys()),
         ) {
@@ -371,7 +379,7 @@ mod tests {
                 number,
                 step,
                 attempt,
-                causes,
+                tried: errors.iter().map(|error| tried(error)).collect(),
                 due,
                 kept: kept.map(Box::new),
                 home,

@@ -105,7 +105,7 @@ impl KeptFom for DurableState {
             let mut inner = self.inner();
             // The record of the fom is in the journal already, with the number of its first step.
             inner.step -= u64::from(was_there);
-            inner.stand_after(step, |at| committer.to_journal(at));
+            inner.stand_after(step, committer);
             if matches!(step.then, Then::Enter { .. }) {
                 inner.leaves(seam::phase_index(fom));
             }
@@ -365,8 +365,9 @@ impl DurableState {
 }
 
 impl Inner {
-    /// Takes the state after this step. `to_journal` converts a time of the runtime's clock to journal time.
-    fn stand_after(&mut self, step: &mut KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
+    /// Takes the state after this step, with its times in the journal.
+    fn stand_after(&mut self, step: &mut KeptStep<'_>, committer: &Committer) {
+        let to_journal = |at| committer.to_journal(at);
         let then = step.then;
         self.set_then(then);
         if !matches!(then, Then::Retry(_)) {
@@ -387,9 +388,12 @@ impl Inner {
         let kept = timing
             .kept
             .map(|(at, owner)| (to_journal(at), owner.to_owned()));
-        if self.more().is_some() || !timing.causes.is_empty() || kept.is_some() {
+        if self.more().is_some() || !timing.tried.is_empty() || kept.is_some() {
             let more = self.more_made();
-            (more.causes, more.kept) = (std::mem::take(&mut timing.causes), kept);
+            (more.tried, more.kept) = (
+                committer.in_journal(std::mem::take(&mut timing.tried)),
+                kept,
+            );
         }
     }
 }

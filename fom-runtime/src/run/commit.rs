@@ -95,7 +95,7 @@ impl<O: Operation> Instance<O> {
     /// Returns the attempts and deadlines after this step.
     fn timing_after(&self, fom: &Typed<O>, then: Then) -> Option<SavedTiming> {
         let timing = fom.timing()?;
-        let (attempt, causes, deadlines) = match then {
+        let (attempt, tried, deadlines) = match then {
             Then::Begin { .. } | Then::Enter { .. } => {
                 let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
@@ -105,12 +105,12 @@ impl<O: Operation> Instance<O> {
                 (0, Vec::new(), deadlines)
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
-                (timing.attempt(), fom.visit().causes(), timing.deadlines())
+                (timing.attempt(), fom.visit().tried(), timing.deadlines())
             }
         };
         Some(SavedTiming {
             attempt,
-            causes,
+            tried,
             due: deadlines.own,
             kept: deadlines
                 .kept

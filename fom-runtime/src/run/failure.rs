@@ -8,7 +8,7 @@ use crate::{
         run_loop::Decided,
         transition::Instance,
     },
-    typed::Typed,
+    typed::{Typed, text},
 };
 
 impl<O: Operation> Instance<O> {
@@ -50,10 +50,8 @@ impl<O: Operation> Instance<O> {
             return Err(Box::new(cause));
         }
         // The first cause must stay known if the way out fails too.
-        match &cause {
-            Cause::Error(error) => fom.visit().failed(|| (O::DESCRIBE)(error).text()),
-            other => fom.visit().failed(|| other.text()),
-        }
+        fom.visit()
+            .failed(fom.visit().failing(|| text::<O>(&cause)));
         fom.outbox().discard();
         if let Some(timing) = fom.timing() {
             timing.failed(fom);

@@ -66,7 +66,7 @@ impl<O: Operation> Typed<O> {
             let failed = FailedAs {
                 phase,
                 describe: &describe,
-                attempts: &self.visit().causes(),
+                tried: &self.visit().tried(),
                 operation: match cause {
                     _ if !O::KEEPS_FAILED || !is_undeclared(cause) => FailedOperation::Gone,
                     Cause::NotSaved(_) => FailedOperation::Kept(None),
@@ -107,7 +107,7 @@ impl<O: Operation> Typed<O> {
                     let failed = FailedAs {
                         phase: failure.phase,
                         describe: &|| describe::<O>(cause),
-                        attempts: &failure.attempts,
+                        tried: &self.visit().tried(),
                         operation: FailedOperation::Gone,
                     };
                     state.ended(self, End::Failed(&failed))
@@ -144,12 +144,15 @@ pub(crate) fn saved<O: Operation>(operation: &O, phase: &O::Phase) -> Result<Sna
     }
 }
 
-/// Returns a cause as text.
+/// Returns a cause as text, with the sources of its error. Runs the user's code, which may panic.
+pub(crate) fn text<O: Operation>(cause: &Cause<O::Error>) -> String {
+    match cause {
+        Cause::Error(error) => (O::DESCRIBE)(error).text(),
+        other => other.text(),
+    }
+}
+
+/// Returns a cause as text. Catches a panic of the user's code.
 fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
-    let Cause::Error(original) = cause else {
-        return cause.text();
-    };
-    let text = || (O::DESCRIBE)(original).text();
-    // The user's code formats the error.
-    catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
+    catch_unwind(AssertUnwindSafe(|| text::<O>(cause))).unwrap_or_else(panic_message)
 }

@@ -2,9 +2,11 @@
 
 use std::{error::Error, io};
 
-use fom_runtime::{Cause, Refused, error::RefusedReason, prelude::*, time::TestClock};
+use fom_runtime::{
+    Cause, Refused, error::RefusedReason, observe::Attempt, prelude::*, time::TestClock,
+};
 
-use crate::kit::{limited, one};
+use crate::kit::{Log, limited, millis, one};
 
 /// An error that does not write its source.
 #[derive(Debug, thiserror::Error)]
@@ -118,5 +120,83 @@ fn a_refusal_has_its_reason_as_its_source() {
             let reason = error.source().unwrap().downcast_ref::<RefusedReason>();
             assert_eq!(reason, Some(&RefusedReason::KeySuspended));
         }
+    });
+}
+
+/// Fails twice, with a pause of 100 ms and one of 200 ms, and then once more.
+struct Insist {
+    calls: u32,
+}
+
+/// The provider did not answer this call.
+#[derive(Debug, thiserror::Error)]
+#[error("call {0} failed")]
+struct NoAnswer(u32, #[source] io::Error);
+
+#[fom(operation(Insist), transient, error(NoAnswer))]
+enum Insisting {
+    #[phase(start, sync, to(Ask))]
+    Begin,
+    #[phase(sync, to(Done), retry = "2, 100ms..1s")]
+    Ask,
+    #[phase(end)]
+    Done,
+}
+
+impl InsistingTransitions for Insist {
+    fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), NoAnswer> {
+        Ok(())
+    }
+
+    fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), NoAnswer> {
+        self.calls += 1;
+        Err(NoAnswer(self.calls, io::Error::other("the line is cut")))
+    }
+}
+
+/// The number, the text and the age in ms of each attempt.
+fn told(attempts: &[Attempt]) -> Vec<(u32, &str, u128)> {
+    let told = attempts.iter();
+    told.map(|it| (it.number, it.error.as_str(), it.age.as_millis()))
+        .collect()
+}
+
+/// The attempts, with the sources of their errors, are in the listing, in the transition and in the outcome.
+#[test]
+fn the_last_error_is_seen_everywhere() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let log = Log::default();
+        let heard = log.clone();
+        let _listening = runtime.listen(move |transition| {
+            if let Some(error) = transition.error() {
+                heard.put(format_args!("{error} | {transition}"));
+            }
+        });
+        let handle = runtime.submit(Insist { calls: 0 }).start().unwrap();
+        let id = handle.id();
+        let (one, two) = (
+            "call 1 failed: the line is cut",
+            "call 2 failed: the line is cut",
+        );
+        runtime.quiet().await;
+        let first = runtime.operations();
+        assert_eq!(told(&first.foms[0].attempts), [(1, one, 0)]);
+        clock.advance(millis(100));
+        runtime.quiet().await;
+        clock.advance(millis(50));
+        let second = runtime.operations();
+        let attempts = &second.foms[0].attempts;
+        assert_eq!(told(attempts), [(1, one, 150), (2, two, 50)]);
+        let last = format!("its next attempt; attempt 2 failed 50.0ms ago: {two}");
+        assert!(second.to_string().contains(&last), "{second}");
+
+        clock.advance(millis(150));
+        let failure = handle.await.unwrap_err();
+        assert_eq!(told(&failure.attempts), [(1, one, 300), (2, two, 200)]);
+        let error = "call 3 failed: the line is cut";
+        let line = format!("{error} | Insist {id}: Ask -> failed (error): {error}");
+        assert_eq!(log.take(), [line]);
     });
 }

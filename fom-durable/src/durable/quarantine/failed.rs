@@ -21,7 +21,7 @@ use crate::{
     entry::entry_of,
 };
 use fom_runtime::{
-    __durability::{self as seam, Content, FailedAs, Header, Shared},
+    __durability::{self as seam, Content, FailedAs, Header, Shared, Tried},
     FomId,
     snapshot::{KeptFailure, QuarantineKind, Quarantined, RestoreError},
 };
@@ -32,7 +32,8 @@ struct Head {
     cause: String,
     phase: String,
     path: Vec<String>,
-    attempts: Vec<String>,
+    /// In the time of the journal.
+    attempts: Vec<Tried>,
     /// When the operation failed, in the time of the journal.
     at: u64,
 }
@@ -51,12 +52,13 @@ fn decode(bytes: &[u8]) -> Option<(Head, &[u8])> {
 }
 
 impl Head {
-    /// Returns what a listing shows, without the age.
+    /// Returns what a listing shows at the time of the failure.
     fn shown(&self) -> KeptFailure {
         let mut shown = KeptFailure::default();
         shown.cause.clone_from(&self.cause);
         shown.path.clone_from(&self.path);
-        shown.attempts.clone_from(&self.attempts);
+        let attempts = self.attempts.iter();
+        shown.attempts = attempts.map(|attempt| attempt.shown(self.at)).collect();
         shown
     }
 
@@ -84,11 +86,12 @@ impl DurableState {
         content: Option<&dyn Content>,
     ) -> Arc<[u8]> {
         let durable = Durable::of(seam::shared_of(fom));
+        let committer = durable.committer();
         let head = Head {
             cause: (failed.describe)(),
             phase: failed.phase.to_owned(),
             path: self.path(fom),
-            attempts: failed.attempts.to_vec(),
+            attempts: committer.map_or_else(Vec::new, |to| to.in_journal(failed.tried.to_vec())),
             at: durable.journal_now(),
         };
         let mut out = vec![Kind::Failed as u8];
@@ -105,10 +108,8 @@ impl DurableState {
             let write = || content.write(&mut out).is_ok();
             catch_unwind(AssertUnwindSafe(write)).unwrap_or(false)
         });
-        let fits = |length| {
-            let committer = durable.committer();
-            committer.is_some_and(|committer| committer.check_length(length).is_ok())
-        };
+        let fits =
+            |length| committer.is_some_and(|committer| committer.check_length(length).is_ok());
         if !written || !fits(out.len()) {
             out.truncate(end);
             let fingerprint = seam::fingerprint(fom.graph());
@@ -213,7 +214,7 @@ impl Durable {
         let meta = Meta {
             number: None,
             attempt: 0,
-            causes: Vec::new(),
+            tried: Vec::new(),
             due: None,
             kept: None,
             rare: meta.rare.filter(|rare| rare.shares).map(|mut rare| {

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    attempt::Attempt,
     fom::{AnyRef, Attached, Attachments, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
@@ -55,6 +56,9 @@ pub struct FomInfo {
     pub events: usize,
     /// The number of failed attempts in this phase.
     pub attempt: u32,
+    /// The failed attempts in this phase, oldest first. The last one has the last error. There are at most sixteen: the
+    /// first one, and the last ones.
+    pub attempts: Vec<Attempt>,
     /// The index of the fom's home.
     pub locality: usize,
     /// The size of the fom's allocation in bytes, without what the operation itself allocates.
@@ -139,7 +143,8 @@ pub struct KeyInfo {
     pub suspended: u32,
 }
 
-/// What is in flight. `Display` prints a table, with the key of each fom and the time left until its deadline.
+/// What is in flight. `Display` prints a table, with the key of each fom, the time left until its
+/// deadline, and the last error in its phase.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Operations {
@@ -221,6 +226,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
             .find_map(|part| part.queued())
             .unwrap_or_else(|| fom.events()),
         attempt: header.visit().attempt(),
+        attempts: header.visit().attempts(),
         locality: header.home_index(),
         bytes: fom.bytes(),
         history: header
@@ -352,10 +358,15 @@ impl Operations {
                 |key| format!("{} {key}", fom.operation),
             );
             let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
+            let failed = fom.attempts.last().map(|last| {
+                let ago = round(last.age);
+                format!("attempt {} failed {ago} ago: {}", last.number, last.error)
+            });
             let waiting: Vec<_> = fom
                 .waiting_for
                 .iter()
                 .chain(&left)
+                .chain(&failed)
                 .map(String::as_str)
                 .collect();
             writeln!(
