@@ -59,7 +59,7 @@
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`](context::Reply), [`BlockingCx`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
-//! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
+//! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`], [`Runtime::listen_to_failures`] |
 //! | survive a crash, and test that | the package `fom-durable` |
 //! | name what an effect belongs to, so that a service does it once | [`Cx::step_key`], [`StepKey`](context::StepKey) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
@@ -170,7 +170,7 @@ pub mod machine {
 pub mod observe {
     pub use crate::{
         attempt::Attempt,
-        fom::{Transition, TransitionCause},
+        fom::{FailedAttempt, Transition, TransitionCause},
         runtime::observe::{
             AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,
             LocalityInfo, NotOnTop, Operations, TypeInfo, Visited,

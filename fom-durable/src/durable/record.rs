@@ -129,7 +129,8 @@ pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// The fields that few records have: the number of failed attempts, the attempts, a deadline that is kept, and the [`RecordRare`] fields.
+/// The fields that few records have: the number of failed attempts, the attempts, a deadline that is kept, and the
+/// [`RecordRare`] fields.
 type Rest<T, K, R> = (u32, T, K, R);
 
 /// Appends the entry of a fom up to the body.

@@ -315,17 +315,15 @@ impl<O: Operation> Instance<O> {
             durable: fom.is_journaled(),
         });
         match decided {
-            Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {
-                let error = || (O::DESCRIBE)(&error).text();
-                fom.visit().failed(fom.visit().failing(error));
+            Next::Commit(Then::Retry(at)) | Next::Proceed(Then::Retry(at)) => {
+                self.attempt_failed(fom, &Cause::Error(error), Some(at));
                 if let Some((_, timing)) = attempt {
                     timing.set_attempt(timing.attempt() + 1);
                 }
                 Ok(decided)
             }
             Next::Call(Entry::Exhausted) => {
-                let error = || (O::DESCRIBE)(&error).text();
-                fom.visit().failed(fom.visit().failing(error));
+                self.attempt_failed(fom, &Cause::Error(error), None);
                 if let Some(kept) = fom.journaled() {
                     kept.enter(Entry::Exhausted);
                 }

@@ -6,7 +6,7 @@ use fom_runtime::{
     Cause, Refused, error::RefusedReason, observe::Attempt, prelude::*, time::TestClock,
 };
 
-use crate::kit::{Log, limited, millis, one};
+use crate::kit::{Log, limited, millis, one, secs};
 
 /// An error that does not write its source.
 #[derive(Debug, thiserror::Error)]
@@ -199,4 +199,94 @@ fn the_last_error_is_seen_everywhere() {
         let line = format!("{error} | Insist {id}: Ask -> failed (error): {error}");
         assert_eq!(log.take(), [line]);
     });
+}
+
+/// A listener hears of each failed attempt at once, with its number, its error and the time of the next attempt.
+#[test]
+fn a_listener_hears_of_every_failed_attempt() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let log = Log::default();
+        let heard = log.clone();
+        let runtime = one(&clock)
+            .listen_to_failures(move |attempt| {
+                let next = attempt.next();
+                heard.put(format_args!("{:?} {next:?} {attempt}", attempt.at()));
+            })
+            .build()
+            .unwrap();
+        let handle = runtime.submit(Insist { calls: 0 }).key(7).start().unwrap();
+        let id = handle.id();
+        for pause in [100, 200, 0] {
+            runtime.quiet().await;
+            clock.advance(millis(pause));
+        }
+        handle.await.unwrap_err();
+        let line = |number, times, next| {
+            format!(
+                "{times} Insist {id} 7: Ask failed, attempt {number}, {next}: call {number} failed: the line is cut"
+            )
+        };
+        let lines = [
+            line(1, "0ns Some(100ms)", "the next in 100ms"),
+            line(2, "100ms Some(300ms)", "the next in 200ms"),
+            line(3, "300ms None", "the last"),
+        ];
+        assert_eq!(log.take(), lines);
+    });
+}
+
+/// A phase without `retry` has one attempt. A panic and a passed deadline fail it, and a cancel does not.
+#[test]
+fn every_failure_of_a_phase_is_heard_of() {
+    crate::kit::hush_localities();
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let log = Log::default();
+        let heard = log.clone();
+        let listening = runtime.listen_to_failures(move |attempt| {
+            let (number, cause, error) = (attempt.number(), attempt.cause(), attempt.error());
+            heard.put(format_args!(
+                "{} {number} {cause}: {error}",
+                attempt.phase()
+            ));
+        });
+        runtime.submit(Ship { panics: true }).await.unwrap_err();
+        runtime.submit(Ship { panics: false }).await.unwrap_err();
+        let late = runtime.submit(Hang).start().unwrap();
+        runtime.quiet().await;
+        clock.advance(secs(1));
+        late.await.unwrap_err();
+        let cancelled = runtime.submit(Hang).start().unwrap();
+        runtime.quiet().await;
+        cancelled.cancel();
+        cancelled.await.unwrap_err();
+        let lines = [
+            "Pack 1 panicked: panicked: no box",
+            "Pack 1 error: the provider did not answer: the line is cut",
+            "Wait 1 late: the deadline of `Wait` passed",
+        ];
+        assert_eq!(log.take(), lines);
+        drop(listening);
+        runtime.submit(Ship { panics: false }).await.unwrap_err();
+        assert!(log.take().is_empty());
+    });
+}
+
+/// Waits for ever.
+struct Hang;
+
+#[fom(operation(Hang), transient)]
+enum Hanging {
+    #[phase(start, to(Done), within = "1s")]
+    Wait,
+    #[phase(end)]
+    Done,
+}
+
+impl HangingTransitions for Hang {
+    async fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        std::future::pending().await
+    }
 }
