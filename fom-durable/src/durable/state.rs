@@ -48,6 +48,8 @@ pub(crate) struct DurableState {
 pub(crate) struct Inner {
     /// The number of the step that is on its way, or was committed last.
     pub(crate) step: u64,
+    /// When the fom entered its phase, in the time of the journal.
+    pub(crate) since: u64,
     pub(crate) due: Option<u64>,
     /// The last event that the function has taken since the last step.
     event: Option<EventId>,
@@ -280,6 +282,7 @@ impl DurableState {
             requests: AtomicU32::new(0),
             inner: Mutex::new(Inner {
                 step: meta.step,
+                since: meta.times.map_or(0, |times| times.since),
                 due: meta.due,
                 event: None,
                 then: None,

@@ -109,7 +109,7 @@ impl KeptFom for DurableState {
             if matches!(step.then, Then::Enter { .. }) {
                 inner.leaves(seam::phase_index(fom));
             }
-            self.write(fom, batch, inner, ends, content)
+            self.write(fom, committer, batch, inner, ends, content)
         });
         match written {
             Ok(()) if !waits => {
@@ -134,8 +134,11 @@ impl KeptFom for DurableState {
         if !self.is_recorded() || matches!(error.downcast_ref(), Some(JournalError::Closed)) {
             return;
         }
+        let Some(committer) = Durable::of_fom(fom).committer() else {
+            return;
+        };
         let mut group = Batch::new();
-        let write = || self.write(fom, &mut group, self.inner(), ends, content);
+        let write = || self.write(fom, committer, &mut group, self.inner(), ends, content);
         let written = catch_unwind(AssertUnwindSafe(write));
         // A state that could be written before can be written now. If not, the last committed state stays.
         if let Ok(Ok(())) = written {
@@ -329,6 +332,7 @@ impl DurableState {
     fn write(
         &self,
         fom: &Header,
+        committer: &Committer,
         batch: &mut Batch,
         inner: MutexGuard<'_, Inner>,
         ends: bool,
@@ -338,7 +342,9 @@ impl DurableState {
         let took = inner.has_taken();
         if !ends {
             batch.put_with(entry, |out| {
-                encode_head(&inner, fom.key(), self.once().map(|once| &once.id), out);
+                let once = self.once().map(|once| &once.id);
+                let submitted = committer.past_to_journal(seam::submitted(fom));
+                encode_head(&inner, Some(submitted), fom.key(), once, out);
                 // Without the lock, because this is code of the user's.
                 drop(inner);
                 content.write(out).map_err(Box::new)
@@ -370,6 +376,7 @@ impl Inner {
         let to_journal = |at| committer.to_journal(at);
         let then = step.then;
         self.set_then(then);
+        self.since = committer.past_to_journal(step.since);
         if !matches!(then, Then::Retry(_)) {
             self.step += 1;
         }

@@ -337,6 +337,12 @@ impl Durable {
                 queues: rare.is_some_and(|rare| rare.queues),
             }),
             visit: RevivedVisit {
+                times: self.committer().zip(meta.times).map(|(to, times)| {
+                    (
+                        to.past_on_clock(times.submitted),
+                        to.past_on_clock(times.since),
+                    )
+                }),
                 tried: {
                     let tried = std::mem::take(&mut meta.tried);
                     self.committer()

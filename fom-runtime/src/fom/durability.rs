@@ -240,6 +240,8 @@ pub struct KeptStep<'a> {
     pub holds_gate: Option<bool>,
     /// The attempts and deadlines, if the machine has any.
     pub timing: Option<SavedTiming>,
+    /// When the fom entered its phase, on the runtime's clock.
+    pub since: u64,
     /// Whether the fom is in an end phase.
     pub ends: bool,
     /// Writes the operation and its phase.

@@ -5,6 +5,7 @@ use crate::{
     fom::{
         Cause, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
+        hand,
     },
     operation::{Durability, Operation, kept_codec},
     run::{
@@ -56,6 +57,10 @@ impl<O: Operation> Instance<O> {
             waits: O::DURABILITY == Durability::Sync || was_there,
             holds_gate: self.keeps_gate(fom, kept, then),
             timing: self.timing_after(fom, then),
+            since: match then {
+                Then::Enter { .. } | Then::Begin { resumed: false } => hand::now(fom.env()),
+                _ => fom.visit().since(),
+            },
             ends,
             content: self,
         };

@@ -8,6 +8,7 @@
 use std::{any::Any, thread};
 
 use crate::{
+    clock::passed,
     fom::{BlockError, Cause, Entry, Function, Header, Then, Transition, TransitionCause, hand},
     graph::{PhaseInfo, Retry},
     operation::{Operation, Stepped},
@@ -193,7 +194,7 @@ impl<O: Operation> Instance<O> {
         }
         if let Some(hooks) = hooks {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
-            let stayed = now.saturating_sub(before);
+            let stayed = passed(now, before);
             let transition = Transition::new(fom, from, Some(info.name()), cause, now, stayed)
                 .tried(tried)
                 .after(error);
@@ -383,7 +384,7 @@ pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
         return;
     };
     let now = env.clock.nanos();
-    let stayed = now.saturating_sub(fom.visit().since());
+    let stayed = passed(now, fom.visit().since());
     let cause = TransitionCause::Failed(failure.cause.name());
     let error = fom
         .visit()

@@ -37,6 +37,9 @@ pub struct Revival<'a> {
 pub struct RevivedVisit {
     /// The failed attempts at the phase, of which some may be forgotten. The times are on the runtime's clock.
     pub tried: Vec<Tried>,
+    /// When the fom was submitted, and when it entered the phase, on the runtime's clock. A time before the start of the
+    /// clock is negative, in two's complement.
+    pub times: Option<(u64, u64)>,
     /// The number of failed attempts at the phase.
     pub attempt: u32,
     /// The rest of the deadline, in nanoseconds.

@@ -126,14 +126,20 @@ pub(super) fn restore<O: Operation>(
             chained: None,
         },
     };
-    Ok(match key {
+    let times = visit.times;
+    let fom = match key {
         None => request.make(operation, phase, None).0.resident,
         Some(claim) => claim.make(id, request, operation, phase).map_err(|key| {
             shared.env.give_room();
             shared.localities[index].take_back();
             RestoreError::KeyInUse(key)
         })?,
-    })
+    };
+    if let Some((submitted, since)) = times {
+        fom.identity.was_submitted(submitted);
+        fom.visit().began(since);
+    }
+    Ok(fom)
 }
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.

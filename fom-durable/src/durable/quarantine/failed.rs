@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::{
     durable::{
         Durable, DurableState, Handover, Kind, Meta, RetryError, Stored, Types, encode_head,
-        record::decode_fom,
+        record::{Times, decode_fom},
     },
     entry::entry_of,
 };
@@ -99,6 +99,7 @@ impl DurableState {
         let _ = rmp_serde::encode::write(&mut out, &head);
         encode_head(
             &self.inner(),
+            committer.map(|to| to.past_to_journal(seam::submitted(fom))),
             fom.key(),
             self.once().map(|once| &once.id),
             &mut out,
@@ -212,6 +213,10 @@ impl Durable {
             return Err(head.reason());
         }
         let meta = Meta {
+            times: meta.times.map(|times| Times {
+                since: self.journal_now(),
+                ..times
+            }),
             number: None,
             attempt: 0,
             tried: Vec::new(),
@@ -224,9 +229,16 @@ impl Durable {
             ..meta
         };
         let (key, once) = (meta.key.clone(), meta.once.clone());
+        let submitted = meta.times.map(|times| times.submitted);
         let state = DurableState::new(meta, true);
         let mut out = Vec::new();
-        encode_head(&state.inner(), key.as_ref(), once.as_ref(), &mut out);
+        encode_head(
+            &state.inner(),
+            submitted,
+            key.as_ref(),
+            once.as_ref(),
+            &mut out,
+        );
         out.extend_from_slice(body);
         Ok(out)
     }

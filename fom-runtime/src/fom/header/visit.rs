@@ -8,6 +8,7 @@ use std::{
 
 use crate::{
     attempt::{Attempt, Tried},
+    clock::elapsed,
     fom::{Cold, ColdRare, Header, Recorder, Timing},
     graph::PhaseInfo,
     step_key::{EventId, StepKey},
@@ -40,12 +41,18 @@ impl<'a> Visit<'a> {
         &self.0.graph().phases()[self.index()]
     }
 
+    /// Sets when the visit began, for a fom that came back. The time may be before the start of the clock.
+    pub(crate) fn began(self, at: u64) {
+        self.0.since.store(at, Ordering::Release);
+    }
+
+    /// Returns when the visit began. The time is negative, in two's complement, if it is before the start of the clock.
     pub(crate) fn since(self) -> u64 {
         self.0.since.load(Ordering::Acquire)
     }
 
     pub(crate) fn age(self, now: u64) -> Duration {
-        Duration::from_nanos(now.saturating_sub(self.since()))
+        elapsed(now, self.since())
     }
 
     /// Returns the number of failed attempts.

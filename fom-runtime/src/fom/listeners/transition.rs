@@ -149,7 +149,8 @@ impl<'a> Transition<'a> {
         Duration::from_nanos(self.at)
     }
 
-    /// Returns how long the fom was in the phase that it left, or in the queue when it begins.
+    /// Returns how long the fom was in the phase that it left, or in the queue when it begins. For a fom that came
+    /// out of a journal, this is the time in the phase that it continues.
     pub fn stayed(&self) -> Duration {
         Duration::from_nanos(self.stayed)
     }
@@ -167,7 +168,11 @@ impl<'a> Transition<'a> {
 
 impl fmt::Display for Transition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: ", self.operation, self.id)?;
+        write!(f, "{} {}", self.operation, self.id)?;
+        if let Some(key) = self.key {
+            write!(f, " {key}")?;
+        }
+        f.write_str(": ")?;
         if let Some(from) = self.from {
             write!(f, "{from} -> ")?;
         }

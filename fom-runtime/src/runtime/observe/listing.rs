@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     attempt::Attempt,
+    clock::elapsed,
     fom::{AnyRef, Attached, Attachments, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
@@ -37,10 +38,10 @@ pub struct FomInfo {
     pub state: FomState,
     /// Whether the fom runs between enter-block and leave-block.
     pub blocked: bool,
-    /// How long the fom has been in this phase (in the queue, before the first). A fom that came back out of a journal
-    /// counts from then.
+    /// How long the fom has been in this phase (in the queue, before the first). With a journal, this includes the time
+    /// in which the program did not run. In a phase with `within = "adaptive"`, it counts from the last restart.
     pub in_phase: Duration,
-    /// How long ago the fom was submitted, or came back out of a journal.
+    /// How long ago the fom was submitted. With a journal, this includes the time in which the program did not run.
     pub age: Duration,
     /// What the fom waits for: a resource by its type, an event, a timer.
     pub waiting_for: Option<String>,
@@ -213,7 +214,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         state,
         blocked: header.flags.is_blocked(),
         in_phase: header.visit().age(now),
-        age: Duration::from_nanos(now.saturating_sub(header.identity.submitted())),
+        age: elapsed(now, header.identity.submitted()),
         waiting_for,
         waits,
         waited: attachments.iter().map(|part| part.waited()).sum(),
