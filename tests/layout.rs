@@ -18,6 +18,7 @@ const RUNTIME: &[&str] = &[
     "step_key",
     "defaults",
     "clock",
+    "attempt",
     "savable",
     "graph",
     "adaptive",

@@ -9,9 +9,9 @@ pub use crate::{
         own_failure, own_index, raised,
     },
     operation::{
-        AsyncOperation, Asynchronous, At, ByDebug, ByDisplay, ByType, Describe, Described,
-        EventReader, Events, Loaded, MaybeCodec, Readable, Resumed, Stepped, SyncOperation,
-        Synchronous, Unfinished, Unreadable, codec, gate, go, stay, to,
+        AsyncOperation, Asynchronous, At, ByBox, ByDebug, ByDisplay, ByError, ByType, Describe,
+        Described, EventReader, Events, Loaded, MaybeCodec, Readable, Resumed, Stepped,
+        SyncOperation, Synchronous, Told, Unfinished, Unreadable, codec, gate, go, stay, to,
     },
     runtime::{Registered, Restorer, Revival, Revived, registered},
     snapshot::{Encoded, Fields, Migration, Values, at},

@@ -12,6 +12,18 @@ use fom_protocol::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+/// Returns the time from `at` to `now`. A time before the start of the clock is negative, in two's complement.
+pub(crate) fn elapsed(now: u64, at: u64) -> Duration {
+    Duration::from_nanos(passed(now, at))
+}
+
+/// As [`elapsed`], in nanoseconds.
+#[inline]
+pub(crate) fn passed(now: u64, at: u64) -> u64 {
+    // A time of a few steps ago may precede `at`.
+    now.wrapping_sub(at).cast_signed().max(0).cast_unsigned()
+}
+
 /// The clock of a runtime. All deadlines and ages use it. Steps of the wall clock do not affect it.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);

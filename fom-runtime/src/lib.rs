@@ -59,7 +59,7 @@
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`](context::Reply), [`BlockingCx`] |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
-//! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`] |
+//! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`], [`Runtime::listen_to_failures`] |
 //! | survive a crash, and test that | the package `fom-durable` |
 //! | name what an effect belongs to, so that a service does it once | [`Cx::step_key`], [`StepKey`](context::StepKey) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
@@ -76,7 +76,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `savable`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `attempt`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -98,6 +98,7 @@ pub mod __durability;
 #[doc(hidden)]
 pub mod __private;
 mod adaptive;
+mod attempt;
 pub mod balance;
 mod clock;
 mod cx;
@@ -168,7 +169,8 @@ pub mod machine {
 /// Listings of the foms in flight, and listeners to their transitions.
 pub mod observe {
     pub use crate::{
-        fom::{Transition, TransitionCause},
+        attempt::Attempt,
+        fom::{FailedAttempt, Transition, TransitionCause},
         runtime::observe::{
             AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,
             LocalityInfo, NotOnTop, Operations, TypeInfo, Visited,

@@ -24,7 +24,7 @@ use fom_protocol::{
     },
 };
 use fom_runtime::{
-    __durability::{self as seam, Shared},
+    __durability::{self as seam, Shared, Tried},
     FomId,
     snapshot::SnapshotError,
     time::Clock,
@@ -127,6 +127,32 @@ impl Committer {
     /// Converts a time of the runtime's clock to journal time.
     pub(crate) fn to_journal(&self, at: u64) -> u64 {
         at.saturating_add(self.ahead)
+    }
+
+    /// Converts a past time of the runtime's clock, which may be before the start of that clock, to journal time.
+    pub(crate) fn past_to_journal(&self, at: u64) -> u64 {
+        at.wrapping_add(self.ahead)
+    }
+
+    /// Converts a past journal time to a time of the runtime's clock, which may be before the start of that clock.
+    pub(crate) fn past_on_clock(&self, at: u64) -> u64 {
+        at.wrapping_sub(self.ahead)
+    }
+
+    /// Converts the times of attempts to journal time.
+    pub(crate) fn in_journal(&self, mut tried: Vec<Tried>) -> Vec<Tried> {
+        for attempt in &mut tried {
+            attempt.at = self.past_to_journal(attempt.at);
+        }
+        tried
+    }
+
+    /// Converts the times of attempts to the runtime's clock.
+    pub(crate) fn on_clock(&self, mut tried: Vec<Tried>) -> Vec<Tried> {
+        for attempt in &mut tried {
+            attempt.at = self.past_on_clock(attempt.at);
+        }
+        tried
     }
 
     /// Returns how long it is from now until this journal time.

@@ -5,7 +5,10 @@ use std::any::TypeId;
 use crate::{
     durable::{
         Durable, DurableState, Entry, Item, Message, Meta, Posted, Receiver, Sequence, Written,
-        encode_head, quarantine::keep_place, record::stored, rewrite,
+        encode_head,
+        quarantine::keep_place,
+        record::{Times, stored},
+        rewrite,
     },
     entry::entry_of,
 };
@@ -37,10 +40,12 @@ pub(super) fn prepare<O: Operation>(
     let mut entry = None;
     let mut kept = None;
     if let (true, true, Some(index)) = (sender_is_kept, seam::is_kept::<O>(), index) {
-        let saved = DurableState::new(meta_of(&submission, index), true);
+        let meta = meta_of(&submission, index);
+        let submitted = meta.times.map(|times| times.submitted);
+        let saved = DurableState::new(meta, true);
         let key = seam::key_of(&submission);
         let mut bytes = Vec::new();
-        encode_head(&saved.inner(), key, None, &mut bytes);
+        encode_head(&saved.inner(), submitted, key, None, &mut bytes);
         seam::save_submission(&submission, &mut bytes)?;
         entry = Some(Entry {
             id: entry_of(id),
@@ -89,6 +94,13 @@ fn meta_of<O: Operation>(submission: &Submission<'_, O>, home: usize) -> Meta {
     let committer = Durable::of(shared).committer();
     Meta {
         step: 1,
+        times: committer.map(|committer| {
+            let now = committer.to_journal(now);
+            Times {
+                submitted: now,
+                since: now,
+            }
+        }),
         due: due
             .zip(committer)
             .map(|(at, committer)| committer.to_journal(at)),

@@ -4,14 +4,14 @@
 //! with a schema. The schema is an entry of its own.
 //!
 //! [`Meta`] is written at every step, so its form is a few bytes and not MessagePack. First come flags (1), the
-//! [number](number_of) if it has one (8, little-endian), the step and the home as varints. Then come the fields that
-//! the flags name: the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
+//! [number](number_of) if it has one (8, little-endian), the step and the home as varints. The lowest bit of the home says
+//! whether the fom was placed there by hand. Then come the fields that the flags name: the [times](Times), the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
 
 use serde::{Deserialize, Serialize};
 
 use crate::durable::state::{Inner, More};
 use fom_runtime::{
-    __durability::{self as seam, Order},
+    __durability::{self as seam, Order, Tried},
     Key,
     snapshot::RestoreError,
 };
@@ -41,10 +41,12 @@ pub(crate) struct Meta {
     pub(crate) number: Option<u64>,
     /// The number of the step in which the fom entered its phase.
     pub(crate) step: u64,
-    /// Failed attempts at this phase.
+    /// The ages, if they are known.
+    pub(crate) times: Option<Times>,
+    /// The number of failed attempts at this phase.
     pub(crate) attempt: u32,
-    /// The errors of the failed attempts.
-    pub(crate) causes: Vec<String>,
+    /// The failed attempts, of which some may be forgotten, in the time of the journal.
+    pub(crate) tried: Vec<Tried>,
     /// When the deadline passes, in the time of the journal.
     pub(crate) due: Option<u64>,
     /// A deadline that an earlier phase keeps over this one: its time, and the phase.
@@ -62,6 +64,19 @@ pub(crate) struct Meta {
     /// Fields that few foms have.
     pub(crate) rare: Option<Box<RecordRare>>,
 }
+
+/// What the age of a fom and its time in the phase are counted from, in the time of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// When the fom was submitted.
+    pub(crate) submitted: u64,
+    /// When the fom entered its phase.
+    pub(crate) since: u64,
+}
+
+/// The unit of [`Times`] in a record is 2^20 ns, about a millisecond. The time in a journal of three months then needs
+/// five bytes.
+const UNIT: u32 = 20;
 
 /// The saved state of few foms. Add new fields at the end: older records are without them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,7 +100,7 @@ pub(super) fn is_fom(bytes: &[u8]) -> bool {
 
 // Flags for the fields of a record. The two lowest bits are the priority.
 const PRIORITY: u8 = 0b11;
-const SETTLED: u8 = 1 << 2;
+const TIMED: u8 = 1 << 2;
 const DUE: u8 = 1 << 3;
 const KEY: u8 = 1 << 4;
 const ONCE: u8 = 1 << 5;
@@ -129,19 +144,26 @@ pub(crate) fn set_number(bytes: &mut [u8], number: u64) {
     }
 }
 
-/// The fields that few records have: attempts, their errors, a deadline that is kept, and the [`RecordRare`] fields.
-type Rest<C, K, R> = (u32, C, K, R);
+/// The fields that few records have: the number of failed attempts, the attempts, a deadline that is kept, and the
+/// [`RecordRare`] fields.
+type Rest<T, K, R> = (u32, T, K, R);
 
-/// Appends the entry of a fom up to the body.
-pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, out: &mut Vec<u8>) {
+/// Appends the entry of a fom up to the body. `submitted` is in the time of the journal.
+pub(crate) fn encode_head(
+    kept: &Inner,
+    submitted: Option<u64>,
+    key: Option<&Key>,
+    once: Option<&Key>,
+    out: &mut Vec<u8>,
+) {
     let more = kept.more();
     let more = more.filter(|more| {
-        !more.causes.is_empty() || more.kept.is_some() || more.rare != RecordRare::default()
+        !more.tried.is_empty() || more.kept.is_some() || more.rare != RecordRare::default()
     });
     let has_rest = more.is_some() || kept.attempt > 0;
     let flag = |on: bool, flag: u8| if on { flag } else { 0 };
     let flags = kept.priority & PRIORITY
-        | flag(kept.settled, SETTLED)
+        | flag(submitted.is_some(), TIMED)
         | flag(kept.due.is_some(), DUE)
         | flag(key.is_some(), KEY)
         | flag(once.is_some(), ONCE)
@@ -152,7 +174,13 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
         out.extend_from_slice(&number.to_le_bytes());
     }
     seam::put_varint(kept.step, out);
-    seam::put_varint(kept.home.into(), out);
+    seam::put_varint(u64::from(kept.home) << 1 | u64::from(kept.settled), out);
+    if let Some(submitted) = submitted {
+        let submitted = submitted >> UNIT;
+        seam::put_varint(submitted, out);
+        // In one byte, if the fom is young.
+        seam::put_varint((kept.since >> UNIT).saturating_sub(submitted), out);
+    }
     if let Some(due) = kept.due {
         out.extend_from_slice(&due.to_le_bytes());
     }
@@ -162,7 +190,7 @@ pub(crate) fn encode_head(kept: &Inner, key: Option<&Key>, once: Option<&Key>, o
     if has_rest {
         let nothing = More::default();
         let more = more.unwrap_or(&nothing);
-        let rest: Rest<_, _, _> = (kept.attempt, &more.causes, &more.kept, &more.rare);
+        let rest: Rest<_, _, _> = (kept.attempt, &more.tried, &more.kept, &more.rare);
         // Numbers and texts cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &rest);
     }
@@ -189,11 +217,20 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
     let mut meta = Meta {
         number,
         step,
-        home: u16::try_from(home).ok()?,
-        settled: flags & SETTLED != 0,
+        home: u16::try_from(home >> 1).ok()?,
+        settled: home & 1 != 0,
         priority: flags & PRIORITY,
         ..Meta::default()
     };
+    if flags & TIMED != 0 {
+        let (submitted, after) = seam::take_varint(bytes)?;
+        let (later, after) = seam::take_varint(after)?;
+        meta.times = Some(Times {
+            submitted: submitted << UNIT,
+            since: submitted.wrapping_add(later) << UNIT,
+        });
+        bytes = after;
+    }
     if flags & DUE != 0 {
         let (due, after) = bytes.split_first_chunk()?;
         meta.due = Some(u64::from_le_bytes(*due));
@@ -210,7 +247,7 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
         let (rest, after) =
             seam::leading::<Rest<_, Option<(u64, String)>, RecordRare>>(bytes).ok()?;
         let (kept, rare);
-        (meta.attempt, meta.causes, kept, rare) = rest;
+        (meta.attempt, meta.tried, kept, rare) = rest;
         meta.kept = kept.map(Box::new);
         meta.rare = (rare != RecordRare::default()).then(|| Box::new(rare));
         bytes = after;
@@ -284,6 +321,7 @@ mod tests {
         let mut out = Vec::new();
         encode_head(
             &kept.inner(),
+            meta.times.map(|times| times.submitted),
             meta.key.as_ref(),
             meta.once.as_ref(),
             &mut out,
@@ -292,12 +330,24 @@ mod tests {
         out
     }
 
+    fn tried(error: &str) -> Tried {
+        Tried {
+            number: error.len() as u32,
+            error: error.to_owned(),
+            at: u64::MAX - 7,
+        }
+    }
+
     fn full() -> Meta {
         Meta {
             number: Some(5),
             step: 300,
+            times: Some(Times {
+                submitted: 900 << UNIT,
+                since: 70_000 << UNIT,
+            }),
             attempt: 2,
-            causes: vec!["no".to_owned(), "no!".to_owned()],
+            tried: vec![tried("no"), tried("no!")],
             due: Some(1 << 40),
             kept: Some(Box::new((77, "Ring".to_owned()))),
             home: 3,
@@ -323,6 +373,22 @@ mod tests {
         };
         let bytes = written(&meta);
         assert_eq!(bytes, b"\x06\x01\x09\x00body");
+        assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
+    }
+
+    /// The times of a record take six bytes in the first three months of a journal, until the fom is an hour old.
+    #[test]
+    fn the_times_of_a_young_fom_take_six_bytes() {
+        let days = |days: u64| (days * 86_400_000_000_000) >> UNIT << UNIT;
+        let meta = Meta {
+            times: Some(Times {
+                submitted: days(300),
+                since: days(300) + (100 << UNIT),
+            }),
+            ..Meta::default()
+        };
+        let bytes = written(&meta);
+        assert_eq!(bytes.len(), b"body".len() + 4 + 6);
         assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
     }
 
@@ -363,15 +429,20 @@ mod tests {
             (settled, priority, shares, queues) in any::<(bool, u8, bool, bool)>(),
             (number, renumbered) in any::<(Option<u64>, u64)>(),
             (retry, held_gate) in any::<(Option<u64>, bool)>(),
-            (causes, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
+            times in any::<Option<(u32, u32)>>(),
+            (errors, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
             key in proptest::option::of(keys()),
             once in proptest::option::of(keys()),
         ) {
             let mut meta = Meta {
                 number,
                 step,
+                times: times.map(|(at, later)| Times {
+                    submitted: u64::from(at) << UNIT,
+                    since: (u64::from(at) + u64::from(later)) << UNIT,
+                }),
                 attempt,
-                causes,
+                tried: errors.iter().map(|error| tried(error)).collect(),
                 due,
                 kept: kept.map(Box::new),
                 home,

@@ -13,7 +13,7 @@ use fom_protocol::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
 };
 use fom_runtime::{
-    __durability::{self as seam, Answer, EventId, Function, Header, Then},
+    __durability::{self as seam, Answer, EventId, Function, Header, Then, Tried},
     FomId, Key,
     error::DurabilityError,
 };
@@ -48,6 +48,8 @@ pub(crate) struct DurableState {
 pub(crate) struct Inner {
     /// The number of the step that is on its way, or was committed last.
     pub(crate) step: u64,
+    /// When the fom entered its phase, in the time of the journal.
+    pub(crate) since: u64,
     pub(crate) due: Option<u64>,
     /// The last event that the function has taken since the last step.
     event: Option<EventId>,
@@ -90,7 +92,8 @@ impl Path {
 /// State that few foms have. Made when it is needed.
 #[derive(Default)]
 pub(crate) struct More {
-    pub(crate) causes: Vec<String>,
+    /// As [`Meta::tried`].
+    pub(crate) tried: Vec<Tried>,
     pub(crate) kept: Option<(u64, String)>,
     pub(super) rare: RecordRare,
     /// As [`Meta::number`].
@@ -270,13 +273,13 @@ impl DurableState {
     /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores the key.
     pub(crate) fn new(mut meta: Meta, recorded: bool) -> Box<Self> {
         let once = meta.once.take().map(OperationId::new);
-        let has_more = !meta.causes.is_empty()
+        let has_more = !meta.tried.is_empty()
             || meta.kept.is_some()
             || meta.rare.is_some()
             || meta.number.is_some();
         let more = has_more.then(|| {
             Box::new(More {
-                causes: meta.causes,
+                tried: meta.tried,
                 kept: meta.kept.map(|kept| *kept),
                 rare: meta.rare.map(|rare| *rare).unwrap_or_default(),
                 number: meta.number,
@@ -289,6 +292,7 @@ impl DurableState {
             requests: AtomicU32::new(0),
             inner: Mutex::new(Inner {
                 step: meta.step,
+                since: meta.times.map_or(0, |times| times.since),
                 due: meta.due,
                 event: None,
                 then: None,

@@ -105,11 +105,11 @@ impl KeptFom for DurableState {
             let mut inner = self.inner();
             // The record of the fom is in the journal already, with the number of its first step.
             inner.step -= u64::from(was_there);
-            inner.stand_after(step, |at| committer.to_journal(at));
+            inner.stand_after(step, committer);
             if matches!(step.then, Then::Enter { .. }) {
                 inner.leaves(seam::phase_index(fom));
             }
-            self.write(fom, batch, inner, ends, content)
+            self.write(fom, committer, batch, inner, ends, content)
         });
         match written {
             Ok(()) if !waits => {
@@ -134,8 +134,11 @@ impl KeptFom for DurableState {
         if !self.is_recorded() || matches!(error.downcast_ref(), Some(JournalError::Closed)) {
             return;
         }
+        let Some(committer) = Durable::of_fom(fom).committer() else {
+            return;
+        };
         let mut group = Batch::new();
-        let write = || self.write(fom, &mut group, self.inner(), ends, content);
+        let write = || self.write(fom, committer, &mut group, self.inner(), ends, content);
         let written = catch_unwind(AssertUnwindSafe(write));
         // A state that could be written before can be written now. If not, the last committed state stays.
         if let Ok(Ok(())) = written {
@@ -343,6 +346,7 @@ impl DurableState {
     fn write(
         &self,
         fom: &Header,
+        committer: &Committer,
         batch: &mut Batch,
         inner: MutexGuard<'_, Inner>,
         ends: bool,
@@ -352,7 +356,9 @@ impl DurableState {
         let took = inner.has_taken();
         if !ends {
             batch.put_with(entry, |out| {
-                encode_head(&inner, fom.key(), self.once().map(|once| &once.id), out);
+                let once = self.once().map(|once| &once.id);
+                let submitted = committer.past_to_journal(seam::submitted(fom));
+                encode_head(&inner, Some(submitted), fom.key(), once, out);
                 // Without the lock, because this is code of the user's.
                 drop(inner);
                 content.write(out).map_err(Box::new)
@@ -379,10 +385,12 @@ impl DurableState {
 }
 
 impl Inner {
-    /// Takes the state after this step. `to_journal` converts a time of the runtime's clock to journal time.
-    fn stand_after(&mut self, step: &mut KeptStep<'_>, to_journal: impl Fn(u64) -> u64) {
+    /// Takes the state after this step, with its times in the journal.
+    fn stand_after(&mut self, step: &mut KeptStep<'_>, committer: &Committer) {
+        let to_journal = |at| committer.to_journal(at);
         let then = step.then;
         self.set_then(then);
+        self.since = committer.past_to_journal(step.since);
         if !matches!(then, Then::Retry(_)) {
             self.step += 1;
         }
@@ -401,9 +409,12 @@ impl Inner {
         let kept = timing
             .kept
             .map(|(at, owner)| (to_journal(at), owner.to_owned()));
-        if self.more().is_some() || !timing.causes.is_empty() || kept.is_some() {
+        if self.more().is_some() || !timing.tried.is_empty() || kept.is_some() {
             let more = self.more_made();
-            (more.causes, more.kept) = (std::mem::take(&mut timing.causes), kept);
+            (more.tried, more.kept) = (
+                committer.in_journal(std::mem::take(&mut timing.tried)),
+                kept,
+            );
         }
     }
 }

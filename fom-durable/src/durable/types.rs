@@ -337,7 +337,18 @@ impl Durable {
                 queues: rare.is_some_and(|rare| rare.queues),
             }),
             visit: RevivedVisit {
-                causes: std::mem::take(&mut meta.causes),
+                times: self.committer().zip(meta.times).map(|(to, times)| {
+                    (
+                        to.past_on_clock(times.submitted),
+                        to.past_on_clock(times.since),
+                    )
+                }),
+                tried: {
+                    let tried = std::mem::take(&mut meta.tried);
+                    self.committer()
+                        .map(|to| to.on_clock(tried))
+                        .unwrap_or_default()
+                },
                 attempt: meta.attempt,
                 left: meta.due.map(left),
                 kept_left: meta

@@ -44,7 +44,13 @@ fn a_failed_operation_is_kept() {
         let kept = entry.failure.as_ref().unwrap();
         assert_eq!(kept.cause, cause);
         assert_eq!(kept.path, ["Check"]);
-        assert_eq!(kept.attempts, [cause, cause]);
+        let attempts = kept
+            .attempts
+            .iter()
+            .map(|it| (it.number, it.error.as_str()));
+        assert_eq!(attempts.collect::<Vec<_>>(), [(1, cause), (2, cause)]);
+        assert!(kept.attempts[1].age > kept.age, "{kept:?}");
+        assert!(kept.attempts[0].age > kept.attempts[1].age, "{kept:?}");
         assert!(kept.age >= secs(30), "{:?}", kept.age);
         assert!(entry.snapshot().is_some());
         assert_eq!(

@@ -163,7 +163,11 @@ fn a_failure_says_what_every_attempt_said() {
     attempt(&runtime, &clock);
     let failure = handle.wait().unwrap_err();
     assert!(matches!(failure.cause, Cause::Error(Code(2))));
-    assert_eq!(failure.attempts, ["Code(0)", "Code(1)"]);
+    let attempts = failure.attempts.iter().map(|it| (it.number, &*it.error));
+    assert_eq!(
+        attempts.collect::<Vec<_>>(),
+        [(1, "Code(0)"), (2, "Code(1)")]
+    );
 }
 
 /// Comes back to a resource that is not there at first.

@@ -420,3 +420,91 @@ fn a_smaller_capacity_lets_all_come_back_and_nothing_new_in() {
         drop(runtime.submit(job("new")).start().unwrap());
     });
 }
+
+/// Waits for 3 s in one phase, and then for ever in the next.
+#[derive(Serialize, Deserialize)]
+struct Rest;
+
+#[fom(operation(Rest))]
+enum Resting {
+    #[phase(start, to(Hold))]
+    Doze,
+    #[phase(to(Awake))]
+    Hold,
+    #[phase(end)]
+    Awake,
+}
+
+impl RestingTransitions for Rest {
+    async fn doze(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.sleep(secs(3)).await;
+        Ok(())
+    }
+    async fn hold(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        std::future::pending().await
+    }
+}
+
+/// The age of a fom, and its time in the phase, go on over any number of restarts. The listing and the transition print
+/// the key.
+#[test]
+fn ages_go_on_over_a_restart() {
+    limited(async || {
+        let (clock, journal) = (TestClock::new(), MemoryJournal::new());
+        let build = |clock: &TestClock, log: &Log| {
+            let heard = log.clone();
+            one(clock)
+                .journal_with(journal.clone())
+                .listen(move |transition| {
+                    heard.put(format_args!("{transition}, {:?}", transition.stayed()));
+                })
+                .build()
+                .unwrap()
+        };
+        let ages = async |runtime: &Runtime| {
+            runtime.quiet().await;
+            let listed = runtime.operations();
+            assert!(listed.to_string().contains(" Rest bed 7 "), "{listed}");
+            let [fom] = listed.foms.as_slice() else {
+                panic!("{listed}")
+            };
+            (fom.phase, fom.age.as_millis(), fom.in_phase.as_millis())
+        };
+        let log = Log::default();
+        clock.advance(secs(1));
+        let id = {
+            let runtime = build(&clock, &log);
+            clock.advance(secs(1));
+            let handle = runtime.submit(Rest).key("bed 7").start().unwrap();
+            runtime.quiet().await;
+            clock.advance(secs(3));
+            runtime.quiet().await;
+            clock.advance(secs(2));
+            assert_eq!(ages(&runtime).await, ("Hold", 5000, 2000));
+            handle.id()
+        };
+        log.take();
+        // A record has the times in units of about a millisecond.
+        let about = |is: (&str, u128, u128), age, in_phase| {
+            assert!(is.1.abs_diff(age) <= 2, "{is:?}");
+            assert!(is.2.abs_diff(in_phase) <= 2, "{is:?}");
+        };
+        for age in [6000, 7000] {
+            clock.advance(secs(1));
+            let runtime = build(&clock, &log);
+            about(ages(&runtime).await, age, age - 3000);
+            let lines = log.take();
+            let resumed = format!("Rest {id} bed 7: Hold (resumed), ");
+            let is_told = lines.iter().any(|line| line.starts_with(&resumed));
+            assert!(is_told, "{lines:?}");
+        }
+        // The clock of another process begins at zero, so the submission is before its start. The journal knows only the
+        // time that it has seen.
+        let clock = TestClock::new();
+        let runtime = build(&clock, &log);
+        clock.advance(secs(10));
+        let listed = ages(&runtime).await;
+        assert!(listed.1 > 12_990 && listed.2 > 9990, "{listed:?}");
+        assert!((listed.1 - listed.2).abs_diff(3000) <= 2, "{listed:?}");
+    });
+}

@@ -142,3 +142,35 @@ fn a_deadline_passes_in_the_pause() {
         assert_eq!(runtime.in_flight(), 0);
     });
 }
+
+/// The failed attempts keep their numbers, errors and ages over a restart, and the next one counts on.
+#[test]
+fn the_attempts_are_listed_after_a_restart() {
+    limited(async || {
+        let bench = Bench::default();
+        {
+            let runtime = bench.build();
+            runtime.submit(Ask).detach().unwrap();
+            bench.said(&runtime).await;
+        }
+        bench.clock.advance(secs(4));
+        for age in [4, 5] {
+            let runtime = bench.build();
+            bench.said(&runtime).await;
+            let attempts = runtime.operations().foms[0].attempts.clone();
+            let [first] = attempts.as_slice() else {
+                panic!("{attempts:?}")
+            };
+            assert_eq!((first.number, &*first.error), (1, "no answer"));
+            assert_eq!(first.age, secs(age));
+            bench.clock.advance(secs(1));
+        }
+        let runtime = bench.build();
+        bench.clock.advance(secs(4));
+        bench.said(&runtime).await;
+        let attempts = runtime.operations().foms[0].attempts.clone();
+        let told = attempts.iter().map(|it| (it.number, it.age));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [(1, secs(10)), (2, secs(0))]);
+    });
+}

@@ -101,14 +101,14 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the text function for errors. The layer describes its own errors, and the operation inside describes its
+    /// Returns the function that tells of errors. The layer describes its own errors, and the operation inside describes its
     /// errors.
     pub(super) fn describe(&self, own: &TokenStream) -> TokenStream {
         let operation = self.as_operation();
         quote! {
             const DESCRIBE: fom_::Describe<Self> = |error| match error {
                 L_::Own(error) => {
-                    let describe: fn(&#own) -> ::std::string::String = fom_::describe!();
+                    let describe: fn(&#own) -> fom_::Told<'_> = fom_::describe!();
                     describe(error)
                 }
                 L_::Inner(error) => (#operation::DESCRIBE)(error),

@@ -104,18 +104,12 @@ fn durability(machine: &Machine) -> Option<TokenStream> {
     )
 }
 
-/// Returns how errors become text, for an operation that needs this. Only a retry, or a phase that continues after a
-/// failure, has more than one cause. Only the errors of a saved operation are remembered. A `BoxError` describes
-/// itself.
+/// Returns how errors become text and sources. Without it, only the default error is known.
 fn describe(machine: &Machine, layer: Option<&Layer<'_>>) -> Option<TokenStream> {
     if let Some(layer) = layer {
         return Some(layer.describe(&error_type(machine)));
     }
-    let has_causes = machine
-        .working()
-        .any(|phase| phase.args.retry.is_some() || phase.args.failed.is_some());
-    let is_saved = !machine.transient && machine.error.is_some();
-    (has_causes || is_saved).then(|| {
+    machine.error.is_some().then(|| {
         quote!(
             const DESCRIBE: fom_::Describe<Self> = fom_::describe!();
         )

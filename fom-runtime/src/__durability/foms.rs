@@ -17,6 +17,13 @@ pub fn header_of<'a, E>(cx: &'a Cx<'_, E>) -> &'a Header {
     cx.header()
 }
 
+/// Returns when the fom was submitted, on the runtime's clock. The time is negative, in two's complement, if it is before
+/// the start of the clock.
+#[inline]
+pub fn submitted(fom: &Header) -> u64 {
+    fom.identity.submitted()
+}
+
 /// Returns the component that keeps what must survive the process of the fom's runtime.
 #[inline]
 pub fn recorder_of(fom: &Header) -> Option<&dyn Recorder> {

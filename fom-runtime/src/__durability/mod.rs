@@ -22,6 +22,7 @@ mod submissions;
 mod trials;
 
 pub use crate::{
+    attempt::Tried,
     fom::{
         AnyRef, Function, Header, Order, Recorder, Resident, Then,
         durability::{

@@ -94,9 +94,14 @@ impl<'a, E> Cx<'a, E> {
     }
 
     /// Returns the messages of the failed attempts at this phase, oldest first, also of those before a restart. At most
-    /// sixteen are kept, each cut after 200 characters.
+    /// sixteen are kept, each cut after 400 characters.
     pub fn causes(&self) -> Vec<String> {
-        self.fom.visit().causes()
+        self.fom
+            .visit()
+            .tried()
+            .into_iter()
+            .map(|attempt| attempt.error)
+            .collect()
     }
 
     /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline

@@ -5,6 +5,7 @@ use std::{ptr, sync::OnceLock, task::Waker};
 use tokio::sync::oneshot;
 
 use crate::{
+    attempt::Tried,
     fom::{
         Env, Ticket,
         attached::Attachments,
@@ -163,8 +164,8 @@ pub(crate) struct ColdRare {
     pub(crate) outbox: Mutex<Option<Box<dyn Effects>>>,
     /// The last event that the function has taken, if no journal keeps the fom and the sender gave the event an id.
     pub(crate) event: Mutex<Option<EventId>>,
-    /// The causes of the failed attempts of this visit.
-    pub(crate) causes: Mutex<Vec<String>>,
+    /// The failed attempts of this visit.
+    pub(crate) tried: Mutex<Vec<Tried>>,
     /// The failure of this visit, if its phase declares where to go then.
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// The details from other packages.
@@ -175,7 +176,7 @@ impl ColdRare {
     /// Forgets the attempts and the event of the last visit, because a visit begins.
     pub(crate) fn begin_visit(&self) {
         *self.event.lock() = None;
-        self.causes.lock().clear();
+        self.tried.lock().clear();
         self.forget_failure();
     }
 }
@@ -223,10 +224,10 @@ impl Cold {
         self.rare.get_or_init(Box::default)
     }
 
-    /// Sets the causes of the failed attempts of a fom that is not made yet.
-    pub(crate) fn set_causes(&mut self, causes: Vec<String>) {
+    /// Sets the failed attempts of a fom that is not made yet.
+    pub(crate) fn set_tried(&mut self, tried: Vec<Tried>) {
         self.rare = OnceLock::from(Box::new(ColdRare {
-            causes: Mutex::new(causes),
+            tried: Mutex::new(tried),
             ..ColdRare::default()
         }));
     }

@@ -17,6 +17,7 @@
 use std::{any::Any, time::Instant};
 
 use crate::{
+    attempt::Tried,
     fom::{DurabilityError, Function, Header, Order, Priority, Then},
     id::{FomId, Key, KeyOf},
     snapshot::{Quarantined, Snapshot, SnapshotError},
@@ -142,8 +143,8 @@ pub struct FailedAs<'a> {
     pub phase: &'a str,
     /// Returns the cause as text. Runs the user's code, and catches its panics.
     pub describe: &'a dyn Fn() -> String,
-    /// The errors of the earlier attempts, oldest first.
-    pub attempts: &'a [String],
+    /// The failed attempts before this failure, oldest first.
+    pub tried: &'a [Tried],
     /// What becomes of the operation.
     pub operation: FailedOperation<'a>,
 }
@@ -204,8 +205,8 @@ pub trait KeptFom: DurableFom {
     /// Begins the fom, which has its key. Returns whether the begin must be committed before the first phase.
     fn begin(&self, fom: &Header) -> bool;
 
-    /// Writes a step down, to be committed. Takes the causes out of `step`. `step.content` calls user code, and may
-    /// panic.
+    /// Writes a step down, to be committed. Takes the failed attempts out of `step`. `step.content` calls user code, and
+    /// may panic.
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written;
 
     /// Returns the result of the last step, once. Returns `None` if no step is on its way.
@@ -239,6 +240,8 @@ pub struct KeptStep<'a> {
     pub holds_gate: Option<bool>,
     /// The attempts and deadlines, if the machine has any.
     pub timing: Option<SavedTiming>,
+    /// When the fom entered its phase, on the runtime's clock.
+    pub since: u64,
     /// Whether the fom is in an end phase.
     pub ends: bool,
     /// Writes the operation and its phase.
@@ -248,10 +251,10 @@ pub struct KeptStep<'a> {
 /// The attempts and deadlines of a visit, on the runtime's clock.
 #[derive(Debug)]
 pub struct SavedTiming {
-    /// Failed attempts at the phase.
+    /// The number of failed attempts at the phase.
     pub attempt: u32,
-    /// The errors of the failed attempts.
-    pub causes: Vec<String>,
+    /// The failed attempts, of which some may be forgotten.
+    pub tried: Vec<Tried>,
     /// The deadline of the phase.
     pub due: Option<u64>,
     /// A deadline that an earlier phase keeps over this one, and the name of that phase.

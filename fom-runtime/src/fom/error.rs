@@ -163,6 +163,18 @@ impl<E> Cause<E> {
         }
     }
 
+    /// Returns the error behind a cause that is not [`Cause::Error`], if there is one.
+    pub(crate) fn untyped_source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused(reason) => Some(reason),
+            Self::NoThread(error) => Some(error),
+            Self::Gate(error) => Some(error),
+            Self::Journal(error) => Some(error),
+            Self::NotSaved(error) => Some(error),
+            _ => None,
+        }
+    }
+
     /// Formats the cause for any error type. The error itself is left out.
     fn fmt_untyped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

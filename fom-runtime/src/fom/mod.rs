@@ -140,8 +140,8 @@ pub(crate) use host::{EnvRef, Host};
 pub(crate) use key_order::Full;
 pub use key_order::Order;
 pub(crate) use key_wait::{KeyWait, MayBegin, Rejected};
+pub use listeners::{FailedAttempt, Transition, TransitionCause};
 pub(crate) use listeners::{Hooks, Kind, List};
-pub use listeners::{Transition, TransitionCause};
 pub(crate) use local_foms::LocalFoms;
 pub use mail::RunningFom;
 pub(crate) use mail::{MailRef, Mailed};
@@ -154,7 +154,7 @@ pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
-use crate::{id::Key, step_key::EventId};
+use crate::{clock::passed, id::Key, step_key::EventId};
 use fom_protocol::{InFlight, panic_message};
 
 /// The result of a run of a fom.
@@ -230,7 +230,7 @@ impl Header {
         if self.flags.is_resumed() {
             leave_room(self);
         }
-        let age = hand::now(env).saturating_sub(self.identity.submitted());
+        let age = passed(hand::now(env), self.identity.submitted());
         let pool = self.pool();
         if by_handler && self.home_index() == pool.home {
             pool.totals.ended(failed, age, untaken);

@@ -9,7 +9,7 @@ mod persistent;
 
 use std::fmt;
 
-pub use describe::{ByDebug, ByDisplay, ByType, Describe, Described};
+pub use describe::{ByBox, ByDebug, ByDisplay, ByError, ByType, Describe, Described, Told};
 pub use events::{EventReader, Events, Readable, Unreadable};
 pub use form::{AsyncOperation, Asynchronous, At, SyncOperation, Synchronous, Unfinished};
 pub(crate) use form::{Build, Form};
@@ -55,9 +55,9 @@ pub trait Operation: Sized + Send + 'static {
     /// `#[fom(failed = "forget")]` it does not.
     const KEEPS_FAILED: bool = true;
 
-    /// Returns the text of an error, as far as its type has one.
+    /// Tells what is known of an error, as far as its type tells it.
     #[doc(hidden)]
-    const DESCRIBE: Describe<Self> = |_| String::from("an error");
+    const DESCRIBE: Describe<Self> = describe::by_default::<Self::Error>;
     #[doc(hidden)]
     const START: Self::Phase;
     #[doc(hidden)]

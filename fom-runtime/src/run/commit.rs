@@ -5,6 +5,7 @@ use crate::{
     fom::{
         Cause, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
+        hand,
     },
     operation::{Durability, Operation, kept_codec},
     run::{
@@ -56,6 +57,10 @@ impl<O: Operation> Instance<O> {
             waits: O::DURABILITY == Durability::Sync || was_there,
             holds_gate: self.keeps_gate(fom, kept, then),
             timing: self.timing_after(fom, then),
+            since: match then {
+                Then::Enter { .. } | Then::Begin { resumed: false } => hand::now(fom.env()),
+                _ => fom.visit().since(),
+            },
             ends,
             content: self,
         };
@@ -95,7 +100,7 @@ impl<O: Operation> Instance<O> {
     /// Returns the attempts and deadlines after this step.
     fn timing_after(&self, fom: &Typed<O>, then: Then) -> Option<SavedTiming> {
         let timing = fom.timing()?;
-        let (attempt, causes, deadlines) = match then {
+        let (attempt, tried, deadlines) = match then {
             Then::Begin { .. } | Then::Enter { .. } => {
                 let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
@@ -105,12 +110,12 @@ impl<O: Operation> Instance<O> {
                 (0, Vec::new(), deadlines)
             }
             Then::Stay | Then::Retry(_) | Then::Fail => {
-                (timing.attempt(), fom.visit().causes(), timing.deadlines())
+                (timing.attempt(), fom.visit().tried(), timing.deadlines())
             }
         };
         Some(SavedTiming {
             attempt,
-            causes,
+            tried,
             due: deadlines.own,
             kept: deadlines
                 .kept

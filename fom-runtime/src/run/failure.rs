@@ -1,14 +1,15 @@
 //! The way out of a failed phase, if it declares one with `failed(..)`.
 
 use crate::{
-    fom::{Cause, Entry},
+    attempt::Tried,
+    fom::{Cause, Entry, FailedAttempt},
     operation::Operation,
     run::{
         next::{Next, Step, next_cold},
         run_loop::Decided,
         transition::Instance,
     },
-    typed::Typed,
+    typed::{Typed, text},
 };
 
 impl<O: Operation> Instance<O> {
@@ -17,17 +18,8 @@ impl<O: Operation> Instance<O> {
     /// A failure from elsewhere, such as a cancel, is not a failure of the phase.
     #[cold]
     pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Decided<O> {
-        let of_phase = matches!(
-            cause,
-            Cause::Error(_)
-                | Cause::Panicked(_)
-                | Cause::Late { .. }
-                | Cause::NoThread(_)
-                | Cause::Gate(_)
-                | Cause::UndeclaredExit { .. }
-        );
         let decided = next_cold(Step::Failure {
-            of_phase,
+            of_phase: is_of_phase(&cause),
             way_out: self.has_way_out(fom),
         });
         self.fails_unless(fom, decided, cause)
@@ -47,13 +39,14 @@ impl<O: Operation> Instance<O> {
         cause: Cause<O::Error>,
     ) -> Decided<O> {
         if !const { O::GRAPH.has_ways_out() } || decided != Next::Call(Entry::Failed) {
+            if fom.env().hooks.are_heard() && is_of_phase(&cause) {
+                let attempt = fom.visit().failing(|| text::<O>(&cause));
+                self.tell_attempt(fom, &attempt, &cause, None);
+            }
             return Err(Box::new(cause));
         }
         // The first cause must stay known if the way out fails too.
-        match &cause {
-            Cause::Error(error) => fom.visit().failed(O::DESCRIBE, error),
-            other => fom.visit().failed(Cause::<O::Error>::text, other),
-        }
+        self.attempt_failed(fom, &cause, None);
         fom.outbox().discard();
         if let Some(timing) = fom.timing() {
             timing.failed(fom);
@@ -63,6 +56,34 @@ impl<O: Operation> Instance<O> {
         }
         fom.failure().keep(cause.name(), Box::new(cause));
         Ok(decided)
+    }
+
+    /// Keeps an attempt that failed by this cause, and tells the listeners. `next`: when the next attempt is due.
+    #[cold]
+    pub(super) fn attempt_failed(
+        &self,
+        fom: &Typed<O>,
+        cause: &Cause<O::Error>,
+        next: Option<u64>,
+    ) {
+        let attempt = fom.visit().failing(|| text::<O>(cause));
+        self.tell_attempt(fom, &attempt, cause, next);
+        fom.visit().failed(attempt);
+    }
+
+    fn tell_attempt(
+        &self,
+        fom: &Typed<O>,
+        attempt: &Tried,
+        cause: &Cause<O::Error>,
+        next: Option<u64>,
+    ) {
+        let env = fom.env();
+        if let Some(hooks) = env.hooks.active() {
+            let phase = self.info().name();
+            let attempt = FailedAttempt::new(fom, phase, attempt, cause.name(), next);
+            hooks.tell_failure(env, &attempt);
+        }
     }
 
     /// Like [`fails`](Self::fails), for a failure found outside the run loop. The run loop continues there.
@@ -82,4 +103,17 @@ impl<O: Operation> Instance<O> {
     pub(super) fn takes_way_out(fom: &Typed<O>) -> bool {
         (const { O::GRAPH.has_ways_out() }) && fom.failure().take_left()
     }
+}
+
+/// Returns whether the cause is a failure of the phase, and does not come from elsewhere.
+fn is_of_phase<E>(cause: &Cause<E>) -> bool {
+    matches!(
+        cause,
+        Cause::Error(_)
+            | Cause::Panicked(_)
+            | Cause::Late { .. }
+            | Cause::NoThread(_)
+            | Cause::Gate(_)
+            | Cause::UndeclaredExit { .. }
+    )
 }

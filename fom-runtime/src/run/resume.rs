@@ -23,8 +23,14 @@ impl<O: Operation> Run<'_, O> {
         let (left, tries, kept) = saved.map_or((None, 0, None), |saved| {
             (saved.left, saved.tries, saved.kept_deadline)
         });
+        let since = fom.visit().since();
         self.instance
             .enter(fom, None, TransitionCause::Resumed, left);
+        // The estimates of an adaptive phase must not count the time in which the program did not run.
+        let came_back = fom.cold().is_some_and(|cold| cold.back.came_back);
+        if came_back && self.instance.info().deadline().adaptive().is_none() {
+            fom.visit().began(since);
+        }
         let timing = fom.timing()?;
         timing.set_attempt(tries);
         if let Some((at, owner)) = kept {

@@ -8,6 +8,7 @@
 use std::{any::Any, thread};
 
 use crate::{
+    clock::passed,
     fom::{BlockError, Cause, Entry, Function, Header, Then, Transition, TransitionCause, hand},
     graph::{PhaseInfo, Retry},
     operation::{Operation, Stepped},
@@ -176,6 +177,7 @@ impl<O: Operation> Instance<O> {
         let index = self.index();
         let info = self.info();
         let (before, tried) = (fom.visit().since(), fom.visit().attempt());
+        let error = hooks.as_ref().and_then(|_| fom.visit().last_error());
         // Listeners get the current time.
         if hooks.is_some() {
             now = hand::look(env);
@@ -192,9 +194,10 @@ impl<O: Operation> Instance<O> {
         }
         if let Some(hooks) = hooks {
             let from = from.map(|from| O::GRAPH.phases()[from].name());
-            let stayed = now.saturating_sub(before);
-            let transition =
-                Transition::new(fom, from, Some(info.name()), cause, now, stayed).tried(tried);
+            let stayed = passed(now, before);
+            let transition = Transition::new(fom, from, Some(info.name()), cause, now, stayed)
+                .tried(tried)
+                .after(error);
             typed::tell(&hooks, env, &transition, &self.operation, Some(&self.phase));
         }
         if fom.marks.is_observed() {
@@ -313,15 +316,15 @@ impl<O: Operation> Instance<O> {
             durable: fom.is_journaled(),
         });
         match decided {
-            Next::Commit(Then::Retry(_)) | Next::Proceed(Then::Retry(_)) => {
-                fom.visit().failed(O::DESCRIBE, &error);
+            Next::Commit(Then::Retry(at)) | Next::Proceed(Then::Retry(at)) => {
+                self.attempt_failed(fom, &Cause::Error(error), Some(at));
                 if let Some((_, timing)) = attempt {
                     timing.set_attempt(timing.attempt() + 1);
                 }
                 Ok(decided)
             }
             Next::Call(Entry::Exhausted) => {
-                fom.visit().failed(O::DESCRIBE, &error);
+                self.attempt_failed(fom, &Cause::Error(error), None);
                 if let Some(kept) = fom.journaled() {
                     kept.enter(Entry::Exhausted);
                 }
@@ -341,7 +344,7 @@ impl<O: Operation> Instance<O> {
 
     pub(super) fn failed(self, fom: &Typed<O>, cause: Cause<O::Error>) -> Failure<O> {
         let mut failure = Failure::new(cause, self.info().name(), Some(self.operation));
-        failure.attempts = fom.visit().causes();
+        failure.attempts = fom.visit().attempts();
         failure
     }
 }
@@ -381,9 +384,14 @@ pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
         return;
     };
     let now = env.clock.nanos();
-    let stayed = now.saturating_sub(fom.visit().since());
+    let stayed = passed(now, fom.visit().since());
     let cause = TransitionCause::Failed(failure.cause.name());
-    let transition = Transition::new(fom, Some(failure.phase), None, cause, now, stayed);
+    let error = fom
+        .visit()
+        .failing(|| typed::text::<O>(&failure.cause))
+        .error;
+    let transition =
+        Transition::new(fom, Some(failure.phase), None, cause, now, stayed).after(Some(error));
     match &failure.operation {
         Some(operation) => typed::tell(&hooks, env, &transition, operation, None),
         None => hooks.tell_untyped(env, &transition),

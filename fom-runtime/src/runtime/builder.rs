@@ -8,7 +8,7 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{EnvSettings, Hooks, RuntimeState, Transition, hand::BudgetLimits},
+    fom::{EnvSettings, FailedAttempt, Hooks, RuntimeState, Transition, hand::BudgetLimits},
     locality::{self, Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
@@ -331,6 +331,16 @@ impl Builder {
     ) -> Self {
         self.hook(|hooks| {
             typed::listen_to::<O>(hooks, Box::new(listener));
+        })
+    }
+
+    /// As [`Runtime::listen_to_failures`], from the first attempt on.
+    pub fn listen_to_failures(
+        self,
+        listener: impl Fn(&FailedAttempt<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hook(|hooks| {
+            hooks.listen_to_failures(Box::new(listener));
         })
     }
 

@@ -59,7 +59,8 @@ pub enum BuildError {
     },
 }
 
-/// A refused submission. It gives back the operation, and leaves nothing in the runtime.
+/// A refused submission. It gives back the operation, and leaves nothing in the runtime. `source()` is the
+/// [reason](Refused::reason).
 pub struct Refused<O: Operation>(pub(crate) Box<RefusedInner<O>>);
 
 pub(crate) struct RefusedInner<O: Operation> {
@@ -108,7 +109,11 @@ impl<O: Operation> fmt::Display for Refused<O> {
     }
 }
 
-impl<O: Operation> std::error::Error for Refused<O> {}
+impl<O: Operation> std::error::Error for Refused<O> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0.reason)
+    }
+}
 
 impl<O: Operation> From<Refused<O>> for Failure<O> {
     fn from(refused: Refused<O>) -> Self {

@@ -37,7 +37,7 @@ pub use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
-    fom::Transition,
+    fom::{FailedAttempt, Transition},
     id::{FomId, Key},
     operation::{Operation, Persistent},
     runtime::observe::{Deadlock, FomInfo, Interposed, Listening, Operations, deadlocks, inspect},
@@ -143,6 +143,35 @@ impl Runtime {
         listener: impl for<'a> Fn(&TransitionOf<'a, O>) + Send + Sync + 'static,
     ) -> Listening {
         let id = typed::listen_to::<O>(&self.shared.env.hooks, Box::new(listener));
+        Listening {
+            shared: Arc::downgrade(&self.shared),
+            id,
+        }
+    }
+
+    /// Adds a listener that hears of every failed attempt at a phase, with its error and the time of the next attempt. An
+    /// attempt fails by an error, a panic, a deadline without `late`, or a gate that never opens. An error of a `late`,
+    /// `exhausted` or `failed` function counts too, with the number of the attempt before it.
+    ///
+    /// The listener hears of an attempt at once, before a journal commits anything of it. So it may hear of an attempt
+    /// again after a crash. It runs in the fom's locality, after the phase function has returned, and must not block. A
+    /// listener that panics is removed and reported in [`Operations::incidents`].
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    ///
+    /// let runtime = Runtime::builder().build()?;
+    /// runtime
+    ///     .listen_to_failures(|attempt| eprintln!("{attempt}"))
+    ///     .forever();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn listen_to_failures(
+        &self,
+        listener: impl Fn(&FailedAttempt<'_>) + Send + Sync + 'static,
+    ) -> Listening {
+        let hooks = &self.shared.env.hooks;
+        let id = hooks.listen_to_failures(Box::new(listener));
         Listening {
             shared: Arc::downgrade(&self.shared),
             id,

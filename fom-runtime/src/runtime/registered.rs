@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    attempt::Tried,
     fom::{Priority, Resident, durability::KeptFom},
     graph::Graph,
     id::FomId,
@@ -34,9 +35,12 @@ pub struct Revival<'a> {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct RevivedVisit {
-    /// The errors of the failed attempts at the phase, of which the first may be forgotten.
-    pub causes: Vec<String>,
-    /// Failed attempts at the phase.
+    /// The failed attempts at the phase, of which some may be forgotten. The times are on the runtime's clock.
+    pub tried: Vec<Tried>,
+    /// When the fom was submitted, and when it entered the phase, on the runtime's clock. A time before the start of the
+    /// clock is negative, in two's complement.
+    pub times: Option<(u64, u64)>,
+    /// The number of failed attempts at the phase.
     pub attempt: u32,
     /// The rest of the deadline, in nanoseconds.
     pub left: Option<u64>,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    attempt::Tried,
     fom::{
         Back, Cold, NewFom, Order, Priority, Resident, Ticket,
         durability::{FomRecord, KeptFom, NewRecord},
@@ -58,8 +59,8 @@ pub(super) struct Begin {
 
 /// What the journal says of the visit of a fom that comes back.
 pub(super) struct CameBack {
-    /// The errors of its failed attempts.
-    pub(super) causes: Vec<String>,
+    /// The failed attempts.
+    pub(super) tried: Vec<Tried>,
     /// The time of a deadline that an earlier phase keeps, and the index of that phase.
     pub(super) kept_deadline: Option<(u64, usize)>,
 }
@@ -114,7 +115,7 @@ pub(super) fn restore<O: Operation>(
         id: Some(id),
         state: Some(revival.state),
         back: Some(CameBack {
-            causes: visit.causes,
+            tried: visit.tried,
             kept_deadline,
         }),
         operation_id: None,
@@ -125,14 +126,20 @@ pub(super) fn restore<O: Operation>(
             chained: None,
         },
     };
-    Ok(match key {
+    let times = visit.times;
+    let fom = match key {
         None => request.make(operation, phase, None).0.resident,
         Some(claim) => claim.make(id, request, operation, phase).map_err(|key| {
             shared.env.give_room();
             shared.localities[index].take_back();
             RestoreError::KeyInUse(key)
         })?,
-    })
+    };
+    if let Some((submitted, since)) = times {
+        fom.identity.was_submitted(submitted);
+        fom.visit().began(since);
+    }
+    Ok(fom)
 }
 
 /// Returns what durability keeps beside a new fom of this type, if it keeps anything.
@@ -255,8 +262,8 @@ impl CameBack {
         if self.kept_deadline.is_some() {
             cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
         }
-        if !self.causes.is_empty() {
-            cold.set_causes(self.causes);
+        if !self.tried.is_empty() {
+            cold.set_tried(self.tried);
         }
         let held_gate =
             const { O::GRAPH.has_gates() } && cold.kept().is_some_and(KeptFom::held_gate);

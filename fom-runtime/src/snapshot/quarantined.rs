@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    attempt::Attempt,
     id::{FomId, Key, KeyOf},
     snapshot::{Meta, RestoreError, Schema, Snapshot},
 };
@@ -41,13 +42,13 @@ pub struct Quarantined {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeptFailure {
-    /// The text of the cause.
+    /// The text of the cause, with the sources of its error.
     pub cause: String,
     /// The phases that the operation came through since it began or was last brought back, oldest first, without the
     /// phase in which it failed. At most the last eight.
     pub path: Vec<String>,
-    /// The errors of the earlier attempts at the phase, oldest first. The cause is the error of the last one.
-    pub attempts: Vec<String>,
+    /// The failed attempts at the phase before the last one, oldest first. The error of the last attempt is the cause.
+    pub attempts: Vec<Attempt>,
     /// How long ago the operation failed, in the time of the journal, which goes on while the program does not run.
     pub age: Duration,
 }

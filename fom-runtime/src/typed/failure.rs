@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-use crate::{fom::Cause, operation::Operation};
+use crate::{attempt::Attempt, fom::Cause, operation::Operation};
 
 /// A fom that ended in the standard failed outcome.
+///
+/// `Display` writes the operation, the phase and the cause. `source()` is the error behind the cause: the error of
+/// [`Cause::Error`] if its type is an [`Error`](std::error::Error), the error of the journal, of the gate or of a
+/// refused submission. A cause without an error, such as a panic, has no source.
 #[non_exhaustive]
 pub struct Failure<O: Operation> {
     /// The cause.
@@ -15,9 +19,10 @@ pub struct Failure<O: Operation> {
     pub operation: Option<O>,
     /// Events sent to the fom that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
-    /// The errors of earlier attempts at the phase, oldest first, including attempts before a restart. There are at
-    /// most sixteen, each cut after 200 letters. The last one is the cause.
-    pub attempts: Vec<String>,
+    /// The failed attempts at the phase before the last one, oldest first, including attempts before a restart. There
+    /// are at most sixteen: the first one, and the last ones. The error of the last attempt is the cause. The ages are
+    /// those at the end of the fom.
+    pub attempts: Vec<Attempt>,
 }
 
 impl<O: Operation> Failure<O> {
@@ -66,4 +71,14 @@ where
     }
 }
 
-impl<O: Operation> std::error::Error for Failure<O> where O::Error: fmt::Debug + fmt::Display {}
+impl<O: Operation> std::error::Error for Failure<O>
+where
+    O::Error: fmt::Debug + fmt::Display,
+{
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.cause {
+            Cause::Error(error) => (O::DESCRIBE)(error).error(),
+            cause => cause.untyped_source(),
+        }
+    }
+}

@@ -1,12 +1,8 @@
 //! The durable state of a fom of a known operation type.
 
-use std::{
-    any::Any,
-    panic::{AssertUnwindSafe, catch_unwind},
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    defaults::BoxError,
     fom::{
         Cause, WaitingFor,
         durability::{Answer, Content, End, FailedAs, FailedOperation, KeptFom, LastStep},
@@ -70,7 +66,7 @@ impl<O: Operation> Typed<O> {
             let failed = FailedAs {
                 phase,
                 describe: &describe,
-                attempts: &self.visit().causes(),
+                tried: &self.visit().tried(),
                 operation: match cause {
                     _ if !O::KEEPS_FAILED || !is_undeclared(cause) => FailedOperation::Gone,
                     Cause::NotSaved(_) => FailedOperation::Kept(None),
@@ -111,7 +107,7 @@ impl<O: Operation> Typed<O> {
                     let failed = FailedAs {
                         phase: failure.phase,
                         describe: &|| describe::<O>(cause),
-                        attempts: &failure.attempts,
+                        tried: &self.visit().tried(),
                         operation: FailedOperation::Gone,
                     };
                     state.ended(self, End::Failed(&failed))
@@ -148,16 +144,15 @@ pub(crate) fn saved<O: Operation>(operation: &O, phase: &O::Phase) -> Result<Sna
     }
 }
 
-/// Returns a cause as text.
+/// Returns a cause as text, with the sources of its error. Runs the user's code, which may panic.
+pub(crate) fn text<O: Operation>(cause: &Cause<O::Error>) -> String {
+    match cause {
+        Cause::Error(error) => (O::DESCRIBE)(error).text(),
+        other => other.text(),
+    }
+}
+
+/// Returns a cause as text. Catches a panic of the user's code.
 fn describe<O: Operation>(cause: &Cause<O::Error>) -> String {
-    let Cause::Error(original) = cause else {
-        return cause.text();
-    };
-    let error: &dyn Any = original;
-    let text = || match error.downcast_ref::<BoxError>() {
-        Some(error) => error.to_string(),
-        None => (O::DESCRIBE)(original),
-    };
-    // The user's code formats the error.
-    catch_unwind(AssertUnwindSafe(text)).unwrap_or_else(panic_message)
+    catch_unwind(AssertUnwindSafe(|| text::<O>(cause))).unwrap_or_else(panic_message)
 }

@@ -6,6 +6,7 @@ mod kit;
 mod adaptive;
 mod allocation;
 mod cancelling;
+mod causes;
 mod deadlines;
 mod endings;
 mod events;

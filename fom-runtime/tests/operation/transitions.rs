@@ -301,7 +301,7 @@ fn the_first_error_stays() {
             [
                 "Trip 1: Home (started)",
                 "Trip 1: Home -> Walk (returned)",
-                "Trip 1: Walk -> failed (error)"
+                "Trip 1: Walk -> failed (error): Oops(\"first\")"
             ]
         );
     });

@@ -15,13 +15,14 @@ use serde::{Deserialize, Serialize};
 use crate::{
     durable::{
         Durable, DurableState, Handover, Kind, Meta, OperationId, RetryError, Stored, Types,
-        encode_head, record::decode_fom,
+        encode_head,
+        record::{Times, decode_fom},
     },
     entry::{entry_of, fom_of},
 };
 use fom_protocol::panic_message;
 use fom_runtime::{
-    __durability::{self as seam, Content, FailedAs, Header, Shared},
+    __durability::{self as seam, Content, FailedAs, Header, Shared, Tried},
     FomId,
     snapshot::{KeptFailure, QuarantineKind, Quarantined, RestoreError},
 };
@@ -32,7 +33,8 @@ struct Head {
     cause: String,
     phase: String,
     path: Vec<String>,
-    attempts: Vec<String>,
+    /// In the time of the journal.
+    attempts: Vec<Tried>,
     /// When the operation failed, in the time of the journal.
     at: u64,
     /// The events that belong to it, by the ids of their entries: another fom may have its key.
@@ -73,12 +75,13 @@ impl Head {
         self.path.clear();
     }
 
-    /// Returns what a listing shows, without the age.
+    /// Returns what a listing shows at the time of the failure.
     fn shown(&self) -> KeptFailure {
         let mut shown = KeptFailure::default();
         shown.cause.clone_from(&self.cause);
         shown.path.clone_from(&self.path);
-        shown.attempts.clone_from(&self.attempts);
+        let attempts = self.attempts.iter();
+        shown.attempts = attempts.map(|attempt| attempt.shown(self.at)).collect();
         shown
     }
 
@@ -106,16 +109,16 @@ impl DurableState {
         content: Option<&dyn Content>,
     ) -> Arc<[u8]> {
         let durable = Durable::of(seam::shared_of(fom));
+        let committer = durable.committer();
         let mut head = Head {
             cause: (failed.describe)(),
             phase: failed.phase.to_owned(),
             path: self.path(fom),
-            attempts: failed.attempts.to_vec(),
+            attempts: committer.map_or_else(Vec::new, |to| to.in_journal(failed.tried.to_vec())),
             at: durable.journal_now(),
             events: self.inner().events().map(fom_of).map(FomId::get).collect(),
         };
         let fits = |entry: &Vec<u8>| {
-            let committer = durable.committer();
             committer.is_some_and(|committer| committer.check_length(entry.len()).is_ok())
         };
         let whole = content.and_then(|content| self.failed_record(fom, &head, Some(content)));
@@ -143,6 +146,9 @@ impl DurableState {
         let _ = rmp_serde::encode::write(&mut out, head);
         encode_head(
             &self.inner(),
+            Durable::of_fom(fom)
+                .committer()
+                .map(|to| to.past_to_journal(seam::submitted(fom))),
             fom.key(),
             self.once().map(|once| &once.id),
             &mut out,
@@ -335,9 +341,13 @@ impl Durable {
             return Err(head.reason());
         }
         let meta = Meta {
+            times: meta.times.map(|times| Times {
+                since: self.journal_now(),
+                ..times
+            }),
             number: None,
             attempt: 0,
-            causes: Vec::new(),
+            tried: Vec::new(),
             due: None,
             kept: None,
             rare: meta.rare.filter(|rare| rare.shares).map(|mut rare| {
@@ -347,9 +357,16 @@ impl Durable {
             ..meta
         };
         let (key, once) = (meta.key.clone(), meta.once.clone());
+        let submitted = meta.times.map(|times| times.submitted);
         let state = DurableState::new(meta, true);
         let mut out = Vec::new();
-        encode_head(&state.inner(), key.as_ref(), once.as_ref(), &mut out);
+        encode_head(
+            &state.inner(),
+            submitted,
+            key.as_ref(),
+            once.as_ref(),
+            &mut out,
+        );
         out.extend_from_slice(body);
         Ok(out)
     }

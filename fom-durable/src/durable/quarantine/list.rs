@@ -399,6 +399,9 @@ impl QuarantineList {
             let mut quarantined = quarantined.clone();
             if let Some(failure) = &mut quarantined.failure {
                 failure.age = Duration::from_nanos(now.saturating_sub(*at));
+                for attempt in &mut failure.attempts {
+                    attempt.age += failure.age;
+                }
             }
             all.push(quarantined);
         }

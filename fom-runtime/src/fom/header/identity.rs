@@ -18,12 +18,17 @@ impl Identity {
         self.submitted.store(submitted, Ordering::Relaxed);
     }
 
+    /// Sets the time of the submission of a fom that came back. The time may be before the start of the clock.
+    pub(crate) fn was_submitted(&self, at: u64) {
+        self.submitted.store(at, Ordering::Relaxed);
+    }
+
     #[inline]
     pub(super) fn id(&self) -> FomId {
         FomId(self.id.load(Ordering::Relaxed))
     }
 
-    /// Returns the time of the submission.
+    /// Returns the time of the submission. It is negative, in two's complement, if it is before the start of the clock.
     #[inline]
     pub(crate) fn submitted(&self) -> u64 {
         self.submitted.load(Ordering::Relaxed)

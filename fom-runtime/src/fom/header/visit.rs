@@ -7,15 +7,17 @@ use std::{
 };
 
 use crate::{
+    attempt::{Attempt, Tried},
+    clock::elapsed,
     fom::{Cold, ColdRare, Header, Recorder, Timing},
     graph::PhaseInfo,
     step_key::{EventId, StepKey},
 };
 use fom_protocol::{panic_message, sync::atomic::Ordering};
 
-/// The limits on the causes of failed attempts in one visit: their number, and the characters of each.
-const MOST_CAUSES: usize = 16;
-const LONGEST_CAUSE: usize = 200;
+/// The limits on the failed attempts that are kept of one visit: their number, and the characters of each error.
+const MOST_TRIED: usize = 16;
+const LONGEST_ERROR: usize = 400;
 
 /// The current visit of this fom.
 #[derive(Clone, Copy)]
@@ -39,12 +41,18 @@ impl<'a> Visit<'a> {
         &self.0.graph().phases()[self.index()]
     }
 
+    /// Sets when the visit began, for a fom that came back. The time may be before the start of the clock.
+    pub(crate) fn began(self, at: u64) {
+        self.0.since.store(at, Ordering::Release);
+    }
+
+    /// Returns when the visit began. The time is negative, in two's complement, if it is before the start of the clock.
     pub(crate) fn since(self) -> u64 {
         self.0.since.load(Ordering::Acquire)
     }
 
     pub(crate) fn age(self, now: u64) -> Duration {
-        Duration::from_nanos(now.saturating_sub(self.since()))
+        elapsed(now, self.since())
     }
 
     /// Returns the number of failed attempts.
@@ -121,27 +129,50 @@ impl<'a> Visit<'a> {
         Some(self.step_key().part(part))
     }
 
-    /// Records that an attempt at the phase failed with this error. Only the thread that runs the fom calls this.
-    pub(crate) fn failed<E>(self, describe: fn(&E) -> String, error: &E) {
-        let said = catch_unwind(AssertUnwindSafe(|| describe(error)));
-        let mut said = said.unwrap_or_else(panic_message);
-        if let Some((end, _)) = said.char_indices().nth(LONGEST_CAUSE) {
-            said.truncate(end);
+    /// Returns the attempt that failed just now. `describe` returns the text of its error, and may panic.
+    pub(crate) fn failing(self, describe: impl FnOnce() -> String) -> Tried {
+        let said = catch_unwind(AssertUnwindSafe(describe));
+        let mut error = said.unwrap_or_else(panic_message);
+        if let Some((end, _)) = error.char_indices().nth(LONGEST_ERROR) {
+            error.truncate(end);
         }
-        self.0.flags.note();
-        let mut causes = self.0.cold_made().rare_made().causes.lock();
-        if causes.len() == MOST_CAUSES {
-            // The first cause shows how the failures began, the last causes how they are now. So the second oldest is
-            // removed.
-            causes.remove(1);
+        Tried {
+            number: self.attempt() + 1,
+            error,
+            at: self.0.env().clock.nanos(),
         }
-        causes.push(said);
     }
 
-    /// Returns the causes of the failed attempts of this visit.
-    pub(crate) fn causes(self) -> Vec<String> {
-        self.rare()
-            .map(|rare| rare.causes.lock().clone())
-            .unwrap_or_default()
+    /// Keeps a failed attempt at the phase. Only the thread that runs the fom calls this.
+    pub(crate) fn failed(self, attempt: Tried) {
+        self.0.flags.note();
+        let mut tried = self.0.cold_made().rare_made().tried.lock();
+        if tried.len() == MOST_TRIED {
+            // The first error shows how the failures began, the last errors how they are now. So the second oldest is
+            // removed.
+            tried.remove(1);
+        }
+        tried.push(attempt);
+    }
+
+    /// Returns the failed attempts of this visit.
+    pub(crate) fn tried(self) -> Vec<Tried> {
+        self.with_tried(<[Tried]>::to_vec)
+    }
+
+    /// Returns the failed attempts of this visit, as they are shown now.
+    pub(crate) fn attempts(self) -> Vec<Attempt> {
+        let now = self.0.env().clock.nanos();
+        self.with_tried(|tried| tried.iter().map(|attempt| attempt.shown(now)).collect())
+    }
+
+    /// Returns the error of the last failed attempt of this visit.
+    pub(crate) fn last_error(self) -> Option<String> {
+        self.with_tried(|tried| tried.last().map(|attempt| attempt.error.clone()))
+    }
+
+    fn with_tried<T: Default>(self, read: impl FnOnce(&[Tried]) -> T) -> T {
+        let rare = self.rare();
+        rare.map_or_else(T::default, |rare| read(&rare.tried.lock()))
     }
 }

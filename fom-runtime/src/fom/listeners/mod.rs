@@ -4,8 +4,10 @@
 //! meanwhile first hears of the next transition. A hook that is removed meanwhile may still hear of this one. Without
 //! hooks, a transition costs one relaxed load.
 
+mod failed_attempt;
 mod transition;
 
+pub use failed_attempt::FailedAttempt;
 pub use transition::{Transition, TransitionCause};
 
 use std::{
@@ -24,11 +26,14 @@ use fom_protocol::{
 };
 
 type General = Box<dyn Fn(&Transition<'_>) + Send + Sync>;
+type OfFailures = Box<dyn Fn(&FailedAttempt<'_>) + Send + Sync>;
 type Panicked = Box<dyn Any + Send>;
 
 #[derive(Clone)]
 pub(crate) enum Kind {
     General(Arc<General>),
+    /// A listener to failed attempts.
+    Failures(Arc<OfFailures>),
     /// A listener to one operation type, as `typed/listeners.rs` knows it.
     Typed(TypeId, Arc<dyn Any + Send + Sync>),
     /// An interposer of one operation type, as `typed/listeners.rs` knows it.
@@ -108,6 +113,10 @@ impl Hooks {
         self.add(Kind::General(Arc::new(listener)))
     }
 
+    pub(crate) fn listen_to_failures(&self, listener: OfFailures) -> u64 {
+        self.add(Kind::Failures(Arc::new(listener)))
+    }
+
     pub(crate) fn remove(&self, id: u64) {
         self.change(|hooks| hooks.retain(|hook| hook.id != id));
     }
@@ -143,7 +152,7 @@ impl List {
             let told = catch_unwind(AssertUnwindSafe(|| match &hook.kind {
                 Kind::General(listener) => listener(transition),
                 Kind::Typed(of, listener) => typed(*of, &**listener),
-                Kind::Interposer(..) => {}
+                Kind::Interposer(..) | Kind::Failures(_) => {}
             }));
             take_off_if_panicked(env, hook.id, told);
         }
@@ -152,6 +161,16 @@ impl List {
     /// Tells the listeners of a transition after the operation of the fom is gone.
     pub(crate) fn tell_untyped(&self, env: &Env, transition: &Transition<'_>) {
         self.tell(env, transition, |_, _| {});
+    }
+
+    /// Tells the listeners of a failed attempt, as [`tell`](Self::tell) does.
+    pub(crate) fn tell_failure(&self, env: &Env, attempt: &FailedAttempt<'_>) {
+        for hook in &self.0 {
+            if let Kind::Failures(listener) = &hook.kind {
+                let told = catch_unwind(AssertUnwindSafe(|| listener(attempt)));
+                take_off_if_panicked(env, hook.id, told);
+            }
+        }
     }
 
     /// Returns the interposers of an operation type, the innermost first.

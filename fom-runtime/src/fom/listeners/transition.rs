@@ -54,6 +54,7 @@ pub struct Transition<'a> {
     locality: usize,
     attempt: u32,
     left: Option<u64>,
+    error: Option<String>,
 }
 
 impl<'a> Transition<'a> {
@@ -81,12 +82,19 @@ impl<'a> Transition<'a> {
                 .visit()
                 .deadline()
                 .map(|deadline| deadline.saturating_sub(at)),
+            error: None,
         }
     }
 
     /// Sets the number of failed attempts, in place of that of the phase that the fom is in by now.
     pub(crate) fn tried(mut self, attempt: u32) -> Self {
         self.attempt = attempt;
+        self
+    }
+
+    /// Sets the last error of the phase that the fom left.
+    pub(crate) fn after(mut self, error: Option<String>) -> Self {
+        self.error = error;
         self
     }
 
@@ -130,12 +138,19 @@ impl<'a> Transition<'a> {
         self.cause
     }
 
+    /// Returns the text of the last failure in the phase that the fom left, with the sources of its error. Returns
+    /// `None` if no attempt at that phase failed.
+    pub fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
     /// Returns the time of the transition, on the runtime's clock.
     pub fn at(&self) -> Duration {
         Duration::from_nanos(self.at)
     }
 
-    /// Returns how long the fom was in the phase that it left, or in the queue when it begins.
+    /// Returns how long the fom was in the phase that it left, or in the queue when it begins. For a fom that came
+    /// out of a journal, this is the time in the phase that it continues.
     pub fn stayed(&self) -> Duration {
         Duration::from_nanos(self.stayed)
     }
@@ -153,10 +168,18 @@ impl<'a> Transition<'a> {
 
 impl fmt::Display for Transition<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}: ", self.operation, self.id)?;
+        write!(f, "{} {}", self.operation, self.id)?;
+        if let Some(key) = self.key {
+            write!(f, " {key}")?;
+        }
+        f.write_str(": ")?;
         if let Some(from) = self.from {
             write!(f, "{from} -> ")?;
         }
-        write!(f, "{} ({})", self.to.unwrap_or("failed"), self.cause)
+        write!(f, "{} ({})", self.to.unwrap_or("failed"), self.cause)?;
+        match &self.error {
+            Some(error) if *error != self.cause.to_string() => write!(f, ": {error}"),
+            _ => Ok(()),
+        }
     }
 }

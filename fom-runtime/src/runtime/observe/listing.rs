@@ -3,6 +3,8 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
+    attempt::Attempt,
+    clock::elapsed,
     fom::{AnyRef, Attached, Attachments, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
     locality::Locality,
@@ -36,10 +38,10 @@ pub struct FomInfo {
     pub state: FomState,
     /// Whether the fom runs between enter-block and leave-block.
     pub blocked: bool,
-    /// How long the fom has been in this phase (in the queue, before the first). A fom that came back out of a journal
-    /// counts from then.
+    /// How long the fom has been in this phase (in the queue, before the first). With a journal, this includes the time
+    /// in which the program did not run. In a phase with `within = "adaptive"`, it counts from the last restart.
     pub in_phase: Duration,
-    /// How long ago the fom was submitted, or came back out of a journal.
+    /// How long ago the fom was submitted. With a journal, this includes the time in which the program did not run.
     pub age: Duration,
     /// What the fom waits for: a resource by its type, an event, a timer.
     pub waiting_for: Option<String>,
@@ -55,6 +57,9 @@ pub struct FomInfo {
     pub events: usize,
     /// The number of failed attempts in this phase.
     pub attempt: u32,
+    /// The failed attempts in this phase, oldest first. The last one has the last error. There are at most sixteen: the
+    /// first one, and the last ones.
+    pub attempts: Vec<Attempt>,
     /// The index of the fom's home.
     pub locality: usize,
     /// The size of the fom's allocation in bytes, without what the operation itself allocates.
@@ -139,7 +144,8 @@ pub struct KeyInfo {
     pub suspended: u32,
 }
 
-/// What is in flight. `Display` prints a table, with the key of each fom and the time left until its deadline.
+/// What is in flight. `Display` prints a table, with the key of each fom, the time left until its
+/// deadline, and the last error in its phase.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Operations {
@@ -208,7 +214,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         state,
         blocked: header.flags.is_blocked(),
         in_phase: header.visit().age(now),
-        age: Duration::from_nanos(now.saturating_sub(header.identity.submitted())),
+        age: elapsed(now, header.identity.submitted()),
         waiting_for,
         waits,
         waited: attachments.iter().map(|part| part.waited()).sum(),
@@ -221,6 +227,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
             .find_map(|part| part.queued())
             .unwrap_or_else(|| fom.events()),
         attempt: header.visit().attempt(),
+        attempts: header.visit().attempts(),
         locality: header.home_index(),
         bytes: fom.bytes(),
         history: header
@@ -352,10 +359,15 @@ impl Operations {
                 |key| format!("{} {key}", fom.operation),
             );
             let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
+            let failed = fom.attempts.last().map(|last| {
+                let ago = round(last.age);
+                format!("attempt {} failed {ago} ago: {}", last.number, last.error)
+            });
             let waiting: Vec<_> = fom
                 .waiting_for
                 .iter()
                 .chain(&left)
+                .chain(&failed)
                 .map(String::as_str)
                 .collect();
             writeln!(
