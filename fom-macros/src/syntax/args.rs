@@ -31,6 +31,16 @@ impl Durability {
     }
 }
 
+/// Reports a text of `failed` that is not known.
+fn check_failed(text: &LitStr, diag: &mut Diagnostics) {
+    if text.value() != "forget" {
+        diag.error(
+            text,
+            "a failed operation is kept, unless this key is `failed = \"forget\"`",
+        );
+    }
+}
+
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
     /// The key and the constant with the operation's name. An inner `None` was already reported.
@@ -200,15 +210,7 @@ impl Args {
                 });
             }
             "failed" => {
-                self.failed = text(&key, &value, diag);
-                if let Some(text) = &self.failed
-                    && text.value() != "forget"
-                {
-                    diag.error(
-                        text,
-                        "a failed operation is kept, unless this key is `failed = \"forget\"`",
-                    );
-                }
+                self.failed = text(&key, &value, diag).inspect(|text| check_failed(text, diag));
             }
             "crate" => {
                 if let Some(text) = text(&key, &value, diag)
