@@ -9,14 +9,22 @@ const LAST: usize = crate::KEPT / 2;
 
 /// The last foms of which a listener heard that they failed.
 #[derive(Debug, Default)]
-pub(super) struct Failed(VecDeque<u64>);
+pub(super) struct Failed {
+    /// In earlier lives.
+    before: VecDeque<u64>,
+    /// In this life. Its list of failed foms may have been made before they failed.
+    now: Vec<u64>,
+}
 
 impl Failed {
     pub(super) fn heard(&mut self, fom: u64) {
-        if self.0.len() == LAST {
-            self.0.pop_front();
-        }
-        self.0.push_back(fom);
+        self.now.push(fom);
+    }
+
+    pub(super) fn life_begins(&mut self) {
+        self.before.extend(self.now.drain(..));
+        let old = self.before.len().saturating_sub(LAST);
+        self.before.drain(..old);
     }
 }
 
@@ -28,8 +36,8 @@ impl Checker {
         if found.len() != count {
             return None;
         }
-        self.counts.failed += self.failed.0.len() as u64;
-        let lost = self.failed.0.iter().find(|fom| !found.contains(fom));
+        self.counts.failed += self.failed.before.len() as u64;
+        let lost = self.failed.before.iter().find(|fom| !found.contains(fom));
         if let Some(fom) = lost {
             let what = format!("fom {fom} failed, and is not in quarantine");
             self.wrong("a failed operation is kept", what, Vec::new());

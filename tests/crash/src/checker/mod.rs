@@ -298,6 +298,7 @@ impl Checker {
         self.life_began = self.now;
         self.locks = Locks::default();
         self.lazy = Lazy::default();
+        self.failed.life_begins();
     }
 
     fn operation(&mut self, n: u64, line: &str) -> &mut Operation {
