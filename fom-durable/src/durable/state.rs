@@ -388,8 +388,8 @@ impl DurableState {
         Ok(())
     }
 
-    /// Takes the oldest event for which `takes` is true. `key` is the key of the fom. Only for the thread that runs the
-    /// fom.
+    /// Takes the oldest event for which `takes` is true. `key` is the key of a fom that is kept if it fails. Only for the
+    /// thread that runs the fom.
     pub(super) fn take_message(
         &self,
         key: Option<&Key>,
@@ -402,13 +402,12 @@ impl DurableState {
                 .inbox
                 .iter()
                 .position(|message| takes(&*message.event))?;
-            let taken = more.inbox.remove(at)?;
-            more.taken.push(Taken {
-                entry: taken.entry,
-                bytes: key.and_then(|key| taken.bytes(key)),
-            });
-            taken
+            more.inbox.remove(at)?
         };
+        // Without the lock, because the user's code writes the event.
+        let bytes = key.and_then(|key| taken.bytes(key));
+        let entry = taken.entry;
+        self.inner().more_made().taken.push(Taken { entry, bytes });
         self.took(taken.id());
         Some(taken.event)
     }

@@ -18,8 +18,8 @@ use crate::{
 use fom_protocol::{panic_message, sync::MutexGuard};
 use fom_runtime::{
     __durability::{
-        self as seam, Answer, AnyRef, Content, EventId, FailedAs, FailedOperation, Function,
-        Header, KeptFom, KeptStep, LastStep, Then, Written,
+        self as seam, Answer, AnyRef, Content, EventId, FailedAs, Function, Header, KeptFailed,
+        KeptFom, KeptStep, LastStep, Then, Written,
     },
     context::Local,
     error::DurabilityError,
@@ -70,9 +70,10 @@ impl KeptFom for DurableState {
     fn take_event(
         &self,
         fom: &Header,
+        keeps_failed: bool,
         takes: &dyn Fn(&dyn Any) -> bool,
     ) -> Option<Box<dyn Any + Send>> {
-        self.take_message(fom.key(), takes)
+        self.take_message(fom.key().filter(|_| keeps_failed), takes)
     }
 
     fn events(&self) -> usize {
@@ -150,11 +151,14 @@ impl KeptFom for DurableState {
 
     /// Replaces the fom's record: by an entry that keeps the failed fom, by the failure for its operation id, or by
     /// nothing.
-    fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool) {
-        let kept = match failed.operation {
-            FailedOperation::Kept(content) => Some(self.failed_entry(fom, failed, content)),
-            FailedOperation::Gone => None,
-        };
+    fn fail(
+        &self,
+        fom: &Header,
+        failed: &FailedAs<'_>,
+        kept: Option<&KeptFailed<'_>>,
+        waits: bool,
+    ) {
+        let kept = kept.map(|kept| self.failed_entry(fom, failed, kept));
         if kept.is_none() && !self.is_recorded() && self.once().is_none() {
             return;
         }

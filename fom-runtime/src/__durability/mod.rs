@@ -26,8 +26,8 @@ pub use crate::{
     fom::{
         AnyRef, Function, Header, Order, Recorder, Resident, Then,
         durability::{
-            Answer, Content, DurableFom, Effects, End, FailedAs, FailedOperation, FomRecord,
-            KeptFom, KeptStep, LastStep, NewRecord, SavedTiming, Written,
+            Answer, Content, DurableFom, Effects, End, FailedAs, FomRecord, KeptFailed, KeptFom,
+            KeptStep, LastStep, NewRecord, SavedTiming, Written,
         },
         hand::regain_leaked,
     },

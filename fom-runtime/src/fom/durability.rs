@@ -59,7 +59,7 @@ pub trait Recorder: Any + Send + Sync {
     /// Makes what is kept beside a new fom.
     fn begin(&self, new: NewRecord) -> FomRecord;
 
-    /// Returns what is kept and cannot run, by id.
+    /// Returns what is kept and does not run, by id.
     fn quarantined(&self) -> Vec<Quarantined>;
 
     /// Called when all localities have ended. The component commits what is left, and closes.
@@ -143,20 +143,15 @@ pub struct FailedAs<'a> {
     pub phase: &'a str,
     /// Returns the cause as text. Runs the user's code, and catches its panics.
     pub describe: &'a dyn Fn() -> String,
-    /// The failed attempts before this failure, oldest first.
-    pub tried: &'a [Tried],
-    /// What becomes of the operation.
-    pub operation: FailedOperation<'a>,
 }
 
-/// What becomes of an operation that failed.
-#[derive(Clone, Copy)]
+/// A failed operation that is kept, so that a caller can try it again.
 #[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
-pub enum FailedOperation<'a> {
-    /// The operation is kept, so that a caller can try it again. Without a content, its data are gone.
-    Kept(Option<&'a dyn Content>),
-    /// The operation is gone.
-    Gone,
+pub struct KeptFailed<'a> {
+    /// The failed attempts before this failure, oldest first.
+    pub tried: &'a [Tried],
+    /// Writes the operation. With `None`, its data are gone.
+    pub content: Option<&'a dyn Content>,
 }
 
 /// The state of a fom with transitions that are kept. Only the thread that runs the fom calls these functions, except
@@ -189,10 +184,12 @@ pub trait KeptFom: DurableFom {
     /// Enters a function of the phase that is not its own. Its requests have numbers of their own.
     fn enter(&self, function: Function);
 
-    /// Takes the oldest event that came through an outbox and that `takes` accepts.
+    /// Takes the oldest event that came through an outbox and that `takes` accepts. `keeps_failed`: if the fom fails, it
+    /// is kept, and the event with it.
     fn take_event(
         &self,
         fom: &Header,
+        keeps_failed: bool,
         takes: &dyn Fn(&dyn Any) -> bool,
     ) -> Option<Box<dyn Any + Send>>;
 
@@ -216,8 +213,8 @@ pub trait KeptFom: DurableFom {
     /// an end phase.
     fn keep_step(&self, fom: &Header, error: &DurabilityError, ends: bool, content: &dyn Content);
 
-    /// Writes down that the fom fails. With `waits`, the fom ends only when this is committed.
-    fn fail(&self, fom: &Header, failed: &FailedAs<'_>, waits: bool);
+    /// Writes down that the fom fails, and what is kept of it. With `waits`, the fom ends only when this is committed.
+    fn fail(&self, fom: &Header, failed: &FailedAs<'_>, kept: Option<&KeptFailed<'_>>, waits: bool);
 
     /// Keeps the end of a failed fom that could not be committed, as [`keep_step`](Self::keep_step) does.
     fn keep_failure(&self, fom: &Header, error: &DurabilityError);

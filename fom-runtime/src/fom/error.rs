@@ -175,6 +175,19 @@ impl<E> Cause<E> {
         }
     }
 
+    /// Returns whether the phase failed. Other causes come from elsewhere, such as a cancel.
+    pub(crate) fn is_of_phase(&self) -> bool {
+        matches!(
+            self,
+            Self::Error(_)
+                | Self::Panicked(_)
+                | Self::Late { .. }
+                | Self::NoThread(_)
+                | Self::Gate(_)
+                | Self::UndeclaredExit { .. }
+        )
+    }
+
     /// Formats the cause for any error type. The error itself is left out.
     fn fmt_untyped(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -19,7 +19,7 @@ impl<O: Operation> Instance<O> {
     #[cold]
     pub(super) fn fails(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Decided<O> {
         let decided = next_cold(Step::Failure {
-            of_phase: is_of_phase(&cause),
+            of_phase: cause.is_of_phase(),
             way_out: self.has_way_out(fom),
         });
         self.fails_unless(fom, decided, cause)
@@ -39,7 +39,7 @@ impl<O: Operation> Instance<O> {
         cause: Cause<O::Error>,
     ) -> Decided<O> {
         if !const { O::GRAPH.has_ways_out() } || decided != Next::Call(Entry::Failed) {
-            if fom.env().hooks.are_heard() && is_of_phase(&cause) {
+            if fom.env().hooks.are_heard() && cause.is_of_phase() {
                 let attempt = fom.visit().failing(|| text::<O>(&cause));
                 self.tell_attempt(fom, &attempt, &cause, None);
             }
@@ -103,17 +103,4 @@ impl<O: Operation> Instance<O> {
     pub(super) fn takes_way_out(fom: &Typed<O>) -> bool {
         (const { O::GRAPH.has_ways_out() }) && fom.failure().take_left()
     }
-}
-
-/// Returns whether the cause is a failure of the phase, and does not come from elsewhere.
-fn is_of_phase<E>(cause: &Cause<E>) -> bool {
-    matches!(
-        cause,
-        Cause::Error(_)
-            | Cause::Panicked(_)
-            | Cause::Late { .. }
-            | Cause::NoThread(_)
-            | Cause::Gate(_)
-            | Cause::UndeclaredExit { .. }
-    )
 }

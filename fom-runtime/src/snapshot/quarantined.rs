@@ -1,4 +1,4 @@
-//! Saved foms that cannot run, as they are listed.
+//! Saved foms that do not run, as they are listed.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -8,9 +8,9 @@ use crate::{
     snapshot::{Meta, RestoreError, Schema, Snapshot},
 };
 
-/// A journal entry that cannot run. It stays in the journal unchanged, and each start tries it again.
+/// A journal entry that does not run. It stays in the journal; its [kind](Self::kind) says what brings it back.
 ///
-/// `Display` writes one line: what the entry is, and why it cannot run.
+/// `Display` writes one line: what the entry is, and why it does not run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Quarantined {
@@ -26,7 +26,7 @@ pub struct Quarantined {
     pub phase: Option<String>,
     /// The key that the fom was submitted with.
     pub key: Option<Key>,
-    /// The reason why the entry cannot run.
+    /// The reason why the entry does not run.
     pub reason: RestoreError,
     /// How the operation failed, if it failed.
     pub failure: Option<Box<KeptFailure>>,

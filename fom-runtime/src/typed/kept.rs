@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::{
     fom::{
         Cause, WaitingFor,
-        durability::{Answer, Content, End, FailedAs, FailedOperation, KeptFom, LastStep},
+        durability::{Answer, Content, End, FailedAs, KeptFailed, KeptFom, LastStep},
     },
     operation::{Durability, Operation, kept_codec},
     snapshot::{Meta, Snapshot},
@@ -66,14 +66,16 @@ impl<O: Operation> Typed<O> {
             let failed = FailedAs {
                 phase,
                 describe: &describe,
-                tried: &self.visit().tried(),
-                operation: match cause {
-                    _ if !O::KEEPS_FAILED || !is_undeclared(cause) => FailedOperation::Gone,
-                    Cause::NotSaved(_) => FailedOperation::Kept(None),
-                    _ => FailedOperation::Kept(content),
-                },
             };
-            kept.fail(self, &failed, O::DURABILITY == Durability::Sync);
+            let cannot_be_saved = matches!(cause, Cause::NotSaved(_));
+            let is_kept = O::KEEPS_FAILED && (cause.is_of_phase() || cannot_be_saved);
+            let tried = self.visit().tried();
+            let operation = is_kept.then(|| KeptFailed {
+                tried: &tried,
+                content: content.filter(|_| !cannot_be_saved),
+            });
+            let waits = O::DURABILITY == Durability::Sync;
+            kept.fail(self, &failed, operation.as_ref(), waits);
         }
     }
 
@@ -107,28 +109,12 @@ impl<O: Operation> Typed<O> {
                     let failed = FailedAs {
                         phase: failure.phase,
                         describe: &|| describe::<O>(cause),
-                        tried: &self.visit().tried(),
-                        operation: FailedOperation::Gone,
                     };
                     state.ended(self, End::Failed(&failed))
                 }
             },
         }
     }
-}
-
-/// Returns whether the machine, and no caller, ended the operation, in a way that it does not declare.
-fn is_undeclared<E>(cause: &Cause<E>) -> bool {
-    matches!(
-        cause,
-        Cause::Error(_)
-            | Cause::Panicked(_)
-            | Cause::Late { .. }
-            | Cause::NoThread(_)
-            | Cause::Gate(_)
-            | Cause::UndeclaredExit { .. }
-            | Cause::NotSaved(_)
-    )
 }
 
 /// Returns operation and phase as a snapshot. Catches a panic of the user's code.

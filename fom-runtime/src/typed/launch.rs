@@ -124,6 +124,7 @@ impl<'a, O> FirstRun<'a, O> {
     ///
     /// The fom is of type `O`, and a [`Seed`] made it. When the first run is built, the fom is in Running, on the thread
     /// that has put down the core of the fom's home.
+    // SAFETY: asks of its caller what the section above says.
     pub(crate) unsafe fn new(fom: &'a Resident) -> Self {
         Self {
             fom: fom.as_ptr(),

@@ -62,7 +62,9 @@ impl<O: Operation> Typed<O> {
                 Some(event) => O::takes(kind, event),
                 None => false,
             };
-            let event = self.journaled()?.take_event(self, &takes)?;
+            let event = self
+                .journaled()?
+                .take_event(self, O::KEEPS_FAILED, &takes)?;
             event.downcast().ok().map(|event| *event)
         })
     }

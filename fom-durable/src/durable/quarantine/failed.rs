@@ -22,7 +22,7 @@ use crate::{
 };
 use fom_protocol::panic_message;
 use fom_runtime::{
-    __durability::{self as seam, Content, FailedAs, Header, Shared, Tried},
+    __durability::{self as seam, Content, FailedAs, Header, KeptFailed, Shared, Tried},
     FomId,
     snapshot::{KeptFailure, QuarantineKind, Quarantined, RestoreError},
 };
@@ -101,12 +101,12 @@ impl Head {
 }
 
 impl DurableState {
-    /// Returns the entry that keeps this failed fom. `content` writes the operation, and calls user code.
+    /// Returns the entry that keeps this failed fom. It calls user code, which writes the operation.
     pub(crate) fn failed_entry(
         &self,
         fom: &Header,
         failed: &FailedAs<'_>,
-        content: Option<&dyn Content>,
+        kept: &KeptFailed<'_>,
     ) -> Arc<[u8]> {
         let durable = Durable::of(seam::shared_of(fom));
         let committer = durable.committer();
@@ -114,14 +114,16 @@ impl DurableState {
             cause: (failed.describe)(),
             phase: failed.phase.to_owned(),
             path: self.path(fom),
-            attempts: committer.map_or_else(Vec::new, |to| to.in_journal(failed.tried.to_vec())),
+            attempts: committer.map_or_else(Vec::new, |to| to.in_journal(kept.tried.to_vec())),
             at: durable.journal_now(),
             events: self.inner().events().map(fom_of).map(FomId::get).collect(),
         };
         let fits = |entry: &Vec<u8>| {
             committer.is_some_and(|committer| committer.check_length(entry.len()).is_ok())
         };
-        let whole = content.and_then(|content| self.failed_record(fom, &head, Some(content)));
+        let whole = kept
+            .content
+            .and_then(|content| self.failed_record(fom, &head, Some(content)));
         if let Some(entry) = whole.filter(fits) {
             return entry.into();
         }

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::{
     durable::{
         DiscardError, Durable, DurableState, Handover, RetryError, Types,
-        quarantine::{give_place_up, is_event},
+        quarantine::{give_place_up, is_event, list::is_of},
     },
     entry::entry_of,
 };
@@ -185,14 +185,7 @@ impl<'a> Quarantine<'a> {
 
     /// Tries all failed operations of one type again.
     pub fn retry_failed<O: Operation>(&self) -> Retried {
-        let is = |entry: &Quarantined| {
-            let named =
-                |name: &Option<String>, is: &dyn Fn(&str) -> bool| name.as_deref().is_some_and(is);
-            entry.kind() == QuarantineKind::Failed
-                && named(&entry.machine, &|name| O::GRAPH.is_machine(name))
-                && named(&entry.operation, &|name| O::GRAPH.is_operation(name))
-        };
-        self.retry_where(is)
+        self.retry_where(|entry| entry.kind() == QuarantineKind::Failed && is_of(entry, O::GRAPH))
     }
 
     /// Removes an entry from the journal and returns it: its [bytes](Quarantined::bytes) and, if it can be read, a

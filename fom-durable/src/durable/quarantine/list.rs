@@ -97,6 +97,14 @@ pub(in crate::durable) fn is_event(quarantined: &Quarantined) -> bool {
     quarantined.bytes.first() == Some(&(Kind::Message as u8))
 }
 
+/// Whether the entry is of this machine and operation, by present or former names.
+pub(super) fn is_of(quarantined: &Quarantined, graph: &Graph) -> bool {
+    let machine = quarantined.machine.as_deref();
+    let operation = quarantined.operation.as_deref();
+    machine.is_some_and(|name| graph.is_machine(name))
+        && operation.is_some_and(|name| graph.is_operation(name))
+}
+
 /// At this number of quarantined events, no more events without a receiver or for a failed operation are added.
 const MOST_EVENTS: usize = 10_000;
 
@@ -435,12 +443,7 @@ impl QuarantineList {
     /// Returns the oldest fom with this operation type and key. Failed operations come last, because they have no key
     /// any more.
     pub(crate) fn of(&self, graph: &Graph, key: &Key) -> Option<FomId> {
-        let is = |quarantined: &&Quarantined| {
-            let machine = quarantined.machine.as_deref();
-            let operation = quarantined.operation.as_deref();
-            machine.is_some_and(|name| graph.is_machine(name))
-                && operation.is_some_and(|name| graph.is_operation(name))
-        };
+        let is = |quarantined: &&Quarantined| is_of(quarantined, graph);
         let listed = self.listed.lock();
         let ids = listed.keys.get(key)?.iter();
         let foms = ids.filter_map(|id| listed.fom(*id)).filter(is);
