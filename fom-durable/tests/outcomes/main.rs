@@ -4,6 +4,7 @@
 #[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
+mod children;
 mod dead_letters;
 mod lookup;
 mod order;
