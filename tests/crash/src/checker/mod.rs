@@ -42,9 +42,7 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use self::{
-    bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks, sent::Acknowledged,
-};
+use self::{bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks, sent::Outside};
 use crate::{
     history::whole,
     work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
@@ -138,7 +136,7 @@ pub struct Checker {
     locks: Locks,
     lazy: Lazy,
     failed: Failed,
-    sent: Acknowledged,
+    outside: Outside,
     counts: Counts,
     violations: Vec<Violation>,
 }
@@ -310,6 +308,7 @@ impl Checker {
         self.locks = Locks::default();
         self.lazy = Lazy::default();
         self.failed.life_begins();
+        self.outside.life_begins();
     }
 
     fn operation(&mut self, n: u64, line: &str) -> &mut Operation {
@@ -438,6 +437,7 @@ impl Checker {
         }
         let operation = self.operations.entry(n).or_default();
         if operation.ended {
+            self.outside.ended(n);
             operation.outcome = Some(outcome.to_owned());
             // No longer needed, and there are many.
             operation.effect = None;
@@ -584,7 +584,7 @@ impl Checker {
     fn told(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, outcome): (u64, _) = (words.number()?, words.word()?);
         self.counts.outcomes += 1;
-        let operation = self.operation(n, line);
+        self.operation(n, line);
         if matches!(outcome, "failed-journal" | "failed-shutdown") {
             return Some(());
         }
@@ -596,6 +596,8 @@ impl Checker {
             "failed-error" | "failed-remembered" => "failed",
             outcome => outcome,
         };
+        self.outside.ended(n);
+        let operation = self.operations.entry(n).or_default();
         let again = std::mem::replace(&mut operation.told, true);
         let before = operation.outcome.replace(outcome.to_owned());
         operation.ended = true;
