@@ -14,12 +14,12 @@ use tokio::{
 
 /// Asks a service for a price.
 #[derive(Serialize, Deserialize)]
-struct Ask {
+struct Inquiry {
     price: u8,
 }
 
-#[fom(operation(Ask))]
-enum Asking {
+#[fom(operation(Inquiry))]
+enum Inquiring {
     #[phase(start, to(Book))]
     Begin,
     #[phase(to(Done, Lost), within = "5s", late)]
@@ -33,21 +33,21 @@ enum Asking {
 /// The address of the service.
 struct Service(SocketAddr);
 
-impl AskingTransitions for Ask {
+impl InquiringTransitions for Inquiry {
     async fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
         Ok(())
     }
 
-    async fn book(&mut self, cx: &mut Cx<'_>) -> Result<AskingAfterBook, BoxError> {
+    async fn book(&mut self, cx: &mut Cx<'_>) -> Result<InquiringAfterBook, BoxError> {
         let mut stream = TcpStream::connect(cx.resource::<Service>().0).await?;
         stream.write_all(b"?").await?;
         self.price = stream.read_u8().await?;
         cx.resource::<Effects>().once(cx.step_key(), "booked");
-        Ok(AskingAfterBook::Done)
+        Ok(InquiringAfterBook::Done)
     }
 
-    async fn book_late(&mut self, _: &mut Cx<'_>) -> Result<AskingAfterBook, BoxError> {
-        Ok(AskingAfterBook::Lost)
+    async fn book_late(&mut self, _: &mut Cx<'_>) -> Result<InquiringAfterBook, BoxError> {
+        Ok(InquiringAfterBook::Lost)
     }
 }
 
@@ -80,10 +80,10 @@ fn service() -> SocketAddr {
 fn a_phase_that_waits_for_a_real_socket_is_no_false_alarm() {
     let address = service();
     let tried = crash_at_each_boundary(|| {
-        Trial::new(Ask { price: 0 })
+        Trial::new(Inquiry { price: 0 })
             .runtime(move |builder| builder.resource(Service(address)))
             .compare(|end| {
-                let is_done = matches!(end.phase, Some(Asking::Done));
+                let is_done = matches!(end.phase, Some(Inquiring::Done));
                 assert!(is_done, "the deadline has passed before the answer came");
                 end.operation.price
             })
