@@ -9,7 +9,7 @@
 //! | trait | for |
 //! | --- | --- |
 //! | [`DurableBuilderExt`] | [`Builder`](fom_runtime::Builder): the journal and its settings, a check of a journal before a release |
-//! | [`DurableExt`] | [`Runtime`](fom_runtime::Runtime): what could not come back, and how much the journal keeps |
+//! | [`DurableExt`] | [`Runtime`](fom_runtime::Runtime): how operations ended, events from outside, what could not come back, and how much the journal keeps |
 //! | [`DurableSubmissionExt`] | [`Submission`](fom_runtime::Submission): an operation that runs once for each id |
 //! | [`DurableFomExt`] | [`FomRef`](fom_runtime::FomRef): a wait until an operation is on disk |
 //! | [`DurableCxExt`] | [`Cx`](fom_runtime::Cx): the outbox, which sends what a phase gives to it exactly when its transition is committed |
@@ -45,8 +45,9 @@ pub mod prelude;
 pub mod testing;
 
 pub use durable::{
-    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt, DurableSubmissionExt,
-    JournalCheck, NotCommitted, Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
+    Address, DeadLetters, DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt,
+    DurableSubmissionExt, JournalCheck, Lookup, NotCommitted, NotSent, NotSentReason, Outbox,
+    OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress, Retried, RetryError, Sent,
 };
 #[doc(no_inline)]
 pub use fom_journal as journal;

@@ -134,8 +134,8 @@ impl<O: Operation> Submission<'_, O> {
     /// A fom that [queues](Self::queue) takes its place in the order of its key after the delay. It fails with
     /// [`Cause::Refused`](crate::Cause::Refused) if the queue is full then. Any other fom has its key at once.
     ///
-    /// With a journal, the fom is not on disk before it has begun. If the wait must survive a crash, wait in a phase of
-    /// its own.
+    /// With a journal, the fom is not on disk before it has begun, and a crash before that loses it. If the wait must
+    /// survive a crash, give the operation a first phase with a deadline and `late`: the journal keeps the deadline.
     pub fn after(mut self, time: Duration) -> Self {
         self.special().after = Some(time);
         self

@@ -18,6 +18,7 @@
 //! - An event has one step key, in every life and visit that takes it ([`bills`]). No other event and no visit has it.
 //! - The outcome of an operation follows from its number: no step was made twice, or left out.
 //! - An operation that was submitted with an id has one outcome, for every caller and at any time.
+//! - An event that was sent durably and acknowledged is taken once, and an outcome that was told is found ([`sent`]).
 //! - Operations sent by an outbox begin. Events sent by an outbox arrive once and in order.
 //! - While a fom has a long lock to write, no other fom has the lock ([`locks`]). No fom gets the lock before the
 //!   transition that gives it back is committed.
@@ -33,6 +34,7 @@ mod keys;
 mod late;
 mod lazy;
 mod locks;
+mod sent;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -40,7 +42,7 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use self::{bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks};
+use self::{bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks, sent::Outside};
 use crate::{
     history::whole,
     work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
@@ -109,6 +111,10 @@ pub struct Counts {
     pub quarantined: u64,
     /// How often a failed fom was looked for in quarantine.
     pub failed: u64,
+    /// Durable sends that were acknowledged.
+    pub sent: u64,
+    /// Lookups of outcomes.
+    pub found: u64,
 }
 
 /// Reads a history, line by line.
@@ -130,6 +136,7 @@ pub struct Checker {
     locks: Locks,
     lazy: Lazy,
     failed: Failed,
+    outside: Outside,
     counts: Counts,
     violations: Vec<Violation>,
 }
@@ -279,6 +286,8 @@ impl Checker {
                 self.committed();
                 Some(())
             }
+            Some("K") => self.acknowledged(line, &mut words),
+            Some("F") => self.found(line, &mut words),
             Some("Q") => self.found_failed(&mut words),
             Some("A") => {
                 self.counts.quarantined += 1;
@@ -299,6 +308,7 @@ impl Checker {
         self.locks = Locks::default();
         self.lazy = Lazy::default();
         self.failed.life_begins();
+        self.outside.life_begins();
     }
 
     fn operation(&mut self, n: u64, line: &str) -> &mut Operation {
@@ -427,6 +437,7 @@ impl Checker {
         }
         let operation = self.operations.entry(n).or_default();
         if operation.ended {
+            self.outside.ended(n);
             operation.outcome = Some(outcome.to_owned());
             // No longer needed, and there are many.
             operation.effect = None;
@@ -573,7 +584,7 @@ impl Checker {
     fn told(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, outcome): (u64, _) = (words.number()?, words.word()?);
         self.counts.outcomes += 1;
-        let operation = self.operation(n, line);
+        self.operation(n, line);
         if matches!(outcome, "failed-journal" | "failed-shutdown") {
             return Some(());
         }
@@ -585,6 +596,8 @@ impl Checker {
             "failed-error" | "failed-remembered" => "failed",
             outcome => outcome,
         };
+        self.outside.ended(n);
+        let operation = self.operations.entry(n).or_default();
         let again = std::mem::replace(&mut operation.told, true);
         let before = operation.outcome.replace(outcome.to_owned());
         operation.ended = true;
