@@ -1,0 +1,143 @@
+//! An order, from the reservation of the goods to the parcel.
+
+use std::time::Duration;
+
+use fom_durable::prelude::*;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+
+use crate::{
+    provider::{Charge, Provider},
+    shop::Shop,
+};
+
+/// What a customer orders.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The client's name for the order. A repeated request has the same one.
+    pub reference: String,
+    /// The orders of one customer run one after the other.
+    pub customer: String,
+    /// What the customer wants.
+    pub item: String,
+    /// How many pieces.
+    pub pieces: u32,
+    /// The price of all of them.
+    pub cents: u32,
+}
+
+/// What the provider says about the payment.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Payment {
+    /// The customer has paid.
+    Paid,
+    /// The customer has not.
+    Declined,
+}
+
+/// Where an order is.
+#[fom(operation(Order), event(Payment))]
+#[derive(Debug)]
+pub enum Fulfil {
+    /// Takes the goods from stock.
+    #[phase(start, blocking, to(Charge, SoldOut))]
+    Reserve,
+    /// Asks the provider for the money.
+    #[phase(to(AwaitPayment, Refund), retry = "8, 20ms..1s", exhausted, cancelled(Refund))]
+    Charge,
+    /// Waits until the provider calls back.
+    #[phase(sync, on(Paid, Declined), to(Ship, Refund, Release), within = "10m", late, cancelled(Refund))]
+    AwaitPayment,
+    /// Sends the parcel. From here on there is no way back.
+    #[phase(blocking, to(Shipped), retry = "5, 50ms..5s")]
+    Ship,
+    /// Gives the money back.
+    #[phase(to(Release), retry = "20, 50ms..1m")]
+    Refund { why: String },
+    /// Puts the goods back.
+    #[phase(blocking, to(Cancelled), retry = "5, 50ms..5s")]
+    Release { why: String },
+    /// The parcel is on its way.
+    #[phase(end)]
+    Shipped { parcel: i64 },
+    /// There were too few pieces.
+    #[phase(end, failure)]
+    SoldOut,
+    /// The order was given up, and the customer has the money.
+    #[phase(end, failure)]
+    Cancelled { why: String },
+}
+
+impl FulfilTransitions for Order {
+    fn reserve(&mut self, cx: &mut BlockingCx<'_>) -> Result<FulfilAfterReserve, BoxError> {
+        let shop = cx.resource::<Shop>();
+        let step = cx.step_key();
+        Ok(match shop.reserve(step, &self.reference, &self.item, self.pieces)? {
+            true => FulfilAfterReserve::Charge,
+            false => FulfilAfterReserve::SoldOut,
+        })
+    }
+
+    async fn charge(&mut self, cx: &mut Paying<'_>) -> Result<FulfilAfterCharge, BoxError> {
+        let charge = Charge {
+            reference: self.reference.clone(),
+            cents: self.cents,
+            webhook: cx.resource::<Site>().webhook.clone(),
+        };
+        let provider = cx.resource::<Provider>();
+        provider.charge(cx.step_key(), &charge).await?;
+        Ok(FulfilAfterCharge::AwaitPayment)
+    }
+
+    // The last answer may have been lost, and the money taken.
+    async fn charge_exhausted(&mut self, cx: &mut Paying<'_>) -> Result<FulfilAfterCharge, BoxError> {
+        let why = cx.causes().pop().unwrap_or_default();
+        Ok(FulfilAfterCharge::Refund { why })
+    }
+
+    fn await_payment(
+        &mut self,
+        _: &mut Paying<'_>,
+        payment: Payment,
+    ) -> Result<FulfilAfterAwaitPayment, BoxError> {
+        Ok(match payment {
+            Payment::Paid => FulfilAfterAwaitPayment::Ship,
+            Payment::Declined => {
+                let why = "the payment was declined".to_owned();
+                FulfilAfterAwaitPayment::Release { why }
+            }
+        })
+    }
+
+    fn await_payment_late(&mut self, _: &mut Paying<'_>) -> Result<FulfilAfterAwaitPayment, BoxError> {
+        let why = "no payment within ten minutes".to_owned();
+        Ok(FulfilAfterAwaitPayment::Refund { why })
+    }
+
+    fn ship(&mut self, cx: &mut BlockingCx<'_>) -> Result<FulfilAfterShip, BoxError> {
+        let parcel = cx.resource::<Shop>().send(cx.step_key(), &self.reference)?;
+        Ok(FulfilAfterShip::Shipped { parcel })
+    }
+
+    async fn refund(&mut self, cx: &mut Paying<'_>, why: &mut String) -> Result<FulfilAfterRefund, BoxError> {
+        let provider = cx.resource::<Provider>();
+        provider.refund(cx.step_key(), &self.reference).await?;
+        let why = why.clone();
+        Ok(FulfilAfterRefund::Release { why })
+    }
+
+    fn release(&mut self, cx: &mut BlockingCx<'_>, why: &mut String) -> Result<FulfilAfterRelease, BoxError> {
+        cx.resource::<Shop>().release(&self.reference)?;
+        let why = why.clone();
+        Ok(FulfilAfterRelease::Cancelled { why })
+    }
+}
+
+type Paying<'a> = Cx<'a, Payment>;
+
+/// What this service knows of itself.
+#[derive(Debug)]
+pub struct Site {
+    /// Where the provider calls back.
+    pub webhook: String,
+}

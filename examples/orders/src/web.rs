@@ -1,0 +1,159 @@
+//! The service over HTTP.
+
+use std::convert::Infallible;
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::StatusCode,
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+    routing::{get, post},
+};
+use fom_durable::prelude::*;
+use futures::{Stream, stream};
+use serde_json::{Value, json};
+use tokio::sync::broadcast::{self, error::RecvError};
+
+use crate::{
+    order::{Intake, Order, Payment},
+    provider::Webhook,
+};
+
+/// What the handlers share.
+#[derive(Clone, Debug)]
+pub struct App {
+    /// Runs the orders.
+    pub runtime: Runtime,
+    /// Each committed step of each order.
+    pub steps: broadcast::Sender<Step>,
+}
+
+/// A committed step of an order.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The client's name for the order.
+    pub reference: String,
+    /// The phase that the order is in now.
+    pub phase: String,
+    /// Whether that is an end.
+    pub is_end: bool,
+}
+
+/// The routes of the service.
+pub fn routes(app: App) -> Router {
+    Router::new()
+        .route("/orders", post(order))
+        .route("/orders/{reference}", get(show).delete(cancel))
+        .route("/orders/{reference}/progress", get(progress))
+        .route("/webhooks/payment", post(payment))
+        .route("/operations", get(operations))
+        .route("/failed/retry", post(retry))
+        .with_state(app)
+}
+
+/// Takes an order in. The answer "accepted" leaves when the order is on disk. A client that gets no answer asks again,
+/// and the order runs once.
+async fn order(State(app): State<App>, Json(order): Json<Order>) -> Result<Response, Failed> {
+    let reference = order.reference.clone();
+    let intake = app.runtime.submit(Intake(order)).once(&*reference);
+    intake.await?;
+    let place = format!("/orders/{reference}");
+    Ok((StatusCode::ACCEPTED, [("location", place)]).into_response())
+}
+
+/// Tells where an order is: its phase, or its end.
+async fn show(
+    State(app): State<App>,
+    Path(reference): Path<String>,
+) -> Result<Json<Value>, StatusCode> {
+    if let Some(fom) = app.runtime.find::<Order>(&*reference) {
+        return Ok(Json(json!({ "phase": fom.phase() })));
+    }
+    let ended = app.runtime.outcome::<Order>(&*reference);
+    Err(StatusCode::NOT_FOUND)
+}
+
+/// Gives an order up. It goes back the way it came: the money, then the goods.
+async fn cancel(State(app): State<App>, Path(reference): Path<String>) -> StatusCode {
+    match app.runtime.find::<Order>(&*reference) {
+        Some(fom) => {
+            fom.cancel();
+            StatusCode::ACCEPTED
+        }
+        None => StatusCode::NOT_FOUND,
+    }
+}
+
+/// The provider's answer. It is on disk when the provider hears that it may forget it. A repeated one changes nothing.
+async fn payment(
+    State(app): State<App>,
+    Json(webhook): Json<Webhook>,
+) -> Result<StatusCode, Failed> {
+    let event = match webhook.paid {
+        true => Payment::Paid,
+        false => Payment::Declined,
+    };
+    let sent = app.runtime.send_durably::<Order>(&*webhook.reference, event, &*webhook.id);
+    sent.await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Streams the steps of an order, until its end.
+async fn progress(
+    State(app): State<App>,
+    Path(reference): Path<String>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+    let steps = app.steps.subscribe();
+    let begin = app.runtime.find::<Order>(&*reference);
+    let first = begin.map(|fom| Step {
+        phase: fom.phase().to_owned(),
+        is_end: false,
+        reference: reference.clone(),
+    });
+    let rest = stream::unfold(Some((steps, reference)), |state| async {
+        let (mut steps, reference) = state?;
+        loop {
+            match steps.recv().await {
+                Ok(step) if step.reference == reference => {
+                    let state = (!step.is_end).then_some((steps, reference));
+                    return Some((step, state));
+                }
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    });
+    let all = futures::StreamExt::chain(stream::iter(first), rest);
+    let events = futures::StreamExt::map(all, |step| Ok(Event::default().data(step.phase)));
+    Sse::new(events).keep_alive(KeepAlive::default())
+}
+
+/// What runs, what waits, and on what.
+async fn operations(State(app): State<App>) -> String {
+    app.runtime.operations().to_string()
+}
+
+/// Tries the failed orders again, after a release that fixes the cause.
+async fn retry(State(app): State<App>) -> Json<Value> {
+    let retried = app.runtime.quarantine().retry_failed::<Order>();
+    Json(json!({ "retried": retried.started.len(), "refused": retried.refused.len() }))
+}
+
+/// An error as an answer. The client may repeat its request.
+#[derive(Debug)]
+struct Failed(BoxError);
+
+impl<E: Into<BoxError>> From<E> for Failed {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Failed {
+    fn into_response(self) -> Response {
+        (StatusCode::SERVICE_UNAVAILABLE, self.0.to_string()).into_response()
+    }
+}
