@@ -1,4 +1,4 @@
-//! Checks whether a release can read what earlier releases saved.
+//! Checks whether a release can read what earlier releases saved, and what the release before can read of its own.
 
 use std::{
     collections::BTreeSet,
@@ -10,8 +10,10 @@ use fom_runtime::{
     __durability::Schema,
     Persistent,
     machine::Graph,
-    snapshot::{RestoreError, Snapshot, SnapshotError},
+    snapshot::{RestoreError, Saved, Snapshot, SnapshotError},
 };
+
+use crate::testing::rollback::{OneWay, one_way, operation_fingerprint};
 
 /// If set to anything but `0`, [`check_release`] writes the files that are missing.
 const BLESS: &str = "FOM_BLESS";
@@ -27,6 +29,11 @@ const BLESS: &str = "FOM_BLESS";
 /// With `FOM_BLESS=1` in the environment, the function writes the missing files, unless something is stranded or
 /// unreadable. It never changes or deletes a file. Delete a file by hand when no fom can be parked in its state any
 /// more.
+///
+/// **The way back.** A release without files of its own is *not blessed yet*. The message then also lists what the
+/// release before cannot read of this one ([`OneWay`]): after a rollback such foms wait in quarantine. The function
+/// compares names. It does not see a changed type, and takes the keys of a map for names of fields. To bless the
+/// release accepts this list.
 ///
 /// # Panics
 ///
@@ -136,6 +143,8 @@ pub struct ReleaseError {
     pub unsaved: Vec<(&'static str, SnapshotError)>,
     /// Files, or the directory, that cannot be read or written.
     pub unreadable: Vec<(PathBuf, io::Error)>,
+    /// What the release before cannot read of this release, as long as this release has no files.
+    pub one_way: Vec<OneWay>,
 }
 
 /// A parked state that a release cannot read.
@@ -164,12 +173,21 @@ impl ReleaseError {
             unsampled: graph.phases().iter().map(|phase| phase.name()).collect(),
             unsaved: Vec::new(),
             unreadable: Vec::new(),
+            one_way: Vec::new(),
         }
     }
 
     fn is_nothing(&self) -> bool {
+        self.missing.is_empty() && self.is_readable()
+    }
+
+    /// Returns whether the release lacks its files, and nothing else.
+    fn is_unblessed(&self) -> bool {
+        !self.missing.is_empty() && self.is_readable()
+    }
+
+    fn is_readable(&self) -> bool {
         self.stranded.is_empty()
-            && self.missing.is_empty()
             && self.unsampled.is_empty()
             && self.unsaved.is_empty()
             && self.unreadable.is_empty()
@@ -181,14 +199,9 @@ impl ReleaseError {
         samples: impl IntoIterator<Item = (O, O::Phase)>,
         bless: bool,
     ) {
-        let fingerprint = Schema::of(O::GRAPH).fingerprint();
+        let (mut today, mut own) = (Vec::new(), BTreeSet::new());
         for (operation, phase) in samples {
             let name = O::GRAPH.phases()[O::index(O::kind(&phase))].name();
-            let file = format!(
-                "{}.v{}.{name}.{fingerprint:016x}.fom",
-                self.machine, self.version
-            );
-            let path = self.dir.join(file);
             self.unsampled.retain(|phase| *phase != name);
             let snapshot = match operation.snapshot(&phase) {
                 Ok(snapshot) => snapshot,
@@ -197,6 +210,12 @@ impl ReleaseError {
                     continue;
                 }
             };
+            let Ok(saved) = snapshot.saved() else {
+                continue;
+            };
+            let path = self.dir.join(self.file_of(O::GRAPH, &saved));
+            today.push(saved);
+            own.insert(path.clone());
             if path.exists() {
                 continue;
             }
@@ -212,6 +231,22 @@ impl ReleaseError {
                 self.unreadable.push((path, error));
             }
         }
+        if self.is_unblessed() {
+            let files = snapshots_in(&self.dir).unwrap_or_default();
+            let bytes = files
+                .difference(&own)
+                .filter_map(|path| fs::read(path).ok());
+            let snapshots = bytes.filter_map(|bytes| Snapshot::from_bytes(bytes).ok());
+            let earlier: Vec<_> = snapshots.filter_map(|one| one.saved().ok()).collect();
+            self.one_way = one_way(&today, &earlier);
+        }
+    }
+
+    /// Returns the name of the file of a state of this release. All names in the state are part of it.
+    fn file_of(&self, graph: &Graph, saved: &Saved) -> String {
+        let fingerprint = Schema::of(graph).fingerprint() ^ operation_fingerprint(saved);
+        let (machine, version, phase) = (self.machine, self.version, saved.phase());
+        format!("{machine}.v{version}.{phase}.{fingerprint:016x}.fom")
     }
 
     /// Reads every file in the directory.
@@ -269,7 +304,10 @@ fn snapshots_in(dir: &Path) -> io::Result<BTreeSet<PathBuf>> {
 impl fmt::Display for ReleaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (machine, version, dir) = (self.machine, self.version, self.dir.display());
-        write!(f, "version {version} of `{machine}` cannot be released")?;
+        match self.is_unblessed() {
+            true => write!(f, "version {version} of `{machine}` is not blessed yet")?,
+            false => write!(f, "version {version} of `{machine}` cannot be released")?,
+        }
         if !self.stranded.is_empty() {
             write!(
                 f,
@@ -316,6 +354,15 @@ impl fmt::Display for ReleaseError {
                     "when nothing is stranded any more, "
                 }
             )?;
+        }
+        if !self.one_way.is_empty() {
+            write!(
+                f,
+                "\n\nAfter a rollback, the release before would leave in quarantine what this release has written:\n"
+            )?;
+        }
+        for one in &self.one_way {
+            write!(f, "\n  {one}")?;
         }
         for (path, error) in &self.unreadable {
             write!(f, "\n\n{}: {error}", path.display())?;

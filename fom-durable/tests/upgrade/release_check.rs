@@ -6,7 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use fom_durable::{prelude::*, testing::try_check_release};
+use fom_durable::{
+    prelude::*,
+    testing::{OneWayReason, try_check_release},
+};
 use fom_runtime::snapshot::Saved;
 
 use crate::kit::release::release;
@@ -57,6 +60,22 @@ release!(first() struct { pub(super) callee: String, pub(super) tries: u32 } to(
 
 fn of_first() -> [(first::Call, first::Route); 3] {
     samples!(first { callee: "ada".into(), tries: 3 }
+        Begin, Ring { endpoint: "10.0.0.7".into(), seconds: 32 }, Over)
+}
+
+release!(with_default() struct {
+    pub(super) callee: String,
+    #[serde(default)]
+    pub(super) tries: u32,
+} to(Ring, Over) {
+    #[phase(end)]
+    Ring { endpoint: String, seconds: u64 },
+    #[phase(end)]
+    Over,
+});
+
+fn of_first_with_default() -> [(with_default::Call, with_default::Route); 3] {
+    samples!(with_default { callee: "ada".into(), tries: 3 }
         Begin, Ring { endpoint: "10.0.0.7".into(), seconds: 32 }, Over)
 }
 
@@ -166,6 +185,72 @@ release!(added() struct {
     #[phase(end)]
     Over,
 });
+
+release!(added_well() struct {
+    pub(super) callee: String,
+    pub(super) tries: u32,
+    #[serde(default)]
+    pub(super) caller: String,
+} to(Ring, Park) {
+    #[phase(end)]
+    Ring {
+        endpoint: String,
+        seconds: u64,
+        #[phase(default)]
+        loud: bool,
+    },
+    #[phase(end, was = "Over")]
+    Park,
+});
+release!(second(, version = 2, migrate(v1(super::nothing)))
+    struct { pub(super) callee: String, pub(super) tries: u32 } to(Ring, Over) {
+    #[phase(end)]
+    Ring { endpoint: String, seconds: u64 },
+    #[phase(end)]
+    Over,
+});
+release!(of_the_operation() struct { pub(super) callee: String } to(Ring, Over) {
+    #[phase(end)]
+    Ring { endpoint: String, seconds: u64 },
+    #[phase(end)]
+    Over,
+});
+
+/// This release reads all of the release before. The release before does not read all of this one.
+#[test]
+fn the_way_back_is_checked() {
+    let dir = released("back");
+    let samples = || {
+        samples!(added_well { callee: "ada".into(), tries: 3, caller: "bob".into() }
+            Begin, Ring { endpoint: "10.0.0.7".into(), seconds: 32, loud: true }, Park)
+    };
+    let added = said(&dir, samples(), false);
+    // The blessing accepts it.
+    assert_eq!(said(&dir, samples(), true), "nothing");
+    assert_eq!(said(&dir, samples(), false), "nothing");
+    let dir = released("back");
+    let samples = samples!(second { callee: "ada".into(), tries: 3 }
+        Begin, Ring { endpoint: "10.0.0.7".into(), seconds: 32 }, Over);
+    let version = said(&dir, samples, false);
+    assert_text!(format!("{added}\n\n----\n\n{version}"));
+}
+
+/// A release that changes only a field of the operation has files of its own.
+#[test]
+fn a_change_of_the_operation_alone_is_blessed_too() {
+    let dir = dir("operation");
+    let samples = samples!(of_the_operation { callee: "ada".into() }
+        Begin, Ring { endpoint: "10.0.0.7".into(), seconds: 32 }, Over);
+    assert_eq!(said(&dir, samples, true), "nothing");
+    let error = try_check_release(&dir, of_first_with_default(), false).unwrap_err();
+    assert_eq!(error.missing, ["Begin", "Ring", "Over"]);
+    assert!(error.stranded.is_empty());
+    assert_eq!(error.one_way.len(), 3);
+    assert_eq!(
+        error.one_way[0].reason,
+        OneWayReason::OperationField("tries".into())
+    );
+}
 
 /// Fields added without a default.
 #[test]

@@ -154,16 +154,15 @@ impl<O: Operation> Run<'_, O> {
     #[inline(always)]
     fn begin(&mut self) -> Decided<O> {
         let fom = self.fom;
-        fom.flags.set_begun();
-        let then = Then::Begin {
-            resumed: fom.flags.is_resumed(),
-        };
+        let resumed = fom.flags.begin();
+        let then = Then::Begin { resumed };
         let durable = self.instance.is_begin_durable(fom);
         match next(Step::Made { then, durable }) {
             Next::Proceed(Then::Begin { resumed: false }) => {
                 self.instance
                     .enter(fom, None, TransitionCause::Started, None);
-                Ok(next(Step::Visit(self.instance.visit())))
+                // The first step is free, so the budget does not matter.
+                Ok(next(Step::Visit(Visit::CALM)))
             }
             next => Ok(next),
         }

@@ -57,7 +57,7 @@ impl<O: Operation> Instance<O> {
     /// Begins the first visit, in a runtime that keeps nothing and has no listeners.
     #[inline(always)]
     pub(super) fn begin_unheard(&mut self, fom: &Typed<O>) {
-        fom.flags.set_begun();
+        fom.flags.begin();
         let now = hand::first_step(fom.env());
         fom.visit().enter(self.index(), now);
     }

@@ -142,6 +142,15 @@ impl Snapshot {
         self.parts(|_, parts| Ok(parts.version))
     }
 
+    /// Returns what is in it, by names, as a migration gets it. This needs no machine.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`RestoreError::Damaged`] if the record cannot be read.
+    pub fn saved(&self) -> Result<Saved, RestoreError> {
+        self.parts(|_, parts| Ok(Saved::of(parts)))
+    }
+
     /// Makes a self-contained snapshot from a body.
     pub(crate) fn of(schema: &Schema, body: &[u8], meta: Meta) -> Result<Self, SnapshotError> {
         let record = Record {

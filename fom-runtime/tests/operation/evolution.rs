@@ -499,3 +499,56 @@ fn what_serde_buffers_is_not_watched() {
     assert_eq!(new.address.street, "Ring");
     assert_eq!(new.address.rest.house, 0);
 }
+
+release!(after() struct {
+    pub(super) callee: Option<String>,
+    pub(super) tries: u64,
+    pub(super) address: Address,
+    pub(super) media: Vec<Media>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) caller: Option<String>,
+} to(Ring, Talk, Park, Over) {
+    #[phase(end)]
+    Park,
+    #[phase(end)]
+    Ring { most: u64, count: u64, endpoint: String, #[phase(default)] loud: bool },
+    #[phase(end)]
+    Talk { media: Media },
+    #[phase(end)]
+    Over,
+});
+
+/// After a rollback, the release before reads what it knows, and refuses the rest by name.
+#[test]
+fn a_release_is_taken_back() {
+    let call = |callee: Option<&str>, tries, caller: Option<&str>| after::Call {
+        callee: callee.map(str::to_owned),
+        tries,
+        address: call().address,
+        media: call().media,
+        caller: caller.map(str::to_owned),
+    };
+    let back = |call: after::Call, phase| before::Call::restore(&call.snapshot(&phase).unwrap());
+    let talk = || after::Route::Talk {
+        media: Media::Voice,
+    };
+    let (read, phase) = back(call(Some("ada"), 3, None), talk()).unwrap();
+    assert_eq!((read.callee.as_str(), read.tries), ("ada", 3));
+    assert!(matches!(phase, before::Route::Talk { .. }));
+
+    let refused = |call, phase| back(call, phase).unwrap_err().to_string();
+    assert!(refused(call(None, 3, None), talk()).contains("no `Call`"));
+    assert!(refused(call(Some("ada"), u64::MAX, None), talk()).contains("no `Call`"));
+    let caller = refused(call(Some("ada"), 3, Some("bob")), talk());
+    assert!(caller.contains("a field `caller`"), "{caller}");
+    let park = refused(call(Some("ada"), 3, None), after::Route::Park);
+    assert!(park.contains("in phase `Park`"), "{park}");
+    let loud = after::Route::Ring {
+        most: 2,
+        count: 1,
+        endpoint: String::new(),
+        loud: true,
+    };
+    let loud = refused(call(Some("ada"), 3, None), loud);
+    assert!(loud.contains("a field `loud`"), "{loud}");
+}

@@ -58,10 +58,12 @@ impl Flags {
         self.has(BEGUN)
     }
 
-    /// Records that the first visit has begun.
+    /// Records that the first visit has begun. Returns whether the fom was resumed.
     #[inline]
-    pub(crate) fn set_begun(&self) {
-        self.set(BEGUN, true);
+    pub(crate) fn begin(&self) -> bool {
+        let flags = self.0.load(Ordering::Relaxed);
+        self.0.store(flags | BEGUN, Ordering::Release);
+        flags & RESUMED != 0
     }
 
     pub(crate) fn is_listed(&self) -> bool {
