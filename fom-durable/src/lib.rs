@@ -45,8 +45,9 @@ pub mod prelude;
 pub mod testing;
 
 pub use durable::{
-    DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt, DurableSubmissionExt,
-    JournalCheck, NotCommitted, Outbox, Posting, Quarantine, RecoveryProgress, Retried, RetryError,
+    Address, DeadLetters, DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt,
+    DurableSubmissionExt, JournalCheck, Lookup, NotCommitted, NotSent, NotSentReason, Outbox,
+    OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress, Retried, RetryError, Sent,
 };
 #[doc(no_inline)]
 pub use fom_journal as journal;

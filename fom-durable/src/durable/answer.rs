@@ -1,31 +1,32 @@
-//! The end of a fom that was submitted with an operation id. The answer is remembered, and other callers with that id
-//! are told.
+//! The end of a fom with an outcome that is remembered. Other callers with its operation id are told.
 
-use std::sync::Arc;
+use std::{any::TypeId, sync::Arc};
 
 use tokio::sync::oneshot;
 
-use crate::durable::{Durable, DurableState, NoAnswer, OperationId, Stored, Told};
+use crate::durable::{
+    Durable, DurableState, NoAnswer, Remembering, Stored, Told, idempotency::Answered,
+};
 use fom_runtime::__durability::{DurableFom, End, Header, KeptFom as _};
 
 impl DurableFom for DurableState {
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
-        let once = self.once()?;
+        let remembering = self.remembering()?;
         match end {
             End::Failed(failed) if self.inner().is_kept_failure() => {
                 let durable = Durable::of_fom(fom);
                 let answer = Arc::new(Stored::failed(failed));
-                let place = (fom.type_id(), once.id.clone());
+                let place = (fom.type_id(), remembering.id.clone()?);
                 let waiting = durable.memory.failed(place, fom.id(), Arc::clone(&answer));
                 Some(Box::new(move || tell_all(waiting, &Ok(answer))))
             }
-            end => Some(once.end(fom, Some(self), end)),
+            end => Some(remembering.end(fom, Some(self), end)),
         }
     }
 
     fn given_up(&self, fom: &Header) {
-        if let Some(once) = self.once() {
-            once.forget(fom);
+        if let Some(remembering) = self.remembering() {
+            remembering.forget(fom);
         }
     }
 }
@@ -39,7 +40,7 @@ fn tell_all(waiting: Vec<oneshot::Sender<Told>>, told: &Told) {
 }
 
 /// A fom that is not kept.
-impl DurableFom for OperationId {
+impl DurableFom for Remembering {
     fn ended(&self, fom: &Header, end: End<'_>) -> Option<Box<dyn FnOnce()>> {
         Some(self.end(fom, None, end))
     }
@@ -49,13 +50,29 @@ impl DurableFom for OperationId {
     }
 }
 
-impl OperationId {
+impl Durable {
+    /// Returns the answer of an operation that ended at this time.
+    pub(super) fn answered(&self, of: TypeId, answer: Stored, at: u64) -> Answered {
+        Answered {
+            answer: Arc::new(answer),
+            expires: self.memory.bounds().expiry(of, at),
+            at,
+        }
+    }
+
+    /// Returns the answer of a fom that ends now.
+    pub(super) fn answered_now(&self, fom: &Header, answer: Stored) -> Answered {
+        self.answered(fom.type_id(), answer, self.journal_now())
+    }
+}
+
+impl Remembering {
     /// Remembers the answer of a fom that ended in an end phase or failed. Returns a function that tells it to the
     /// other callers.
     fn end(&self, fom: &Header, kept: Option<&DurableState>, end: End<'_>) -> Box<dyn FnOnce()> {
         let durable = Durable::of_fom(fom);
         let now = durable.journal_now();
-        let fresh = |answer| (answer, durable.memory.expiry(now));
+        let fresh = |answer| durable.answered(fom.type_id(), answer, now);
         let (answer, other) = match end {
             End::Phase(save) => {
                 let answer = self.take().unwrap_or_else(|| {
@@ -90,13 +107,11 @@ impl OperationId {
                 }
             },
         };
-        let answer = answer.map(|(answer, expires)| (Arc::new(answer), expires));
-        let told: Option<Told> = answer
-            .as_ref()
-            .ok()
-            .map(|(answer, _)| Ok(Arc::clone(answer)));
-        let place = (fom.type_id(), self.id.clone());
-        let waiting = durable.memory.ended(&place, fom.id(), answer, now);
+        let told: Option<Told> = match &answer {
+            Ok(answered) => Some(Ok(Arc::clone(&answered.answer))),
+            Err(_) => None,
+        };
+        let waiting = durable.memory.ended(fom, self.id.as_ref(), answer, now);
         let told = told.or(other);
         Box::new(move || {
             if let Some(told) = told {
@@ -108,14 +123,10 @@ impl OperationId {
     /// Forgets the operation id of a fom that was given up and has not ended.
     #[cold]
     fn forget(&self, fom: &Header) {
-        let place = (fom.type_id(), self.id.clone());
         let durable = Durable::of_fom(fom);
         let now = durable.journal_now();
+        let gone = Err(NoAnswer::Gone);
         // Dropped without the lock, because a receiver may run any code.
-        drop(
-            durable
-                .memory
-                .ended(&place, fom.id(), Err(NoAnswer::Gone), now),
-        );
+        drop(durable.memory.ended(fom, self.id.as_ref(), gone, now));
     }
 }

@@ -54,13 +54,27 @@ pub(crate) struct Handover {
     /// Whether the locality has run all answered foms since.
     pub(super) came_round: bool,
     home: Option<Home>,
-    /// The channel to a waiting caller that is no fom.
-    tell: Option<oneshot::Sender<Result<(), JournalError>>>,
+    /// Tells a waiting caller that is no fom.
+    tell: Option<Answered>,
 }
+
+/// Hears of the answer, on the thread that commits.
+pub(crate) type Answered = Box<dyn FnOnce(&Result<(), JournalError>) + Send>;
 
 impl Handover {
     /// Returns a handover that belongs to no locality.
     pub(crate) fn alone(batch: Batch, tell: oneshot::Sender<Result<(), JournalError>>) -> Self {
+        Self::answered(
+            batch,
+            Box::new(|answer| {
+                // The caller may have gone.
+                let _ = tell.send(answer.clone());
+            }),
+        )
+    }
+
+    /// As [`alone`](Self::alone), with a function that hears of the answer.
+    pub(crate) fn answered(batch: Batch, tell: Answered) -> Self {
         Self {
             batch: Box::new(batch),
             lazy: None,
@@ -90,8 +104,7 @@ impl Handover {
     /// Sends the answer to all that wait. The foms of a locality get one message together, inside the locality.
     pub(crate) fn answer(self, answer: &Result<(), JournalError>) {
         if let Some(tell) = self.tell {
-            // The caller may have gone.
-            let _ = tell.send(answer.clone());
+            tell(answer);
         }
         let Some(home) = self.home.filter(|_| !self.waiting.is_empty()) else {
             return;

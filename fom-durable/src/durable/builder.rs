@@ -1,6 +1,7 @@
 //! The settings of durability, and its start.
 
 use std::{
+    any::TypeId,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -167,6 +168,41 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn remember(self, outcomes: usize, time: Duration) -> Self;
 
+    /// Remembers the outcome of each operation of this type, not only of those with an operation id, so that
+    /// [`outcome`](crate::DurableExt::outcome) finds it. The limits hold for this type alone, and replace those of
+    /// [`remember`](Self::remember) for it. Of the outcomes above the number, those that ended first are dropped first.
+    ///
+    /// Each outcome is in memory and in the journal, with the operation and the data of its end. The commit of an end
+    /// then writes it, where it otherwise deletes the operation. A failed operation is in
+    /// [quarantine](crate::Quarantine) instead, with the limits of [`keep_failed`](Self::keep_failed). Operations that
+    /// the journal does not keep are not remembered.
+    ///
+    /// ```
+    /// # use fom_durable::{journal::MemoryJournal, prelude::*};
+    /// # use serde::{Deserialize, Serialize};
+    /// # use std::time::Duration;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Order;
+    /// # #[fom(operation(Order))]
+    /// # enum Delivery {
+    /// #     #[phase(start, to(Sent))]
+    /// #     Pack,
+    /// #     #[phase(end)]
+    /// #     Sent,
+    /// # }
+    /// # impl DeliveryTransitions for Order {
+    /// #     async fn pack(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    /// let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// let runtime = Runtime::builder()
+    ///     .journal_with(MemoryJournal::new())
+    ///     .remember_all::<Order>(100_000, week)
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn remember_all<O: Persistent>(self, outcomes: usize, time: Duration) -> Self;
+
     /// Sets how many [failed operations](crate::Quarantine) are kept, and how long, on the clock of the journal.
     /// Default: 10,000, for 30 days. The oldest are dropped first, when the next operation fails and at the start. Each
     /// one is an [incident](fom_runtime::observe::Operations::incidents), and is counted.
@@ -185,6 +221,27 @@ pub trait DurableBuilderExt: Sized {
     /// # Ok::<(), BoxError>(())
     /// ```
     fn keep_failed(self, operations: usize, time: Duration) -> Self;
+
+    /// Sets how many events are kept in [quarantine](crate::Quarantine), and how long one is kept that has no receiver, on
+    /// the clock of the journal. Default: 10,000, for 30 days.
+    ///
+    /// The number limits the events without a receiver and those for a failed operation: further ones are dropped. The
+    /// age counts from the moment in which the event had no receiver. Older events are dropped when the next event is
+    /// quarantined, and at the start. [`dead_letters`](crate::Quarantine::dead_letters) counts both.
+    ///
+    /// ```
+    /// use fom_durable::{journal::MemoryJournal, prelude::*};
+    /// use std::time::Duration;
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let runtime = Runtime::builder()
+    ///     .journal_with(MemoryJournal::new())
+    ///     .keep_events(1_000, day)
+    ///     .build()?;
+    /// # drop(runtime);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn keep_events(self, events: usize, time: Duration) -> Self;
 
     /// Sets the maximum number of foms that are back out of the journal at once. Default: no limit.
     ///
@@ -247,8 +304,21 @@ impl DurableBuilderExt for Builder {
         self
     }
 
+    fn remember_all<O: Persistent>(mut self, outcomes: usize, time: Duration) -> Self {
+        let limits = &mut settings(&mut self).limits;
+        limits
+            .remember_all
+            .insert(TypeId::of::<O>(), (outcomes, time));
+        self
+    }
+
     fn keep_failed(mut self, operations: usize, time: Duration) -> Self {
         settings(&mut self).limits.failed = (operations, time);
+        self
+    }
+
+    fn keep_events(mut self, events: usize, time: Duration) -> Self {
+        settings(&mut self).limits.events = (events, time);
         self
     }
 

@@ -86,7 +86,9 @@ impl<O: Persistent> DurableFomExt for FomRef<O> {
         }
         let begun = seam::has_begun(&fom).await;
         match O::DURABILITY {
-            Durability::Lazy if begun => handed_over(fom).await,
+            Durability::Lazy if begun => handed_over(fom)
+                .await
+                .map_err(|error| NotCommitted::Journal(DurabilityError::new(error))),
             // The fom enters its first phase only when that is committed.
             _ if begun || DurableState::of(&fom).is_some_and(DurableState::is_recorded) => Ok(()),
             _ => Err(NotCommitted::Ended),
@@ -95,7 +97,7 @@ impl<O: Persistent> DurableFomExt for FomRef<O> {
 }
 
 /// Waits until all that the home of the fom has gathered for the journal is on disk.
-async fn handed_over(fom: AnyRef) -> Result<(), NotCommitted> {
+pub(super) async fn handed_over(fom: AnyRef) -> Result<(), JournalError> {
     let (tell, told) = oneshot::channel();
     seam::at_home_of(fom, move |fom| {
         let durable = Durable::of_fom(fom);
@@ -104,6 +106,5 @@ async fn handed_over(fom: AnyRef) -> Result<(), NotCommitted> {
             committer.take(Handover::alone(Batch::new(), tell));
         }
     });
-    let answer = told.await.unwrap_or(Err(JournalError::Closed));
-    answer.map_err(|error| NotCommitted::Journal(DurabilityError::new(error)))
+    told.await.unwrap_or(Err(JournalError::Closed))
 }

@@ -1,14 +1,15 @@
 //! The durability of one runtime.
 
 use std::{
-    any::Any,
+    any::{Any, TypeId},
+    collections::HashMap,
     sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
 
 use crate::durable::{
-    CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, OperationId,
-    Passive, QuarantineList, Types, quarantine::listed, record::stored, types::Entered,
+    CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, Passive,
+    QuarantineList, Remembering, Types, record::stored, retained::Bounds, types::Entered,
 };
 use fom_runtime::{
     __durability::{self as seam, FomRecord, Header, KeyOf, NewRecord, Recorder, Shared},
@@ -20,10 +21,14 @@ use fom_runtime::{
 
 /// How much durability keeps: the most of each, and how long.
 pub(super) struct Limits {
-    /// The outcomes that are remembered.
+    /// The outcomes of operations with an id that are remembered, and the ids of durable sends.
     pub(super) remember: (usize, Duration),
+    /// The outcomes of all operations of a type that are remembered.
+    pub(super) remember_all: HashMap<TypeId, (usize, Duration)>,
     /// The failed operations in quarantine.
     pub(super) failed: (usize, Duration),
+    /// The events without a receiver, and those for failed operations, in quarantine.
+    pub(super) events: (usize, Duration),
     /// The foms that are back out of the journal at once.
     pub(super) resident: usize,
 }
@@ -32,7 +37,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             remember: (10_000, Duration::from_secs(3600)),
+            remember_all: HashMap::new(),
             failed: (10_000, Duration::from_secs(30 * 24 * 3600)),
+            events: (10_000, Duration::from_secs(30 * 24 * 3600)),
             resident: usize::MAX,
         }
     }
@@ -60,6 +67,7 @@ pub(crate) struct Durable {
 
 impl Durable {
     pub(super) fn new(shared: &Shared, types: Types, limits: &Limits) -> Arc<Self> {
+        let nanos = |(most, time)| (most, fom_protocol::nanos(time));
         Arc::new(Self {
             shared: seam::weak(shared),
             clock: seam::clock(shared).clone(),
@@ -68,16 +76,17 @@ impl Durable {
                 .collect(),
             committer: OnceLock::new(),
             types,
-            quarantine: QuarantineList::new((
-                limits.failed.0,
-                fom_protocol::nanos(limits.failed.1),
-            )),
+            quarantine: QuarantineList::new(nanos(limits.failed), nanos(limits.events)),
             passive: Arc::new(Passive::new(limits.resident)),
             gate_recovery: GateRecovery::default(),
-            memory: Arc::new(IdempotencyStore::new(
-                limits.remember.0,
-                fom_protocol::nanos(limits.remember.1),
-            )),
+            memory: Arc::new(IdempotencyStore::new(Bounds {
+                identified: nanos(limits.remember),
+                types: limits
+                    .remember_all
+                    .iter()
+                    .map(|(of, bound)| (*of, nanos(*bound)))
+                    .collect(),
+            })),
         })
     }
 
@@ -116,12 +125,6 @@ impl Durable {
     pub(super) fn journal_now(&self) -> u64 {
         let now = seam::nanos(&self.clock);
         self.committer().map_or(now, |to| to.to_journal(now))
-    }
-
-    /// Returns an entry that cannot run, as it is listed.
-    pub(super) fn quarantined(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> Quarantined {
-        let schemas = self.committer().map(|committer| &committer.schemas);
-        listed(id, reason, bytes, schemas)
     }
 
     /// Reads a fom's entry, except for the user's part.
@@ -182,17 +185,17 @@ impl Recorder for Durable {
         if !new.is_kept
             && let Some(id) = new.operation_id
         {
-            return FomRecord::Identified(OperationId::new(id));
+            return FomRecord::Identified(Remembering::new(Some(id)));
         }
+        let remembering = self.memory.remembering(new.of, new.operation_id);
         let meta = Meta {
             home: new.home as u16,
             settled: new.placed,
             priority: new.priority as u8,
-            once: new.operation_id,
             rare: stored(new.order, false),
             ..Meta::default()
         };
-        FomRecord::Kept(DurableState::new(meta, false))
+        FomRecord::Kept(DurableState::new(meta, false, remembering))
     }
 
     fn quarantined(&self) -> Vec<Quarantined> {

@@ -109,9 +109,10 @@ impl<'a> Outbox<'a> {
     ///
     /// If no fom has the key, or the fom ends without taking the event, the event is [set
     /// quarantined](crate::DurableExt::quarantine) with [`RestoreError::NoReceiver`](fom_runtime::snapshot::RestoreError). It
-    /// can be tried again or discarded. At most 10,000 events are quarantined; further ones are dropped. Undelivered
-    /// events of a sender that is not kept in the journal are dropped, too.
-    /// [`Operations::incidents`](fom_runtime::observe::Operations) reports both.
+    /// can be tried again or discarded. [`keep_events`](crate::DurableBuilderExt::keep_events) sets how many are kept;
+    /// further ones are dropped. Undelivered events of a sender that is not kept in the journal are dropped, too.
+    /// [`Operations::incidents`](fom_runtime::observe::Operations) reports both. To a fom that may have ended, use
+    /// [`send_if_there`](Self::send_if_there).
     ///
     /// # Errors
     ///
@@ -122,13 +123,75 @@ impl<'a> Outbox<'a> {
         O: Persistent,
         O::Event: Savable,
     {
-        let item = post_event::<O>(
-            seam::shared_of(self.fom),
-            self.fom.kept().is_some(),
-            to.into(),
-            event,
-        )?;
-        post(self.fom, item);
+        self.send_as::<O>(to.into(), event, false)
+    }
+
+    /// As [`send`](Self::send), for a fom that may have ended. If no fom has the key, or the fom ends without taking the
+    /// event, the event is dropped and not quarantined. [`Quarantine::dead_letters`](crate::Quarantine::dead_letters)
+    /// counts it. A fom that is quarantined, or rests, is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    ///
+    /// ```
+    /// # use fom_durable::{journal::MemoryJournal, prelude::*};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Watch;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # enum News { Paid }
+    /// # #[fom(operation(Watch), event(News))]
+    /// # enum Watching {
+    /// #     #[phase(start, sync, to(Over), on(Paid))]
+    /// #     Look,
+    /// #     #[phase(end)]
+    /// #     Over,
+    /// # }
+    /// # impl WatchingTransitions for Watch {
+    /// #     fn look(&mut self, _: &mut Cx<'_, News>, _: News) -> Result<WatchingAfterLook, BoxError> {
+    /// #         Ok(WatchingAfterLook::Over)
+    /// #     }
+    /// # }
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Order;
+    /// # #[fom(operation(Order))]
+    /// # enum Ordering {
+    /// #     #[phase(start, sync, to(Done))]
+    /// #     Pay,
+    /// #     #[phase(end)]
+    /// #     Done,
+    /// # }
+    /// # impl OrderingTransitions for Order {
+    /// fn pay(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+    ///     // The page that watches the order may be closed by now.
+    ///     cx.outbox().send_if_there::<Watch>("order 7", News::Paid)?;
+    ///     Ok(())
+    /// }
+    /// # }
+    /// # let runtime = Runtime::builder().journal_with(MemoryJournal::new()).build()?;
+    /// # runtime.submit(Order).start()?.wait()?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    pub fn send_if_there<O>(&self, to: impl Into<Key>, event: O::Event) -> Result<(), SnapshotError>
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        self.send_as::<O>(to.into(), event, true)
+    }
+
+    fn send_as<O>(&self, to: Key, event: O::Event, if_there: bool) -> Result<(), SnapshotError>
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        let shared = seam::shared_of(self.fom);
+        let is_kept = self.fom.kept().is_some();
+        post(
+            self.fom,
+            post_event::<O>(shared, is_kept, to, event, if_there)?,
+        );
         Ok(())
     }
 }

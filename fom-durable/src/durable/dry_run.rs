@@ -17,6 +17,7 @@ use crate::{
         quarantine::{listed, saved_record},
         recovery::in_journal,
         schemas::Schemas,
+        sent::Mark,
         types::Entered,
     },
     entry::fom_of,
@@ -207,6 +208,7 @@ impl Recover for Checker<'_> {
                 self.check.outcomes += 1;
                 decode_outcome(rest).map(drop)
             }
+            kind if kind == Kind::Sent as u8 => Mark::decode(bytes).map(drop),
             kind if kind == Kind::Failed as u8 => {
                 self.check.failed += 1;
                 match saved_record(bytes)? {

@@ -1,12 +1,13 @@
-//! Operation ids: a submission with a known id runs nothing, and gets the answer of the first submission.
+//! Operation ids, and how operations ended: a submission with a known id runs nothing, and gets the answer of the first
+//! submission.
 //!
-//! The remembered outcomes are limited in number and in time. With a journal, an outcome is an entry. The group that
-//! ends the fom replaces the fom's entry by the outcome, so there is always one of the two. An expired entry is deleted
-//! with the next batch.
+//! The remembered outcomes are limited in number and in time; see [`retained`](super::retained). With a journal, an
+//! outcome is an entry. The group that ends the fom replaces the fom's entry by the outcome, so there is always one of
+//! the two. An expired entry is deleted with the next batch.
 
 use std::{
     any::TypeId,
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -15,9 +16,10 @@ use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::{
-    durable::record::{Kind, stored_key},
-    entry::entry_of,
+use crate::durable::{
+    record::{Kind, stored_key},
+    retained::{Bounds, Ended, Retained, What},
+    sent::SentSlots,
 };
 use fom_protocol::{
     panic_message,
@@ -25,7 +27,7 @@ use fom_protocol::{
     sync::{Mutex, MutexGuard},
 };
 use fom_runtime::{
-    __durability::{self as seam, AnyRef, FailedAs, Outcome},
+    __durability::{self as seam, AnyRef, FailedAs, Header, Outcome},
     Cause, Failure, FomId, Key, Operation,
     error::DurabilityError,
     machine::Graph,
@@ -39,11 +41,12 @@ pub(crate) type Place = (TypeId, Key);
 /// operation can be saved.
 pub(crate) type Open<O> = fn(&Snapshot) -> Result<(O, <O as Operation>::Phase), RestoreError>;
 
-/// The state beside a fom that was submitted with an id.
-pub(crate) struct OperationId {
-    pub(crate) id: Key,
-    /// The answer, once it is on its way into the journal, and the time when it expires.
-    answer: Mutex<Option<(Stored, u64)>>,
+/// The state beside a fom with an outcome that is remembered.
+pub(crate) struct Remembering {
+    /// The operation id, if the fom was submitted with one.
+    pub(crate) id: Option<Key>,
+    /// The answer, once it is on its way into the journal.
+    answer: Mutex<Option<Answered>>,
 }
 
 /// How an operation ended, as it is remembered.
@@ -72,11 +75,8 @@ enum Slot {
     Rests(FomId),
     /// The fom failed, and the quarantine keeps it.
     Failed(FomId, Arc<Stored>),
-    Ended {
-        id: FomId,
-        answer: Arc<Stored>,
-        expires: u64,
-    },
+    /// The outcome is remembered.
+    Ended(FomId),
 }
 
 /// The state of an operation id, as a submission finds it.
@@ -89,24 +89,29 @@ pub(crate) enum Seen {
     Ended(FomId, Arc<Stored>),
 }
 
-/// All operation ids of one runtime.
+/// All operation ids of one runtime, its remembered outcomes, and the ids of durable sends.
 pub(crate) struct IdempotencyStore {
-    most: usize,
-    time: u64,
+    bounds: Bounds,
     slots: Mutex<Slots>,
 }
 
 #[derive(Default)]
 pub(crate) struct Slots {
     slots: HashMap<Place, Slot>,
-    /// The outcomes in the order in which they are forgotten; `None` if this program does not have the type.
-    order: BTreeMap<(u64, FomId), Option<Place>>,
-    /// Entries that are forgotten, and still in the journal.
-    forgotten: Vec<EntryId>,
+    pub(super) retained: Retained,
+    pub(super) sent: SentSlots,
 }
 
-impl OperationId {
-    pub(crate) fn new(id: Key) -> Box<Self> {
+/// How a fom ended, in the time of the journal.
+pub(crate) struct Answered {
+    pub(crate) answer: Arc<Stored>,
+    pub(crate) expires: u64,
+    /// When the fom ended.
+    pub(crate) at: u64,
+}
+
+impl Remembering {
+    pub(crate) fn new(id: Option<Key>) -> Box<Self> {
         Box::new(Self {
             id,
             answer: Mutex::default(),
@@ -114,28 +119,36 @@ impl OperationId {
     }
 
     /// Writes the entry that replaces the fom's entry.
-    pub(super) fn encode(&self, graph: &Graph, answer: Stored, expires: u64, out: &mut Vec<u8>) {
+    pub(super) fn encode(
+        &self,
+        graph: &Graph,
+        key: Option<&Key>,
+        answered: Answered,
+        out: &mut Vec<u8>,
+    ) {
         out.push(Kind::Outcome as u8);
         let entry = Entry {
             machine: graph.name().to_owned(),
             operation: graph.operation().to_owned(),
-            id: Some(self.id.clone()),
-            expires,
-            failed: match &answer {
+            id: self.id.clone(),
+            expires: answered.expires,
+            at: answered.at,
+            key: key.cloned(),
+            failed: match &*answered.answer {
                 Stored::Failed { cause, phase } => Some((cause.clone(), phase.clone())),
                 Stored::Ended(_) => None,
             },
         };
         // Names and numbers cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &entry);
-        if let Stored::Ended(snapshot) = &answer {
+        if let Stored::Ended(snapshot) = &*answered.answer {
             out.extend_from_slice(snapshot.as_bytes());
         }
-        *self.answer.lock() = Some((answer, expires));
+        *self.answer.lock() = Some(answered);
     }
 
     /// Takes what [`encode`](Self::encode) wrote.
-    pub(crate) fn take(&self) -> Option<(Stored, u64)> {
+    pub(crate) fn take(&self) -> Option<Answered> {
         self.answer.lock().take()
     }
 }
@@ -150,18 +163,24 @@ struct Entry {
     expires: u64,
     /// The cause and the phase.
     failed: Option<(String, String)>,
+    #[serde(default)]
+    at: u64,
+    #[serde(default, with = "stored_key")]
+    key: Option<Key>,
 }
 
 /// An outcome from the journal.
 pub(crate) struct Remembered {
     pub(crate) machine: String,
     pub(crate) operation: String,
-    pub(super) id: Key,
+    pub(super) id: Option<Key>,
+    key: Option<Key>,
+    at: u64,
     expires: u64,
     answer: Stored,
 }
 
-/// Reads what [`OperationId::encode`] wrote, without the first byte.
+/// Reads what [`Remembering::encode`] wrote, without the first byte.
 pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
     let (entry, rest): (Entry, _) = seam::leading(bytes).map_err(|_| RestoreError::Damaged)?;
     let answer = match (entry.failed, rest) {
@@ -172,7 +191,9 @@ pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
     Ok(Remembered {
         machine: entry.machine,
         operation: entry.operation,
-        id: entry.id.ok_or(RestoreError::Damaged)?,
+        id: entry.id,
+        key: entry.key,
+        at: entry.at,
         expires: entry.expires,
         answer,
     })
@@ -214,50 +235,64 @@ impl Stored {
 }
 
 impl IdempotencyStore {
-    pub(crate) fn new(most: usize, time: u64) -> Self {
+    pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
-            most,
-            time,
+            bounds,
             slots: Mutex::default(),
         }
     }
 
-    /// Returns until when an outcome of now is remembered.
-    pub(crate) fn expiry(&self, now: u64) -> u64 {
-        now.saturating_add(self.time)
+    pub(crate) fn bounds(&self) -> &Bounds {
+        &self.bounds
+    }
+
+    /// Returns what is beside a new fom of this type, if its outcome is remembered.
+    #[inline]
+    pub(crate) fn remembering(&self, of: TypeId, id: Option<Key>) -> Option<Box<Remembering>> {
+        (id.is_some() || self.bounds.keep_all(of)).then(|| Remembering::new(id))
     }
 
     /// Locks the slots. No other caller submits with an id while the guard is held.
     pub(crate) fn lock(&self, now: u64) -> MutexGuard<'_, Slots> {
         let mut slots = self.slots.lock();
-        slots.forget(usize::MAX, now);
+        slots.forget(None, now);
         slots
     }
 
-    /// Ends the fom with this id. Returns the callers that wait for its answer. With a [`NoAnswer`], there is no answer
-    /// in this run.
+    /// Ends a fom. Returns the callers that wait for its answer. With a [`NoAnswer`], there is no answer in this run.
     pub(crate) fn ended(
         &self,
-        place: &Place,
-        id: FomId,
-        answer: Result<(Arc<Stored>, u64), NoAnswer>,
+        fom: &Header,
+        once: Option<&Key>,
+        answer: Result<Answered, NoAnswer>,
         now: u64,
     ) -> Vec<oneshot::Sender<Told>> {
+        let (of, id) = (fom.type_id(), fom.id());
         let mut slots = self.slots.lock();
-        let before = match slots.slots.get(place) {
-            Some(Slot::Live { fom, .. }) if fom.id() == id => slots.slots.remove(place),
-            _ => return Vec::new(),
-        };
-        slots.slots.shrink();
-        match answer {
-            Ok((answer, expires)) => {
-                slots.remember(place.clone(), id, answer, expires);
-                slots.forget(self.most, now);
+        let mut before = None;
+        if let Some(once) = once {
+            let place = (of, once.clone());
+            before = match slots.slots.get(&place) {
+                Some(Slot::Live { fom, .. }) if fom.id() == id => slots.slots.remove(&place),
+                _ => return Vec::new(),
+            };
+            slots.slots.shrink();
+            if let Err(NoAnswer::Stays) = answer {
+                slots.slots.insert(place, Slot::Quarantined(id));
             }
-            Err(NoAnswer::Stays) => {
-                slots.slots.insert(place.clone(), Slot::Quarantined(id));
-            }
-            Err(NoAnswer::Gone) => {}
+        }
+        if let Ok(answered) = answer {
+            let ended = Ended {
+                of: Some(of),
+                machine: fom.graph().name().into(),
+                operation: fom.graph().operation().into(),
+                once: once.cloned(),
+                key: fom.key().cloned(),
+                at: answered.at,
+                answer: answered.answer,
+            };
+            slots.remember(id, ended, answered.expires, &self.bounds);
+            slots.forget(Some(&self.bounds), now);
         }
         drop(slots);
         match before {
@@ -307,7 +342,7 @@ impl IdempotencyStore {
         // The journal may still have a failed fom whose id was free again.
         let is_taken = match slots.slots.get(&place) {
             Some(Slot::Live { fom, .. }) => fom.id() != id,
-            Some(Slot::Rests(other) | Slot::Ended { id: other, .. }) => *other > id,
+            Some(Slot::Rests(other) | Slot::Ended(other)) => *other > id,
             _ => false,
         };
         if is_taken {
@@ -321,13 +356,15 @@ impl IdempotencyStore {
     }
 
     /// Notes that a failed fom was dropped from the quarantine. Its answer is remembered as that of another fom.
-    pub(crate) fn dropped(&self, place: Place, id: FomId, expires: u64) {
+    pub(crate) fn dropped(&self, id: FomId, ended: Ended, expires: u64) {
         let mut slots = self.slots.lock();
-        if let Some(Slot::Failed(failed, answer)) = slots.slots.get(&place)
-            && *failed == id
-        {
-            let answer = Arc::clone(answer);
-            slots.remember(place, id, answer, expires);
+        let is_it = match ended.place().map(|place| slots.slots.get(&place)) {
+            None => true,
+            Some(Some(Slot::Failed(failed, _))) => *failed == id,
+            Some(_) => false,
+        };
+        if is_it {
+            slots.remember(id, ended, expires, &self.bounds);
         }
     }
 
@@ -341,37 +378,47 @@ impl IdempotencyStore {
     }
 
     /// Adds an outcome from the journal. `of` is its type, if this program has it.
-    pub(crate) fn recovered(&self, id: FomId, of: Option<TypeId>, was: Remembered) {
+    pub(crate) fn recovered(
+        &self,
+        id: FomId,
+        of: Option<(TypeId, &'static Graph)>,
+        was: Remembered,
+    ) {
         let mut slots = self.slots.lock();
-        let Some(of) = of else {
-            slots.order.insert((was.expires, id), None);
-            return;
+        let ended = Ended {
+            of: of.map(|(of, _)| of),
+            machine: of.map_or(was.machine.into(), |(_, graph)| graph.name().into()),
+            operation: of.map_or(was.operation.into(), |(_, graph)| graph.operation().into()),
+            once: was.id,
+            key: was.key,
+            at: was.at,
+            answer: Arc::new(was.answer),
         };
-        let place = (of, was.id);
-        let older = match slots.slots.get(&place) {
-            Some(Slot::Ended {
-                id: other, expires, ..
-            }) if *expires <= was.expires => Some((*expires, *other)),
-            Some(Slot::Quarantined(quarantined)) if *quarantined == id => None,
-            Some(Slot::Failed(failed, _)) if *failed < id => None,
-            Some(_) => {
-                slots.forgotten.push(entry_of(id));
-                return;
+        if let Some(place) = ended.place() {
+            let older = match slots.slots.get(&place) {
+                Some(Slot::Ended(other)) if slots.retained.expires(*other) <= Some(was.expires) => {
+                    Some(*other)
+                }
+                Some(Slot::Quarantined(quarantined)) if *quarantined == id => None,
+                Some(Slot::Failed(failed, _)) if *failed < id => None,
+                Some(_) => {
+                    slots.retained.forget_entry(id);
+                    return;
+                }
+                None => None,
+            };
+            if let Some(older) = older {
+                slots.retained.forget(older);
             }
-            None => None,
-        };
-        if let Some(older) = older {
-            slots.order.remove(&older);
-            slots.forgotten.push(entry_of(older.1));
         }
-        slots.remember(place, id, Arc::new(was.answer), was.expires);
+        slots.remember(id, ended, was.expires, &self.bounds);
     }
 
     /// Takes the forgotten entries that are still in the journal. The caller deletes them there.
     pub(crate) fn take_forgotten(&self, now: u64) -> Vec<EntryId> {
         let mut slots = self.slots.lock();
-        slots.forget(self.most, now);
-        std::mem::take(&mut slots.forgotten)
+        slots.forget(Some(&self.bounds), now);
+        slots.retained.take_forgotten()
     }
 }
 
@@ -391,9 +438,11 @@ impl Slots {
             None => Seen::Never,
             Some(Slot::Quarantined(_)) => Seen::Quarantined,
             Some(Slot::Rests(id)) => Seen::Rests(*id),
-            Some(Slot::Failed(id, answer) | Slot::Ended { id, answer, .. }) => {
-                Seen::Ended(*id, Arc::clone(answer))
-            }
+            Some(Slot::Failed(id, answer)) => Seen::Ended(*id, Arc::clone(answer)),
+            Some(Slot::Ended(id)) => match self.retained.outcome(*id) {
+                Some(ended) => Seen::Ended(*id, Arc::clone(&ended.answer)),
+                None => Seen::Never,
+            },
             Some(Slot::Live { fom, waiting }) => {
                 let (tell, told) = oneshot::channel();
                 waiting.retain(|waiting| !waiting.is_closed());
@@ -401,6 +450,14 @@ impl Slots {
                 Seen::Live(fom.clone(), told)
             }
         }
+    }
+
+    /// Returns the fom that has this operation id, or had it.
+    pub(crate) fn fom(&self, place: &Place) -> Option<FomId> {
+        Some(match self.slots.get(place)? {
+            Slot::Live { fom, .. } => fom.id(),
+            Slot::Quarantined(id) | Slot::Rests(id) | Slot::Failed(id, _) | Slot::Ended(id) => *id,
+        })
     }
 
     /// Notes the first fom with this id.
@@ -412,38 +469,39 @@ impl Slots {
     /// Forgets a remembered outcome for a live fom. The fom was submitted after the outcome was forgotten, but the
     /// journal still had the outcome.
     fn forget_ended(&mut self, place: &Place) {
-        if let Some(Slot::Ended { id, expires, .. }) = self.slots.get(place) {
-            let (id, expires) = (*id, *expires);
-            self.order.remove(&(expires, id));
+        if let Some(Slot::Ended(id)) = self.slots.get(place) {
+            self.retained.forget(*id);
             self.slots.remove(place);
-            self.forgotten.push(entry_of(id));
         }
     }
 
-    fn remember(&mut self, place: Place, id: FomId, answer: Arc<Stored>, expires: u64) {
-        self.order.insert((expires, id), Some(place.clone()));
-        let slot = Slot::Ended {
-            id,
-            answer,
-            expires,
-        };
-        self.slots.insert(place, slot);
+    fn remember(&mut self, id: FomId, ended: Ended, expires: u64, bounds: &Bounds) {
+        if let Some(place) = ended.place() {
+            self.slots.insert(place, Slot::Ended(id));
+        }
+        self.retained.add(id, What::Outcome(ended), expires, bounds);
     }
 
-    /// Forgets expired outcomes, and the oldest outcomes above the limit.
-    fn forget(&mut self, most: usize, now: u64) {
-        while let Some(first) = self.order.first_entry() {
-            if first.key().0 > now && self.order.len() <= most {
-                return;
+    /// Forgets what has expired. With `bounds`, forgets the oldest entries above the limits, too.
+    fn forget(&mut self, bounds: Option<&Bounds>, now: u64) {
+        while let Some((id, what)) = self.retained.forget_next(bounds, now) {
+            match what {
+                What::Outcome(ended) => {
+                    let place = ended.place();
+                    if let Some(place) = place
+                        && matches!(self.slots.get(&place), Some(Slot::Ended(ended)) if *ended == id)
+                    {
+                        self.slots.remove(&place);
+                        self.slots.shrink();
+                    }
+                }
+                What::Sent(place) => {
+                    let event = place.and_then(|place| self.sent.forget(&place));
+                    if let Some(event) = event {
+                        self.retained.forget_entry(event);
+                    }
+                }
             }
-            let Some(((_, id), place)) = self.order.pop_first() else {
-                return;
-            };
-            if let Some(place) = place {
-                self.slots.remove(&place);
-                self.slots.shrink();
-            }
-            self.forgotten.push(entry_of(id));
         }
     }
 }

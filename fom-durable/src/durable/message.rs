@@ -1,18 +1,20 @@
-//! Events that were sent through an outbox. They are in the journal from the transition of the sender until a
-//! transition of the receiver that took them.
+//! Events that were sent through an outbox, or durably from outside. They are in the journal from the transition of the
+//! sender, or from the send, until a transition of the receiver that took them.
 
 use std::{
     any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use fom_journal::EntryId;
+use fom_journal::{Batch, EntryId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
         Committer, Durable, DurableState, Kind, RetryError, Types,
-        quarantine::{Stays, is_event},
+        address::To,
+        buffer::Handover,
+        quarantine::{Stays, has_no_receiver, is_event, listed},
         record::set_number,
     },
     entry::{entry_of, fom_of},
@@ -33,6 +35,21 @@ pub(crate) struct Message {
     #[serde(with = "super::record::stored_key")]
     key: Option<Key>,
     event: serde_bytes_of::Bytes,
+    /// The id of the receiver, if the event is for a fom and not for a key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    receiver: Option<u64>,
+    /// Whether the event is dropped without a report if its receiver has ended.
+    #[serde(default, skip_serializing_if = "is_false")]
+    if_there: bool,
+    /// Since when the event has no receiver, in the time of the journal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<u64>,
+}
+
+/// Says that a field is left out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 const NUMBER: usize = size_of::<u64>();
@@ -69,9 +86,11 @@ mod serde_bytes_of {
     }
 }
 
-/// An event that came through an outbox.
+/// An event that came through an outbox, or was sent durably.
 pub(crate) struct Posted {
     pub(crate) entry: EntryId,
+    /// Whether the event is dropped without a report if its receiver has ended.
+    pub(crate) if_there: bool,
     pub(crate) event: Box<dyn Any + Send>,
     pub(crate) written: Written,
 }
@@ -85,7 +104,7 @@ pub(crate) enum Written {
     Not(u64),
 }
 
-type Rewrite = fn(&Key, &(dyn Any + Send)) -> Option<Vec<u8>>;
+type Rewrite = fn(&Key, &(dyn Any + Send), bool) -> Option<Vec<u8>>;
 
 /// The type of a fom that gets an event.
 #[derive(Clone, Copy)]
@@ -109,6 +128,13 @@ pub(crate) struct Undelivered {
     reason: RestoreError,
 }
 
+impl Undelivered {
+    /// Whether the event is for a fom that has ended, and is not kept then.
+    pub(crate) fn is_not_there(&self) -> bool {
+        self.posted.if_there && has_no_receiver(&self.reason)
+    }
+}
+
 impl Posted {
     pub(crate) fn id(&self) -> EventId {
         match self.written {
@@ -117,13 +143,15 @@ impl Posted {
         }
     }
 
-    /// Returns the entry once more.
-    pub(super) fn bytes(&self, key: &Key) -> Option<Vec<u8>> {
+    /// Returns the entry once more. `key` is that of the receiver, which an event through an outbox found by its key.
+    pub(super) fn bytes(&self, key: Option<&Key>) -> Option<Vec<u8>> {
         match &self.written {
             Written::Bytes(bytes) => Some(bytes.to_vec()),
             Written::By(number, write) => {
+                let key = key?;
+                let write = || write(key, &*self.event, self.if_there);
                 // Does not fail: the event was written before.
-                let again = catch_unwind(AssertUnwindSafe(|| write(key, &*self.event)));
+                let again = catch_unwind(AssertUnwindSafe(write));
                 let mut bytes = again.unwrap_or(None)?;
                 set_number(&mut bytes, *number);
                 Some(bytes)
@@ -134,27 +162,36 @@ impl Posted {
 }
 
 /// Writes the entry of an event of this type.
-pub(crate) fn rewrite<O: Operation>(key: &Key, event: &(dyn Any + Send)) -> Option<Vec<u8>>
+pub(crate) fn rewrite<O: Operation>(
+    key: &Key,
+    event: &(dyn Any + Send),
+    if_there: bool,
+) -> Option<Vec<u8>>
 where
     O::Event: Serialize,
 {
     let mut bytes = Vec::new();
-    Message::encode::<O>(key, event.downcast_ref::<O::Event>()?, &mut bytes).ok()?;
+    let (to, event) = (To::Key(key.clone()), event.downcast_ref::<O::Event>()?);
+    Message::encode::<O>(&to, event, if_there, &mut bytes).ok()?;
     Some(bytes)
 }
 
 impl Message {
-    /// Appends the entry of an event for the fom that has this key. The caller [sets](set_number) its number.
+    /// Appends the entry of an event for this fom. The caller [sets](set_number) its number.
     pub(crate) fn encode<O: Operation>(
-        key: &Key,
+        to: &To,
         event: &impl Serialize,
+        if_there: bool,
         out: &mut Vec<u8>,
     ) -> Result<(), String> {
         let message = Self {
             machine: O::GRAPH.name().to_owned(),
             operation: O::GRAPH.operation().to_owned(),
-            key: Some(key.clone()),
+            key: to.key().cloned(),
             event: serde_bytes_of::Bytes(seam::encode(event)?),
+            receiver: to.id().map(FomId::get),
+            if_there,
+            since: None,
         };
         out.push(Kind::Message as u8);
         out.extend([0; NUMBER]);
@@ -165,6 +202,29 @@ impl Message {
     /// Decodes the entry without its first byte.
     fn decode(bytes: &[u8]) -> Option<Self> {
         seam::decode(bytes.get(NUMBER..)?)
+    }
+
+    /// Returns the receiver.
+    fn to(&self) -> Result<To, RestoreError> {
+        match (self.receiver, &self.key) {
+            (Some(id), _) => Ok(To::Id(seam::fom_id(id))),
+            (None, Some(key)) => Ok(To::Key(key.clone())),
+            (None, None) => Err(RestoreError::Damaged),
+        }
+    }
+
+    /// Returns since when the event in this entry has no receiver.
+    pub(super) fn since(bytes: &[u8]) -> Option<u64> {
+        Self::decode(bytes.get(1..)?)?.since
+    }
+
+    /// Returns the entry with the time since when its event has no receiver.
+    fn with_since(bytes: &[u8], since: u64) -> Option<Vec<u8>> {
+        let mut message = Self::decode(bytes.get(1..)?)?;
+        message.since = Some(since);
+        let mut out = bytes.get(..=NUMBER)?.to_vec();
+        out.extend(seam::encode(&message).ok()?);
+        Some(out)
     }
 
     /// Returns the receiver: machine, operation and key.
@@ -191,17 +251,20 @@ impl Message {
         bytes: &[u8],
     ) -> Result<(), RestoreError> {
         let (message, of, reader) = Self::open(shared, bytes)?;
-        let key = message.key.clone().ok_or(RestoreError::Damaged)?;
+        let to = message.to()?;
         // The event is kept until its receiver is back, in front of events that arrive later.
         let durable = Durable::of(shared);
         let quarantine = &durable.quarantine;
-        let is_alive = || seam::find_any(shared, &(of.type_id(), key.clone())).is_some();
-        let by_key = || {
-            let receiver = quarantine.of(of.graph(), &key)?;
-            // Another fom may have the key of a failed operation.
-            (!quarantine.is_failed(receiver) || !is_alive()).then_some(receiver)
-        };
-        if let Some(receiver) = quarantine.owner(fom_of(entry)).or_else(by_key)
+        let waits_for = quarantine.owner(fom_of(entry)).or_else(|| match &to {
+            To::Id(id) => Some(*id),
+            To::Key(key) => {
+                let receiver = quarantine.of(of.graph(), key)?;
+                let is_alive = || seam::find_any(shared, &(of.type_id(), key.clone())).is_some();
+                // Another fom may have the key of a failed operation.
+                (!quarantine.is_failed(receiver) || !is_alive()).then_some(receiver)
+            }
+        });
+        if let Some(receiver) = waits_for
             && quarantine.stays(receiver) == Stays::Quarantined
         {
             return Err(RestoreError::ReceiverQuarantined(receiver));
@@ -211,8 +274,13 @@ impl Message {
             type_id: of.type_id(),
             graph: of.graph(),
         };
-        let done = durable.deliver(shared, of, &key, posted);
-        done.map_err(|undelivered| undelivered.reason)
+        match durable.deliver(shared, of, &to, posted) {
+            Err(undelivered) if undelivered.is_not_there() => {
+                durable.drop_not_there(undelivered);
+                Ok(())
+            }
+            done => done.map_err(|undelivered| undelivered.reason),
+        }
     }
 
     /// Reads the event in this entry.
@@ -251,6 +319,7 @@ impl Message {
         let written = Written::Bytes(bytes.into());
         Ok(Posted {
             entry,
+            if_there: self.if_there,
             event,
             written,
         })
@@ -258,8 +327,22 @@ impl Message {
 }
 
 impl Durable {
-    /// Delivers an event that came through an outbox to the fom with this key.
+    /// Delivers an event to its receiver.
     pub(crate) fn deliver(
+        &self,
+        shared: &Shared,
+        of: Receiver,
+        to: &To,
+        posted: Posted,
+    ) -> Result<(), Undelivered> {
+        match to {
+            To::Key(key) => self.deliver_to_key(shared, of, key, posted),
+            To::Id(id) => self.deliver_to_id(shared, of, *id, posted),
+        }
+    }
+
+    /// Delivers an event to the fom with this key.
+    fn deliver_to_key(
         &self,
         shared: &Shared,
         of: Receiver,
@@ -309,6 +392,71 @@ impl Durable {
                 },
             };
             return Err(Undelivered { posted, reason });
+        }
+    }
+
+    /// Delivers an event to the fom with this id.
+    fn deliver_to_id(
+        &self,
+        shared: &Shared,
+        of: Receiver,
+        id: FomId,
+        posted: Posted,
+    ) -> Result<(), Undelivered> {
+        self.passive.revive(shared, id);
+        let found = seam::find_id(shared, id).filter(|fom| fom.type_id() == of.type_id);
+        match found {
+            Some(fom) => {
+                // If the runtime ends first, the journal keeps the event until the fom is back.
+                seam::at_home_of(fom, move |fom| {
+                    let (shared, durable) = (seam::shared_of(fom), Self::of_fom(fom));
+                    match durable.post(id, DurableState::of(fom), posted) {
+                        Ok(()) => fom.wake(),
+                        Err(left) => {
+                            if let Err(left) = durable.wait_for_id(shared, of, id, left) {
+                                durable.quarantine_event(shared, None, left);
+                            }
+                        }
+                    }
+                });
+                Ok(())
+            }
+            None => self.wait_for_id(shared, of, id, posted),
+        }
+    }
+
+    /// Keeps an event for the fom with this id, which is not in flight.
+    fn wait_for_id(
+        &self,
+        shared: &Shared,
+        of: Receiver,
+        id: FomId,
+        posted: Posted,
+    ) -> Result<(), Undelivered> {
+        if seam::is_closed(shared) {
+            return Ok(());
+        }
+        match self.keep_for(id, posted) {
+            Ok(()) => {
+                // The fom may have come back before the event was kept.
+                if let Some(fom) = seam::find_id(shared, id) {
+                    seam::at_home_of(fom, move |fom| {
+                        Self::of_fom(fom).give_kept(id, DurableState::of(fom));
+                        fom.wake();
+                    });
+                }
+                Ok(())
+            }
+            Err((posted, stays)) => {
+                let reason = match stays {
+                    Stays::No => RestoreError::NoFom {
+                        operation: of.graph.operation().to_owned(),
+                        id,
+                    },
+                    _ => RestoreError::ReceiverQuarantined(id),
+                };
+                Err(Undelivered { posted, reason })
+            }
         }
     }
 
@@ -388,21 +536,49 @@ impl Durable {
             self.quarantine.tried(id);
             orphans.remove(&id)
         };
-        // A fom without a key gets no event from an outbox.
-        let waiting = waiting.into_iter().flatten();
-        for (posted, key) in waiting.zip(std::iter::repeat(key).flatten()) {
+        for posted in waiting.into_iter().flatten() {
             let reason = RestoreError::ReceiverQuarantined(id);
-            self.quarantine_event(shared, &key, Undelivered { posted, reason });
+            self.quarantine_event(shared, key.as_ref(), Undelivered { posted, reason });
         }
     }
 
-    /// Quarantines an event for this key that no fom takes. The event stays in the journal until it is taken or
-    /// discarded.
+    /// Quarantines an event that no fom takes. The event stays in the journal until it is taken or discarded. `key` is
+    /// that of the receiver.
     #[cold]
-    pub(crate) fn quarantine_event(&self, shared: &Shared, key: &Key, undelivered: Undelivered) {
+    pub(crate) fn quarantine_event(
+        &self,
+        shared: &Shared,
+        key: Option<&Key>,
+        undelivered: Undelivered,
+    ) {
+        if undelivered.is_not_there() {
+            self.drop_not_there(undelivered);
+            return;
+        }
+        let has_room = self.quarantine.has_room_for(&undelivered.reason);
+        self.quarantine_if(shared, key, undelivered, has_room);
+    }
+
+    /// As [`quarantine_event`](Self::quarantine_event), above the limit, too.
+    pub(super) fn quarantine_sent(
+        &self,
+        shared: &Shared,
+        key: Option<&Key>,
+        undelivered: Undelivered,
+    ) {
+        self.quarantine_if(shared, key, undelivered, true);
+    }
+
+    fn quarantine_if(
+        &self,
+        shared: &Shared,
+        key: Option<&Key>,
+        undelivered: Undelivered,
+        has_room: bool,
+    ) {
         let Undelivered { posted, reason } = undelivered;
         match posted.bytes(key) {
-            Some(bytes) if self.quarantine.has_room_for(&reason) => {
+            Some(bytes) if has_room => {
                 let id = fom_of(posted.entry);
                 // The event is not lost in either case.
                 let _ = self.put_event_in_quarantine(shared, self.quarantined(id, reason, &bytes));
@@ -417,9 +593,48 @@ impl Durable {
             true => ", since as many are quarantined as may be",
             false => ", since its sender is not kept in a journal",
         };
-        self.quarantine.drop_event();
+        self.quarantine.count_dropped(|letters| match kept {
+            true => letters.above_limit += 1,
+            false => letters.not_kept += 1,
+        });
         seam::report(shared, format!("an event was dropped{why}: {reason}"));
         self.drop_messages([entry]);
+    }
+
+    /// Drops an event that was sent only if its receiver is there.
+    pub(super) fn drop_not_there(&self, undelivered: Undelivered) {
+        self.count_not_there();
+        self.drop_messages([undelivered.posted.entry]);
+    }
+
+    /// Counts an event that was sent only if its receiver is there.
+    pub(super) fn count_not_there(&self) {
+        self.quarantine
+            .count_dropped(|letters| letters.not_there += 1);
+    }
+
+    /// Returns an entry that cannot run, as it is listed. If it is an event that has no receiver from now on, its entry
+    /// says so, and its age is counted.
+    pub(super) fn quarantined(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> Quarantined {
+        let schemas = self.committer().map(|committer| &committer.schemas);
+        if has_no_receiver(&reason)
+            && let Some(committer) = self.committer()
+            && Message::since(bytes).is_none()
+            && let Some(bytes) = Message::with_since(bytes, self.journal_now())
+        {
+            let mut batch = Batch::new();
+            batch.put(entry_of(id), &bytes);
+            batch.end_group();
+            committer.take(Handover::owed(batch));
+            return listed(id, reason, &bytes, schemas);
+        }
+        listed(id, reason, bytes, schemas)
+    }
+
+    /// Drops the events that have no receiver for too long.
+    pub(super) fn drop_old_events(&self) {
+        let old = self.quarantine.take_old_events(self.journal_now());
+        self.drop_messages(old.into_iter().map(entry_of));
     }
 
     /// Keeps an event for a fom that failed and is not listed yet, until the fom is tried again or discarded. `bytes` is
@@ -447,6 +662,7 @@ impl Durable {
         shared: &Shared,
         mut quarantined: Quarantined,
     ) -> Result<(), RestoreError> {
+        self.drop_old_events();
         loop {
             let reason = quarantined.reason.clone();
             let Err(missed) = self.quarantine.put_event(quarantined) else {
@@ -471,14 +687,14 @@ impl Durable {
                 orphans.entry(id).or_default().splice(0..0, left);
             }
         } else {
-            // The event found the fom by its key.
-            let Some(key) = fom.key() else { return };
             for posted in left {
-                let reason = RestoreError::NoReceiver {
-                    operation: fom.type_name().to_owned(),
-                    key: key.clone(),
+                let operation = fom.type_name().to_owned();
+                let reason = match fom.key().cloned() {
+                    Some(key) => RestoreError::NoReceiver { operation, key },
+                    None => RestoreError::NoFom { operation, id },
                 };
-                self.quarantine_event(seam::shared_of(fom), key, Undelivered { posted, reason });
+                let undelivered = Undelivered { posted, reason };
+                self.quarantine_event(seam::shared_of(fom), fom.key(), undelivered);
             }
         }
     }

@@ -24,7 +24,12 @@
 // | `committer/thread.rs` | that thread |
 // | `group_commit.rs` | how long to wait before the next sync |
 // | `identity.rs` | the entry with the journal's identity and time |
+// | `address.rs` | how a program names an operation |
 // | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
+// | `retained.rs` | the remembered outcomes and ids, with their limits |
+// | `outcome.rs` | how operations ended: a program looks one up, or lists them |
+// | `send.rs` | durable sends from outside |
+// | `sent.rs` | the ids of durable sends |
 // | `uncommitted.rs` | transitions that could not be committed, until they can |
 // | `recovery.rs` | recovery after a restart |
 // | `types.rs` | the operation types that can come back, and the making of a fom of its entry |
@@ -34,6 +39,7 @@
 // | `dry_run.rs` | a dry run of the recovery |
 // | `error.rs` | the errors of `Quarantine::retry` and `Quarantine::discard` |
 
+mod address;
 mod answer;
 mod buffer;
 mod builder;
@@ -49,19 +55,24 @@ mod idempotency;
 mod identity;
 mod message;
 mod outbox;
+mod outcome;
 mod passive;
 mod prepare;
 mod quarantine;
 mod record;
 mod recovery;
+mod retained;
 mod runtime;
 mod schemas;
+mod send;
+mod sent;
 mod state;
 mod step;
 mod submit;
 mod types;
 mod uncommitted;
 
+pub use address::Address;
 use buffer::{CommitBuffer, Handover};
 pub use builder::DurableBuilderExt;
 pub use committed::{DurableFomExt, NotCommitted};
@@ -72,17 +83,19 @@ pub use dry_run::JournalCheck;
 use dry_run::{check, check_entries};
 pub use error::{DiscardError, RetryError};
 use gate_recovery::{GateRecovery, held_gate};
-use idempotency::{IdempotencyStore, NoAnswer, Open, OperationId, Place, Seen, Stored, Told};
+use idempotency::{IdempotencyStore, NoAnswer, Open, Place, Remembering, Seen, Stored, Told};
 use identity::Head;
 use message::{Message, Posted, Receiver, Written, rewrite};
 use outbox::{Entry, Item, OutboxItems, Sequence};
+pub use outcome::{Lookup, OutcomeInfo, Outcomes};
 use passive::Passive;
 use quarantine::QuarantineList;
-pub use quarantine::{Quarantine, Retried};
+pub use quarantine::{DeadLetters, Quarantine, Retried};
 use record::{Kind, Meta, RecordRare, encode_head};
 pub use recovery::RecoveryProgress;
 use recovery::recover;
 pub use runtime::DurableExt;
+pub use send::{NotSent, NotSentReason, Sent};
 use state::{DurableState, Inner};
 pub use submit::DurableSubmissionExt;
 use types::Types;

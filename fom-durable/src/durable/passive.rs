@@ -2,6 +2,7 @@
 //! is room, when the fom's deadline passes, or when a caller looks for the fom.
 
 use std::{
+    any::TypeId,
     cell::Cell,
     collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     sync::{Arc, Weak},
@@ -160,6 +161,24 @@ impl Passive {
         // The last resting entry may not have become a fom.
         seam::tell_idle(shared);
         true
+    }
+
+    /// Returns the operation type of the resting fom with this id.
+    pub(crate) fn type_of(&self, shared: &Shared, id: FomId) -> Option<TypeId> {
+        if self.left() == 0 {
+            return None;
+        }
+        let bytes = self.inner.lock().records.get(&id)?.clone();
+        let entered = Durable::of(shared).enter(&bytes).ok()?;
+        Some(entered.of.type_id())
+    }
+
+    /// Returns the oldest resting fom with this key.
+    pub(crate) fn with_key(&self, place: &Place) -> Option<FomId> {
+        if self.left() == 0 {
+            return None;
+        }
+        self.inner.lock().keys.get(place).copied()
     }
 
     /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.

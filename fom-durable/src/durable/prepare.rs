@@ -5,6 +5,7 @@ use std::any::TypeId;
 use crate::{
     durable::{
         Durable, DurableState, Entry, Item, Message, Meta, Posted, Receiver, Sequence, Written,
+        address::To,
         encode_head,
         quarantine::keep_place,
         record::{Times, stored},
@@ -42,7 +43,10 @@ pub(super) fn prepare<O: Operation>(
     if let (true, true, Some(index)) = (sender_is_kept, seam::is_kept::<O>(), index) {
         let meta = meta_of(&submission, index);
         let submitted = meta.times.map(|times| times.submitted);
-        let saved = DurableState::new(meta, true);
+        let remembering = Durable::of(shared)
+            .memory
+            .remembering(TypeId::of::<O>(), None);
+        let saved = DurableState::new(meta, true, remembering);
         let key = seam::key_of(&submission);
         let mut bytes = Vec::new();
         encode_head(&saved.inner(), submitted, key, None, &mut bytes);
@@ -120,6 +124,7 @@ pub(super) fn post_event<O>(
     sender_is_kept: bool,
     key: Key,
     event: O::Event,
+    if_there: bool,
 ) -> Result<Item, SnapshotError>
 where
     O: Persistent,
@@ -131,7 +136,12 @@ where
     if !keeps {
         let send = Box::new(move |shared: &Shared, _: Option<Entry>| {
             let sent = seam::find::<O>(shared, &key).map(|fom| fom.send(event));
-            if !matches!(sent, Some(Ok(()))) {
+            if matches!(sent, Some(Ok(()))) {
+                return;
+            }
+            if if_there {
+                Durable::of(shared).count_not_there();
+            } else {
                 seam::report(
                     shared,
                     format!(
@@ -147,7 +157,8 @@ where
         return Err(SnapshotError::Generic(O::GRAPH.operation()));
     }
     let mut bytes = Vec::new();
-    Message::encode::<O>(&key, &event, &mut bytes).map_err(SnapshotError::Operation)?;
+    let to = To::Key(key.clone());
+    Message::encode::<O>(&to, &event, if_there, &mut bytes).map_err(SnapshotError::Operation)?;
     let send = Box::new(move |shared: &Shared, sent: Option<Entry>| {
         let event = Box::new(event);
         let number = sent.and_then(|sent| sent.number());
@@ -157,12 +168,13 @@ where
         };
         let posted = Posted {
             entry,
+            if_there,
             event,
             written,
         };
         let durable = Durable::of(shared);
-        if let Err(undelivered) = durable.deliver(shared, Receiver::of::<O>(), &key, posted) {
-            durable.quarantine_event(shared, &key, undelivered);
+        if let Err(undelivered) = durable.deliver(shared, Receiver::of::<O>(), &to, posted) {
+            durable.quarantine_event(shared, Some(&key), undelivered);
         }
     });
     let entry = sender_is_kept.then_some(Entry {

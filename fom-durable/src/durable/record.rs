@@ -26,12 +26,14 @@ pub(crate) enum Kind {
     Schema = 2,
     /// A fom that has not ended.
     Fom = 6,
-    /// How a fom ended that was submitted with an operation id.
+    /// How a fom ended, if its outcome is remembered.
     Outcome = 5,
     /// A fom that failed, and can be tried again.
     Failed = 7,
     /// An event for a fom.
     Message = 4,
+    /// The id of an event that was sent durably.
+    Sent = 8,
 }
 
 /// The saved state of a fom beside its operation and phase.
@@ -317,7 +319,7 @@ mod tests {
 
     /// Returns the entry of a fom with all of this, and the body `body`.
     fn written(meta: &Meta) -> Vec<u8> {
-        let kept = DurableState::new(meta.clone(), true);
+        let kept = DurableState::new(meta.clone(), true, None);
         let mut out = Vec::new();
         encode_head(
             &kept.inner(),

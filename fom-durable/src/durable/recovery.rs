@@ -256,6 +256,7 @@ impl Sink<'_> {
                 self.quarantined(*quarantined);
             }
         }
+        Durable::of(self.shared).drop_old_events();
     }
 
     fn quarantined(&mut self, quarantined: Quarantined) {
@@ -283,6 +284,12 @@ impl Recover for Sink<'_> {
         self.used = self.used.max(fom_of(id).get() + 1);
         if bytes.first() == Some(&(Kind::Outcome as u8)) {
             if let Err(quarantined) = Types::remember_again(self.shared, id, bytes) {
+                self.quarantined(*quarantined);
+            }
+            return;
+        }
+        if bytes.first() == Some(&(Kind::Sent as u8)) {
+            if let Err(quarantined) = Types::remember_send(self.shared, id, bytes) {
                 self.quarantined(*quarantined);
             }
             return;

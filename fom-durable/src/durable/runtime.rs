@@ -1,9 +1,12 @@
-//! What a program asks a runtime about its journal: what is in it and does not run, and how much it keeps.
+//! What a program asks a runtime about its journal: what is in it and does not run, how operations ended, and how much it
+//! keeps. And what it sends through the journal.
 
 use fom_journal::JournalStats;
 
-use crate::durable::{Durable, Quarantine};
-use fom_runtime::{__durability as seam, Runtime};
+use crate::durable::{
+    Address, Durable, Lookup, NotSent, Outcomes, Quarantine, Sent, send::send_durably,
+};
+use fom_runtime::{__durability as seam, Key, Operation, Persistent, Runtime, machine::Savable};
 
 /// The methods of a [`Runtime`] for its journal. The prelude has it.
 pub trait DurableExt {
@@ -47,6 +50,167 @@ pub trait DurableExt {
     /// ```
     fn quarantine(&self) -> Quarantine<'_>;
 
+    /// Looks an operation up by its id, its key or its operation id: whether it is in flight, or how it ended. This starts
+    /// nothing, and brings no resting operation back. An outcome is found after a restart, too.
+    ///
+    /// The outcomes of operations with an [operation id](crate::DurableSubmissionExt::once) are
+    /// [remembered](crate::DurableBuilderExt::remember), and those of each operation of a type that the builder
+    /// [names](crate::DurableBuilderExt::remember_all). A failed operation is found in quarantine. Beyond the limits, and
+    /// for other operations, the answer is [`Lookup::Unknown`].
+    ///
+    /// A key names the operation that has it now. If none has it, it names the last one with the key that ended.
+    ///
+    /// By an id, this looks at each fom in flight.
+    ///
+    /// ```
+    /// use fom_durable::{Address, Lookup, journal::MemoryJournal, prelude::*};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Order;
+    /// # #[fom(operation(Order))]
+    /// # enum Delivery {
+    /// #     #[phase(start, to(Sent))]
+    /// #     Pack,
+    /// #     #[phase(end)]
+    /// #     Sent,
+    /// # }
+    /// # impl DeliveryTransitions for Order {
+    /// #     async fn pack(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    /// # fn main() -> Result<(), BoxError> {
+    /// let runtime = Runtime::builder().journal_with(MemoryJournal::new()).build()?;
+    /// runtime.submit(Order).once("order 7").start()?.wait()?;
+    ///
+    /// match runtime.outcome::<Order>(Address::once("order 7")) {
+    ///     Lookup::Ended { outcome: Ok(ended), .. } => assert!(matches!(ended.phase, Delivery::Sent)),
+    ///     other => panic!("{other:?}"),
+    /// }
+    /// assert!(matches!(runtime.outcome::<Order>("order 8"), Lookup::Unknown));
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn outcome<O: Persistent>(&self, address: impl Into<Address>) -> Lookup<O>;
+
+    /// Lists the remembered outcomes, in pages.
+    ///
+    /// ```
+    /// use fom_durable::{OutcomeInfo, prelude::*};
+    ///
+    /// fn all(runtime: &Runtime) -> Vec<OutcomeInfo> {
+    ///     let (mut all, mut last) = (Vec::new(), None);
+    ///     loop {
+    ///         let page = runtime.outcomes().page(last, 100);
+    ///         let Some(end) = page.last() else { return all };
+    ///         last = Some(end.id);
+    ///         all.extend(page);
+    ///     }
+    /// }
+    /// # let runtime = Runtime::builder().journal_with(fom_durable::journal::MemoryJournal::new()).build()?;
+    /// # assert!(all(&runtime).is_empty());
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn outcomes(&self) -> Outcomes<'_>;
+
+    /// Sends an event to an operation, for a caller outside that may repeat it, such as a webhook. When this returns, the
+    /// event is in the journal. The operation takes it exactly once, also after a crash. `once` is the sender's id for
+    /// the event: a second event of this type for this receiver with the same id is not sent, and the answer is
+    /// [`Sent::Before`].
+    ///
+    /// The operation need not be there: it may rest in the journal, or be in quarantine. The event waits for it. If the
+    /// operation ends without taking the event, the event goes into [quarantine](Self::quarantine). The journal keeps
+    /// the ids as long and as many as those of [outcomes](crate::DurableBuilderExt::remember), in a count of their own:
+    /// set the time for which senders repeat.
+    ///
+    /// Two events of one caller arrive in order if it awaits the first before it sends the second. By an id, this looks
+    /// at each fom in flight.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`NotSent`], which has the event and the reason. After a failed commit the event may arrive; a send
+    /// with the same id does not make it arrive twice. A generic operation takes no such event.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the event may be sent or not. Send it again with the same id.
+    ///
+    /// ```
+    /// use fom_durable::{Sent, journal::MemoryJournal, prelude::*};
+    /// use serde::{Deserialize, Serialize};
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Order;
+    /// #[derive(Serialize, Deserialize)]
+    /// enum News {
+    ///     Paid { cents: u32 },
+    /// }
+    ///
+    /// #[fom(operation(Order), event(News))]
+    /// enum Sale {
+    ///     #[phase(start, sync, to(Done), on(Paid))]
+    ///     Wait,
+    ///     #[phase(end)]
+    ///     Done,
+    /// }
+    /// # impl SaleTransitions for Order {
+    /// #     fn wait(&mut self, _: &mut Cx<'_, News>, _: News) -> Result<SaleAfterWait, BoxError> {
+    /// #         Ok(SaleAfterWait::Done)
+    /// #     }
+    /// # }
+    /// # async fn webhook() -> Result<(), BoxError> {
+    /// # let runtime = Runtime::builder().journal_with(MemoryJournal::new()).build()?;
+    /// let order = runtime.submit(Order).key("order 7").start()?;
+    /// order.committed().await?;
+    ///
+    /// let paid = News::Paid { cents: 900 };
+    /// let sent = runtime.send_durably::<Order>("order 7", paid, "webhook 31").await?;
+    /// assert_eq!(sent, Sent::Now);
+    /// // "200 OK": the provider does not send it again.
+    /// # order.await?;
+    /// # Ok(())
+    /// # }
+    /// # futures::executor::block_on(webhook()).unwrap();
+    /// ```
+    fn send_durably<O>(
+        &self,
+        to: impl Into<Address>,
+        event: O::Event,
+        once: impl Into<Key>,
+    ) -> impl Future<Output = Result<Sent, NotSent<O::Event>>> + Send
+    where
+        O: Persistent,
+        O::Event: Savable;
+
+    /// Sends an event to the fom with this key, if there is one, as [`FomRef::send`](fom_runtime::FomRef::send) does.
+    /// Otherwise drops the event, and [counts](crate::Quarantine::dead_letters) it. Returns whether the fom is there.
+    ///
+    /// The event is not on disk: a crash loses it, unless a committed step has taken it.
+    ///
+    /// ```
+    /// # use fom_durable::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Order;
+    /// # enum News { Late }
+    /// # #[fom(operation(Order), event(News))]
+    /// # enum Sale {
+    /// #     #[phase(start, sync, to(Done), on(Late))]
+    /// #     Wait,
+    /// #     #[phase(end)]
+    /// #     Done,
+    /// # }
+    /// # impl SaleTransitions for Order {
+    /// #     fn wait(&mut self, _: &mut Cx<'_, News>, _: News) -> Result<SaleAfterWait, BoxError> {
+    /// #         Ok(SaleAfterWait::Done)
+    /// #     }
+    /// # }
+    /// # let runtime = Runtime::builder().build()?;
+    /// let is_there = runtime.send_if_there::<Order>("order 7", News::Late);
+    /// assert!(!is_there);
+    /// assert_eq!(runtime.quarantine().dead_letters().not_there, 1);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn send_if_there<O: Operation>(&self, key: impl Into<Key>, event: O::Event) -> bool;
+
     /// Returns how much the journal keeps, as of the last commit. Returns `None` without a journal.
     fn journal_stats(&self) -> Option<JournalStats>;
 }
@@ -54,6 +218,38 @@ pub trait DurableExt {
 impl DurableExt for Runtime {
     fn quarantine(&self) -> Quarantine<'_> {
         Quarantine::of(seam::shared_by(self))
+    }
+
+    fn outcome<O: Persistent>(&self, address: impl Into<Address>) -> Lookup<O> {
+        let shared = seam::shared_by(self);
+        Durable::of(shared).lookup(shared, address.into())
+    }
+
+    fn outcomes(&self) -> Outcomes<'_> {
+        Outcomes::of(seam::shared_by(self))
+    }
+
+    fn send_durably<O>(
+        &self,
+        to: impl Into<Address>,
+        event: O::Event,
+        once: impl Into<Key>,
+    ) -> impl Future<Output = Result<Sent, NotSent<O::Event>>> + Send
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        send_durably::<O>(seam::shared_by(self), to.into(), event, once.into())
+    }
+
+    fn send_if_there<O: Operation>(&self, key: impl Into<Key>, event: O::Event) -> bool {
+        let shared = seam::shared_by(self);
+        let found = seam::find::<O>(shared, &key.into());
+        let is_there = found.is_some_and(|fom| fom.send(event).is_ok());
+        if !is_there {
+            Durable::of(shared).count_not_there();
+        }
+        is_there
     }
 
     fn journal_stats(&self) -> Option<JournalStats> {

@@ -5,7 +5,7 @@ use std::{any::Any, collections::VecDeque, sync::Arc};
 use fom_journal::{Batch, EntryId, JournalError};
 
 use crate::{
-    durable::{Durable, Meta, OperationId, Posted, RecordRare, Uncommitted},
+    durable::{Durable, Meta, Posted, RecordRare, Remembering, Uncommitted},
     entry::entry_of,
 };
 use fom_protocol::sync::{
@@ -41,7 +41,7 @@ pub(crate) struct DurableState {
     /// Requests made since the phase function was entered. Written by the thread that runs the fom.
     requests: AtomicU32,
     inner: Mutex<Inner>,
-    once: Option<Box<OperationId>>,
+    remembering: Option<Box<Remembering>>,
 }
 
 /// Small, because there may be very many foms. The key is stored elsewhere beside the fom.
@@ -148,7 +148,7 @@ impl Failed {
             durable.wait_for_failed(shared, id, taken.entry, taken.bytes);
         }
         for left in self.left {
-            let bytes = key.and_then(|key| left.bytes(key));
+            let bytes = left.bytes(key);
             durable.wait_for_failed(shared, id, left.entry, bytes);
         }
         if let Err(unread) = durable.list_failed(shared, id, &self.entry) {
@@ -270,9 +270,13 @@ impl Inner {
 }
 
 impl DurableState {
-    /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores the key.
-    pub(crate) fn new(mut meta: Meta, recorded: bool) -> Box<Self> {
-        let once = meta.once.take().map(OperationId::new);
+    /// Returns the state of a restored fom, or of a new one if `recorded` is `false`. The caller stores the key, and
+    /// says with `remembering` whether the outcome is remembered.
+    pub(crate) fn new(
+        meta: Meta,
+        recorded: bool,
+        remembering: Option<Box<Remembering>>,
+    ) -> Box<Self> {
         let has_more = !meta.tried.is_empty()
             || meta.kept.is_some()
             || meta.rare.is_some()
@@ -304,7 +308,7 @@ impl DurableState {
                 closed: false,
                 path: Path::default(),
             }),
-            once,
+            remembering,
         })
     }
 
@@ -322,9 +326,14 @@ impl DurableState {
         names.map(|phase| phase.name().to_owned()).collect()
     }
 
+    /// Returns what remembers the outcome, if it is remembered.
+    pub(super) fn remembering(&self) -> Option<&Remembering> {
+        self.remembering.as_deref()
+    }
+
     /// Returns the operation id, if the fom was submitted with one.
-    pub(super) fn once(&self) -> Option<&OperationId> {
-        self.once.as_deref()
+    pub(super) fn once(&self) -> Option<&Key> {
+        self.remembering()?.id.as_ref()
     }
 
     pub(crate) fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -388,10 +397,11 @@ impl DurableState {
         Ok(())
     }
 
-    /// Takes the oldest event for which `takes` is true. `key` is the key of a fom that is kept if it fails. Only for the
-    /// thread that runs the fom.
+    /// Takes the oldest event for which `takes` is true. `keeps`: the fom, which has this key, is kept if it fails. Only
+    /// for the thread that runs the fom.
     pub(super) fn take_message(
         &self,
+        keeps: bool,
         key: Option<&Key>,
         takes: &dyn Fn(&dyn Any) -> bool,
     ) -> Option<Box<dyn Any + Send>> {
@@ -405,7 +415,7 @@ impl DurableState {
             more.inbox.remove(at)?
         };
         // Without the lock, because the user's code writes the event.
-        let bytes = key.and_then(|key| taken.bytes(key));
+        let bytes = if keeps { taken.bytes(key) } else { None };
         let entry = taken.entry;
         self.inner().more_made().taken.push(Taken { entry, bytes });
         self.took(taken.id());

@@ -10,8 +10,8 @@ use fom_journal::{Batch, JournalError};
 
 use crate::{
     durable::{
-        Committer, Durable, DurableState, Inner, OutboxItems, Stored, Uncommitted, encode_head,
-        outbox::with_outbox,
+        Committer, Durable, DurableState, Inner, OutboxItems, Remembering, Stored, Uncommitted,
+        encode_head, idempotency::Answered, outbox::with_outbox,
     },
     entry::entry_of,
 };
@@ -73,7 +73,7 @@ impl KeptFom for DurableState {
         keeps_failed: bool,
         takes: &dyn Fn(&dyn Any) -> bool,
     ) -> Option<Box<dyn Any + Send>> {
-        self.take_message(fom.key().filter(|_| keeps_failed), takes)
+        self.take_message(keeps_failed, fom.key(), takes)
     }
 
     fn events(&self) -> usize {
@@ -159,7 +159,7 @@ impl KeptFom for DurableState {
         waits: bool,
     ) {
         let kept = kept.map(|kept| self.failed_entry(fom, failed, kept));
-        if kept.is_none() && !self.is_recorded() && self.once().is_none() {
+        if kept.is_none() && !self.is_recorded() && self.remembering().is_none() {
             return;
         }
         let durable = Durable::of_fom(fom);
@@ -167,9 +167,15 @@ impl KeptFom for DurableState {
             return;
         };
         let written = group(durable, committer, fom, waits, |batch| {
-            match (&kept, self.once()) {
+            match (&kept, self.remembering()) {
                 (Some(entry), _) => batch.put(entry_of(fom.id()), entry),
-                (None, Some(_)) => self.remember(fom, batch, Stored::failed(failed)),
+                (None, Some(_)) => {
+                    self.remember(
+                        fom,
+                        batch,
+                        durable.answered_now(fom, Stored::failed(failed)),
+                    );
+                }
                 (None, None) => batch.delete(entry_of(fom.id())),
             }
             if kept.is_none() {
@@ -204,11 +210,12 @@ impl KeptFom for DurableState {
     fn keep_failure(&self, fom: &Header, error: &DurabilityError) {
         let mut group = Batch::new();
         let kept = self.inner().more_mut().and_then(|more| more.failed.take());
-        match (kept, self.once().and_then(|once| once.take())) {
+        let answered = self.remembering().and_then(Remembering::take);
+        match (kept, answered) {
             (Some(failed), _) => failed.put(fom.id(), &mut group),
-            (None, once) => {
-                match once {
-                    Some((answer, _)) => self.remember(fom, &mut group, answer),
+            (None, answered) => {
+                match answered {
+                    Some(answered) => self.remember(fom, &mut group, answered),
                     None => group.delete(entry_of(fom.id())),
                 }
                 self.delete_taken(&mut group);
@@ -336,12 +343,12 @@ impl DurableState {
     }
 
     /// Replaces the record of the fom by its answer.
-    fn remember(&self, fom: &Header, batch: &mut Batch, answer: Stored) {
-        let Some(once) = self.once() else { return };
-        let durable = Durable::of_fom(fom);
-        let expires = durable.memory.expiry(durable.journal_now());
+    fn remember(&self, fom: &Header, batch: &mut Batch, answered: Answered) {
+        let Some(remembering) = self.remembering() else {
+            return;
+        };
         batch.put_with(entry_of(fom.id()), |out| {
-            once.encode(fom.graph(), answer, expires, out);
+            remembering.encode(fom.graph(), fom.key(), answered, out);
         });
     }
 
@@ -360,7 +367,7 @@ impl DurableState {
         let took = inner.has_taken();
         if !ends {
             batch.put_with(entry, |out| {
-                let once = self.once().map(|once| &once.id);
+                let once = self.once();
                 let submitted = committer.past_to_journal(seam::submitted(fom));
                 encode_head(&inner, Some(submitted), fom.key(), once, out);
                 // Without the lock, because this is code of the user's.
@@ -369,13 +376,10 @@ impl DurableState {
             })?;
         } else {
             drop(inner);
-            if self.once().is_some() {
+            if self.remembering().is_some() {
                 let answer = content.snapshot().map(Stored::Ended);
-                self.remember(
-                    fom,
-                    batch,
-                    answer.map_err(|why| Box::new(SnapshotError::Operation(why)))?,
-                );
+                let answer = answer.map_err(|why| Box::new(SnapshotError::Operation(why)))?;
+                self.remember(fom, batch, Durable::of_fom(fom).answered_now(fom, answer));
             } else {
                 batch.delete(entry);
             }

@@ -198,6 +198,9 @@ impl Types {
             Some(kind) if *kind == Kind::Outcome as u8 => {
                 return Self::remember_again(shared, entry, bytes).map(|()| None);
             }
+            Some(kind) if *kind == Kind::Sent as u8 => {
+                return Self::remember_send(shared, entry, bytes).map(|()| None);
+            }
             Some(kind) if *kind == Kind::Failed as u8 => {
                 let listed = Durable::of(shared).list_failed(shared, fom_of(entry), bytes);
                 return listed.map(|()| None);
@@ -233,12 +236,14 @@ impl Types {
         let was = decode_outcome(&bytes[1..])
             .map_err(|reason| Box::new(durable.quarantined(id, reason, bytes)))?;
         let of = match durable.types.of(&was.machine, &was.operation) {
-            Ok(of) => Some(of.type_id()),
+            Ok(of) => Some((of.type_id(), of.graph())),
             Err(reason @ RestoreError::Ambiguous { .. }) => {
                 // The operation must not run again, whichever of the types it is.
                 for of in durable.types.all(&was.machine, &was.operation) {
-                    let place = (of.type_id(), was.id.clone());
-                    durable.memory.quarantined(place, id);
+                    if let Some(once) = &was.id {
+                        let place = (of.type_id(), once.clone());
+                        durable.memory.quarantined(place, id);
+                    }
                 }
                 return Err(Box::new(durable.quarantined(id, reason, bytes)));
             }
@@ -246,6 +251,17 @@ impl Types {
         };
         durable.memory.recovered(id, of, was);
         Ok(())
+    }
+
+    /// Remembers the id of a durable send in this entry.
+    pub(super) fn remember_send(
+        shared: &Shared,
+        entry: EntryId,
+        bytes: &[u8],
+    ) -> Result<(), Box<Quarantined>> {
+        let (durable, id) = (Durable::of(shared), fom_of(entry));
+        let done = durable.remember_send(id, bytes);
+        done.map_err(|reason| Box::new(durable.quarantined(id, reason, bytes)))
     }
 
     /// Returns the operation types with this name.
@@ -256,7 +272,11 @@ impl Types {
     }
 
     /// Returns the operation type with this name.
-    fn of(&self, machine: &str, operation: &str) -> Result<&'static dyn Restorer, RestoreError> {
+    pub(super) fn of(
+        &self,
+        machine: &str,
+        operation: &str,
+    ) -> Result<&'static dyn Restorer, RestoreError> {
         match self.0.get(&(machine.into(), operation.into())) {
             Some(known) => known.the_one(),
             None => Err(RestoreError::UnknownOperation {
@@ -365,14 +385,17 @@ impl Durable {
                 1 => Priority::Normal,
                 _ => Priority::Low,
             },
-            state: DurableState::new(meta, true),
+            state: {
+                let remembering = self.memory.remembering(of.type_id(), meta.once.take());
+                DurableState::new(meta, true, remembering)
+            },
         };
         let fom = of.revive(revival)?.0;
         if self.passive.is_limited() {
             self.passive.one_made();
         }
         if let Some(once) = DurableState::of(&fom).and_then(DurableState::once) {
-            let place = (of.type_id(), once.id.clone());
+            let place = (of.type_id(), once.clone());
             self.memory.back(place, AnyRef::of(&fom));
         }
         Ok(fom)

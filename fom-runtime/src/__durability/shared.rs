@@ -155,6 +155,12 @@ pub fn find_any(shared: &Shared, of: &KeyOf) -> Option<AnyRef> {
     shared.find_any(of)
 }
 
+/// Returns the fom with this id, if it does not rest. No other address of the fom may exist, so only
+/// [`at_home_of`](super::at_home_of) changes it.
+pub fn find_id(shared: &Shared, id: FomId) -> Option<AnyRef> {
+    shared.find_id(id)
+}
+
 /// Returns the fom that has this key, if it does not rest.
 pub fn find_awake(shared: &Shared, of: &KeyOf) -> Option<AnyRef> {
     shared.key_index.find_any(of)

@@ -14,7 +14,10 @@
 //!
 //! Whether a type is kept at all is a constant, so a transient type never asks.
 
-use std::{any::Any, time::Instant};
+use std::{
+    any::{Any, TypeId},
+    time::Instant,
+};
 
 use crate::{
     attempt::Tried,
@@ -72,6 +75,8 @@ pub trait Recorder: Any + Send + Sync {
 /// A new fom, as far as durability needs it.
 #[derive(Debug)]
 pub struct NewRecord {
+    /// The operation type.
+    pub of: TypeId,
     /// Whether the transitions are kept.
     pub is_kept: bool,
     /// The index of the home.

@@ -272,20 +272,22 @@ impl Shared {
     ///
     /// No other address of the fom may exist, and then the fom counts on being alone.
     pub(super) fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
-        let look = || {
-            let mut foms = self.localities.iter().flat_map(|home| home.pools.foms());
-            foms.find(|fom| fom.id() == id)
-        };
-        let found = look().or_else(|| {
+        let found = self.find_id(id).or_else(|| {
             let recorder = self.env.recorder()?;
             recorder.revive(id);
-            recorder.lets_foms_rest().then(look)?
+            recorder.lets_foms_rest().then(|| self.find_id(id))?
         });
-        let Some(fom) = found else {
-            return false;
-        };
-        locality::at_home_of(fom, what);
-        true
+        let is_there = found.is_some();
+        if let Some(fom) = found {
+            locality::at_home_of(fom, what);
+        }
+        is_there
+    }
+
+    /// Returns the fom with this id, if it does not rest. For [`tell`](Self::tell), or to read it.
+    pub(crate) fn find_id(&self, id: FomId) -> Option<AnyRef> {
+        let mut foms = self.localities.iter().flat_map(|home| home.pools.foms());
+        foms.find(|fom| fom.id() == id)
     }
 
     /// Returns the index of the home of foms with this key.

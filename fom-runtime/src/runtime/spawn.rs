@@ -1,6 +1,6 @@
 //! Makes foms of what is submitted, and of what the journal keeps.
 
-use std::time::Duration;
+use std::{any::TypeId, time::Duration};
 
 use crate::{
     attempt::Tried,
@@ -160,6 +160,7 @@ pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
     let shared = Shared::behind(home.env());
     shared.env.room.take_again();
     let new = NewRecord {
+        of: TypeId::of::<O>(),
         is_kept: false,
         home: home.index,
         placed: true,
@@ -185,6 +186,7 @@ impl SpawnRequest<'_> {
             record::<O>(
                 shared,
                 NewRecord {
+                    of: TypeId::of::<O>(),
                     is_kept: false,
                     home: self.place.index,
                     placed: self.place.chosen,

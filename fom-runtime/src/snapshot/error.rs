@@ -138,6 +138,14 @@ pub enum RestoreError {
         /// The key that the event was sent to.
         key: Key,
     },
+    /// The fom that an event was sent to by its id has ended. The event is kept as with [`NoReceiver`](Self::NoReceiver).
+    #[error("it is an event for `{operation}` with the id {id}, which has ended; discard it")]
+    NoFom {
+        /// The operation type that the event was sent to.
+        operation: String,
+        /// The id that the event was sent to.
+        id: FomId,
+    },
     /// A live fom has the key already.
     #[error("a live fom has its key `{0}` already")]
     KeyInUse(Key),

@@ -102,9 +102,9 @@ impl Quarantined {
         match self.reason {
             RestoreError::Damaged | RestoreError::InJournal { .. } => QuarantineKind::Damaged,
             RestoreError::Failed { .. } => QuarantineKind::Failed,
-            RestoreError::NoReceiver { .. } | RestoreError::ReceiverQuarantined(_) => {
-                QuarantineKind::NoReceiver
-            }
+            RestoreError::NoReceiver { .. }
+            | RestoreError::NoFom { .. }
+            | RestoreError::ReceiverQuarantined(_) => QuarantineKind::NoReceiver,
             RestoreError::NotCommitted(_) => QuarantineKind::Uncommitted,
             _ => QuarantineKind::Unreadable,
         }

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
-        Durable, DurableState, Handover, Kind, Meta, OperationId, RetryError, Stored, Types,
-        encode_head,
+        Durable, DurableState, Handover, Kind, Meta, RetryError, Stored, Types, encode_head,
         record::{Times, decode_fom},
+        retained::Ended,
     },
     entry::{entry_of, fom_of},
 };
@@ -152,7 +152,7 @@ impl DurableState {
                 .committer()
                 .map(|to| to.past_to_journal(seam::submitted(fom))),
             fom.key(),
-            self.once().map(|once| &once.id),
+            self.once(),
             &mut out,
         );
         let Some(content) = content else {
@@ -174,14 +174,13 @@ impl Durable {
     /// Notes a fom that failed and is kept. It is listed when it has left all tables. From now on until then, events that
     /// do not find it wait for it.
     pub(crate) fn leaves_failed(&self, fom: &Header) {
-        let Some(key) = fom.key() else { return };
         let reason = RestoreError::Failed {
             cause: String::new(),
         };
         let mut leaving = seam::unread(fom.id(), reason, &[]);
         leaving.machine = Some(fom.graph().name().to_owned());
         leaving.operation = Some(fom.graph().operation().to_owned());
-        leaving.key = Some(key.clone());
+        leaving.key = fom.key().cloned();
         self.quarantine.put_leaving(leaving);
     }
 
@@ -230,7 +229,7 @@ impl Durable {
             drop(orphans);
             // Without the lock: the user's code may write the event.
             for posted in waiting {
-                let bytes = quarantined.key.as_ref().and_then(|key| posted.bytes(key));
+                let bytes = posted.bytes(quarantined.key.as_ref());
                 self.wait_for_failed(shared, id, posted.entry, bytes);
             }
         }
@@ -269,30 +268,43 @@ impl Durable {
         }
     }
 
-    /// Replaces the entry of a failed operation that is dropped by its answer, as long as its operation id is
-    /// remembered. Returns whether it is.
+    /// Replaces the entry of a failed operation that is dropped by its answer, as long as its outcome is remembered.
+    /// Returns whether it is.
     fn remember_dropped(&self, quarantined: &Quarantined) -> bool {
         let (Some((head, record)), Some(committer)) =
             (decode(&quarantined.bytes), self.committer())
         else {
             return false;
         };
-        let expires = self.memory.expiry(head.at);
         let Ok(entered) = self.enter(record) else {
             return false;
         };
-        let Some(once) = entered.meta.once.filter(|_| expires > self.journal_now()) else {
+        let (of, graph) = (entered.of.type_id(), entered.of.graph());
+        let (once, key) = (entered.meta.once, entered.meta.key);
+        let answered = self.answered(of, head.answer(), head.at);
+        let expires = answered.expires;
+        let Some(remembering) = self.memory.remembering(of, once.clone()) else {
             return false;
+        };
+        if expires <= self.journal_now() {
+            return false;
+        }
+        let ended = Ended {
+            of: Some(of),
+            machine: graph.name().into(),
+            operation: graph.operation().into(),
+            once,
+            key: key.clone(),
+            at: head.at,
+            answer: Arc::clone(&answered.answer),
         };
         let mut batch = Batch::new();
         batch.put_with(entry_of(quarantined.id), |out| {
-            let once = OperationId::new(once.clone());
-            once.encode(entered.of.graph(), head.answer(), expires, out);
+            remembering.encode(graph, key.as_ref(), answered, out);
         });
         batch.end_group();
         committer.take(Handover::owed(batch));
-        let place = (entered.of.type_id(), once);
-        self.memory.dropped(place, quarantined.id, expires);
+        self.memory.dropped(quarantined.id, ended, expires);
         true
     }
 
@@ -360,7 +372,7 @@ impl Durable {
         };
         let (key, once) = (meta.key.clone(), meta.once.clone());
         let submitted = meta.times.map(|times| times.submitted);
-        let state = DurableState::new(meta, true);
+        let state = DurableState::new(meta, true, None);
         let mut out = Vec::new();
         encode_head(
             &state.inner(),

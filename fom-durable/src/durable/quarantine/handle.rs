@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use crate::{
     durable::{
         DiscardError, Durable, DurableState, Handover, RetryError, Types,
-        quarantine::{give_place_up, is_event, list::is_of},
+        quarantine::{DeadLetters, give_place_up, is_event, is_of},
     },
     entry::entry_of,
 };
@@ -33,8 +33,9 @@ use fom_runtime::{
 /// An operation that was cancelled, or ended in an end phase with `failure`, is not kept. With
 /// `#[fom(failed = "forget")]` no failed operation of that machine is kept.
 ///
-/// The bounds of the failed ones are set by [`keep_failed`](crate::DurableBuilderExt::keep_failed). Events without a
-/// receiver, and events that are sent to a failed operation, are limited to 10,000. The other kinds have no limit, because the journal must not lose them.
+/// The bounds of the failed ones are set by [`keep_failed`](crate::DurableBuilderExt::keep_failed), those of the events
+/// by [`keep_events`](crate::DurableBuilderExt::keep_events). The other kinds have no limit, because the journal must
+/// not lose them.
 ///
 /// ```
 /// use fom_durable::{QuarantineKind, prelude::*};
@@ -114,6 +115,23 @@ impl<'a> Quarantine<'a> {
         match seam::recorder(self.shared) {
             Some(_) => self.durable().quarantine.dropped(kind),
             None => 0,
+        }
+    }
+
+    /// Counts the events that no fom took, by reason.
+    ///
+    /// ```
+    /// use fom_durable::{journal::MemoryJournal, prelude::*};
+    ///
+    /// let runtime = Runtime::builder().journal_with(MemoryJournal::new()).build()?;
+    /// let letters = runtime.quarantine().dead_letters();
+    /// assert_eq!((letters.without_receiver, letters.not_there), (0, 0));
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    pub fn dead_letters(&self) -> DeadLetters {
+        match seam::recorder(self.shared) {
+            Some(_) => self.durable().quarantine.dead_letters(),
+            None => DeadLetters::default(),
         }
     }
 

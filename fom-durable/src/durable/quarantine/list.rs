@@ -11,6 +11,7 @@ use crate::durable::{
     DiscardError, Durable, Kind, Message, RetryError,
     quarantine::failed,
     record::{decode_fom, number_of},
+    retained::Bound,
     schemas::Schemas,
 };
 use fom_protocol::sync::Mutex;
@@ -98,20 +99,47 @@ pub(in crate::durable) fn is_event(quarantined: &Quarantined) -> bool {
 }
 
 /// Whether the entry is of this machine and operation, by present or former names.
-pub(super) fn is_of(quarantined: &Quarantined, graph: &Graph) -> bool {
+pub(in crate::durable) fn is_of(quarantined: &Quarantined, graph: &Graph) -> bool {
     let machine = quarantined.machine.as_deref();
     let operation = quarantined.operation.as_deref();
     machine.is_some_and(|name| graph.is_machine(name))
         && operation.is_some_and(|name| graph.is_operation(name))
 }
 
-/// At this number of quarantined events, no more events without a receiver or for a failed operation are added.
-const MOST_EVENTS: usize = 10_000;
+/// Whether this is the reason of an event that no fom is known for.
+pub(in crate::durable) fn has_no_receiver(reason: &RestoreError) -> bool {
+    matches!(
+        reason,
+        RestoreError::NoReceiver { .. } | RestoreError::NoFom { .. }
+    )
+}
+
+/// Events that no fom took, by reason; see [`Quarantine::dead_letters`](crate::Quarantine::dead_letters).
+///
+/// The first two are in quarantine now. The others were dropped since the runtime was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetters {
+    /// Events in quarantine that have no receiver.
+    pub without_receiver: usize,
+    /// Events in quarantine that wait for an operation in quarantine.
+    pub receiver_quarantined: usize,
+    /// Events that were sent only if their receiver is there, and were dropped because it was not.
+    pub not_there: u64,
+    /// Events without a receiver that were dropped because they were too old.
+    pub too_old: u64,
+    /// Events that were dropped because the quarantine was full.
+    pub above_limit: u64,
+    /// Events that were dropped because their sender is not kept in the journal.
+    pub not_kept: u64,
+}
 
 /// All entries in quarantine, by id.
 pub(crate) struct QuarantineList {
     /// The most failed operations, and the greatest age of one in nanoseconds.
-    most: (usize, u64),
+    most: Bound,
+    /// The same for events. Only events without a receiver have an age.
+    most_events: Bound,
     listed: Mutex<Listed>,
 }
 
@@ -123,6 +151,10 @@ struct Listed {
     keys: HashMap<Key, BTreeSet<FomId>>,
     /// The events, kept apart: there may be many, and each delivery of an event searches the foms.
     events: BTreeMap<FomId, Quarantined>,
+    /// The events without a receiver, by the time since when they have none.
+    events_at: BTreeSet<(u64, FomId)>,
+    /// The number of events that were dropped.
+    letters: DeadLetters,
     /// The operations that failed, kept apart because they are limited.
     failed: BTreeMap<FomId, FailedAt>,
     /// The operations that failed and have not left all tables. They are in no listing yet.
@@ -131,8 +163,8 @@ struct Listed {
     owned: HashMap<FomId, FomId>,
     /// The failed operations, the oldest first, by the time of the journal.
     failed_at: BTreeSet<(u64, FomId)>,
-    /// The number of entries that were dropped at the limits.
-    dropped: HashMap<QuarantineKind, u64>,
+    /// The number of failed operations that were dropped at the limits.
+    dropped: u64,
     /// For each quarantined fom, the events that wait for it, in the order in which they were sent.
     waiting: HashMap<FomId, BTreeSet<(u64, FomId)>>,
     /// Foms that are being tried again. They stay listed during the attempt.
@@ -191,6 +223,7 @@ impl Listed {
                 .insert((number, id));
         }
         if is_event(&quarantined) {
+            self.events_at.extend(lost_at(&quarantined));
             self.events.insert(id, quarantined);
             return;
         }
@@ -225,12 +258,26 @@ impl Listed {
         if let Some(key) = found.as_ref().and_then(|fom| fom.key.as_ref()) {
             forget(&mut self.keys, key, &id);
         }
-        let found = found.or_else(|| self.events.remove(&id))?;
+        let found = found.or_else(|| {
+            let event = self.events.remove(&id)?;
+            if let Some(lost) = lost_at(&event) {
+                self.events_at.remove(&lost);
+            }
+            Some(event)
+        })?;
         if let RestoreError::ReceiverQuarantined(receiver) = &found.reason {
             forget(&mut self.waiting, receiver, &(number(&found), id));
         }
         Some(found)
     }
+}
+
+/// Returns since when an event has no receiver, with its id.
+fn lost_at(event: &Quarantined) -> Option<(u64, FomId)> {
+    if !has_no_receiver(&event.reason) {
+        return None;
+    }
+    Some((Message::since(&event.bytes)?, event.id))
 }
 
 fn forget<K: Eq + Hash, T: Ord>(from: &mut HashMap<K, BTreeSet<T>>, key: &K, id: &T) {
@@ -243,9 +290,10 @@ fn forget<K: Eq + Hash, T: Ord>(from: &mut HashMap<K, BTreeSet<T>>, key: &K, id:
 }
 
 impl QuarantineList {
-    pub(crate) fn new(most: (usize, u64)) -> Self {
+    pub(crate) fn new(most: Bound, most_events: Bound) -> Self {
         Self {
             most,
+            most_events,
             listed: Mutex::default(),
         }
     }
@@ -287,16 +335,46 @@ impl QuarantineList {
         {
             old.extend(listed.remove(id));
         }
-        if !old.is_empty() {
-            *listed.dropped.entry(QuarantineKind::Failed).or_default() += old.len() as u64;
+        listed.dropped += old.len() as u64;
+        old
+    }
+
+    /// Removes the events that have no receiver for too long, and counts them.
+    pub(in crate::durable) fn take_old_events(&self, now: u64) -> Vec<FomId> {
+        let (_, age) = self.most_events;
+        let mut listed = self.listed.lock();
+        let mut old = Vec::new();
+        while let Some(&(since, id)) = listed.events_at.first()
+            && now.saturating_sub(since) > age
+        {
+            listed.remove(id);
+            old.push(id);
         }
+        listed.letters.too_old += old.len() as u64;
         old
     }
 
     /// Returns how many entries of this kind were dropped at the limits.
     pub(super) fn dropped(&self, kind: QuarantineKind) -> u64 {
         let listed = self.listed.lock();
-        listed.dropped.get(&kind).copied().unwrap_or_default()
+        let letters = &listed.letters;
+        match kind {
+            QuarantineKind::Failed => listed.dropped,
+            QuarantineKind::NoReceiver => letters.above_limit + letters.too_old + letters.not_kept,
+            _ => 0,
+        }
+    }
+
+    /// Returns the events that no fom took, by reason.
+    pub(super) fn dead_letters(&self) -> DeadLetters {
+        let listed = self.listed.lock();
+        let reasons = || listed.events.values().map(|event| &event.reason);
+        let waits = |reason: &&RestoreError| matches!(reason, RestoreError::ReceiverQuarantined(_));
+        DeadLetters {
+            without_receiver: reasons().filter(|reason| has_no_receiver(reason)).count(),
+            receiver_quarantined: reasons().filter(waits).count(),
+            ..listed.letters
+        }
     }
 
     /// Returns the number of entries of this kind.
@@ -311,13 +389,9 @@ impl QuarantineList {
         }
     }
 
-    /// Counts an event without a receiver that was dropped.
-    pub(crate) fn drop_event(&self) {
-        let mut listed = self.listed.lock();
-        *listed
-            .dropped
-            .entry(QuarantineKind::NoReceiver)
-            .or_default() += 1;
+    /// Counts an event that was dropped.
+    pub(crate) fn count_dropped(&self, count: impl FnOnce(&mut DeadLetters)) {
+        count(&mut self.listed.lock().letters);
     }
 
     pub(crate) fn put(&self, quarantined: Quarantined) {
@@ -422,12 +496,12 @@ impl QuarantineList {
     pub(crate) fn has_room_for(&self, reason: &RestoreError) -> bool {
         let listed = self.listed.lock();
         let is_limited = match reason {
-            RestoreError::NoReceiver { .. } => true,
+            reason if has_no_receiver(reason) => true,
             // Each other fom must not miss an event when it comes back.
             RestoreError::ReceiverQuarantined(receiver) => listed.failed.contains_key(receiver),
             _ => false,
         };
-        !is_limited || listed.events.len() < MOST_EVENTS
+        !is_limited || listed.events.len() < self.most_events.0
     }
 
     /// Returns the failed operation that this event belongs to.
@@ -449,6 +523,37 @@ impl QuarantineList {
         let foms = ids.filter_map(|id| listed.fom(*id)).filter(is);
         foms.map(|quarantined| quarantined.id)
             .min_by_key(|id| (listed.failed.contains_key(id), *id))
+    }
+
+    /// Returns the fom with this operation type and key: one that has its key still, or the last one that failed.
+    pub(crate) fn last_of(&self, graph: &Graph, key: &Key) -> Option<Quarantined> {
+        let listed = self.listed.lock();
+        let ids = listed.keys.get(key)?.iter();
+        let foms = ids.filter_map(|id| listed.fom(*id));
+        let foms = foms.filter(|fom| is_of(fom, graph));
+        let failed_at = |fom: &&Quarantined| match listed.failed.get(&fom.id) {
+            Some(failed) => (failed.at, fom.id),
+            None => (u64::MAX, fom.id),
+        };
+        foms.max_by_key(failed_at).cloned()
+    }
+
+    /// Whether a fom of this machine with this id is quarantined.
+    pub(crate) fn is_of(&self, id: FomId, graph: &Graph) -> bool {
+        self.listed
+            .lock()
+            .fom(id)
+            .is_some_and(|fom| is_of(fom, graph))
+    }
+
+    /// Returns the fom with this id.
+    pub(crate) fn fom(&self, id: FomId) -> Option<Quarantined> {
+        self.listed.lock().fom(id).cloned()
+    }
+
+    /// Returns when this operation failed, in the time of the journal.
+    pub(crate) fn failed_at(&self, id: FomId) -> Option<u64> {
+        Some(self.listed.lock().failed.get(&id)?.at)
     }
 
     /// Returns the events for this fom, in the order in which they were sent.

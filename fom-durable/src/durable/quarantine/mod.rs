@@ -12,4 +12,7 @@ mod list;
 
 pub(super) use failed::saved_record;
 pub use handle::{Quarantine, Retried};
-pub(super) use list::{QuarantineList, Stays, give_place_up, is_event, keep_place, listed};
+pub use list::DeadLetters;
+pub(super) use list::{
+    QuarantineList, Stays, give_place_up, has_no_receiver, is_event, is_of, keep_place, listed,
+};
