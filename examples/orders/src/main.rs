@@ -3,7 +3,6 @@
 use std::{path::PathBuf, time::Duration};
 
 use fom_durable::prelude::*;
-use fom_runtime::Shutdown;
 use lexopt::prelude::*;
 use orders::{
     order::{Order, Site},
@@ -16,6 +15,13 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::broadcast,
 };
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// Returns whether an order ends in this phase.
+fn is_end(phase: &str) -> bool {
+    Order::GRAPH.find(phase).is_some_and(|phase| phase.is_end())
+}
 
 struct Settings {
     address: String,
@@ -58,20 +64,28 @@ async fn main() -> Result<(), BoxError> {
     let runtime = Runtime::builder()
         .resource(shop)
         .resource(Provider::new(settings.provider)?)
-        .resource(Site { webhook: format!("http://{address}/webhooks/payment") })
+        .resource(Site {
+            webhook: format!("http://{address}/webhooks/payment"),
+        })
         .listen_to::<Order>(move |transition| {
             // A step without a listening client is no error.
             let _ = told.send(Step {
                 reference: transition.operation().reference.clone(),
                 phase: transition.to().unwrap_or("failed").to_owned(),
-                is_end: transition.is_end(),
+                is_end: transition.to().is_none_or(is_end),
             });
         })
+        // A client may repeat its request, and ask for its order, for a week.
+        .remember(100_000, WEEK)
+        .remember_all::<Order>(100_000, WEEK)
         .journal(settings.directory.join("journal"))
         .build()?;
     println!("orders on {address}");
 
-    let app = App { runtime: runtime.clone(), steps };
+    let app = App {
+        runtime: runtime.clone(),
+        steps,
+    };
     let mut terminate = signal(SignalKind::terminate())?;
     let stop = async move {
         tokio::select! {
@@ -80,7 +94,11 @@ async fn main() -> Result<(), BoxError> {
         }
     };
     // No new requests. Requests under way have five seconds, and then the orders rest on the disk.
-    axum::serve(listener, routes(app)).with_graceful_shutdown(stop).await?;
-    runtime.shutdown(Shutdown::Drain, Duration::from_secs(5)).await;
+    axum::serve(listener, routes(app))
+        .with_graceful_shutdown(stop)
+        .await?;
+    runtime
+        .shutdown(Shutdown::Drain, Duration::from_secs(5))
+        .await;
     Ok(())
 }

@@ -12,13 +12,14 @@ use axum::{
     },
     routing::{get, post},
 };
-use fom_durable::prelude::*;
+use fom_durable::{Address, Lookup, NotSent, NotSentReason, prelude::*};
+use fom_runtime::FomId;
 use futures::{Stream, stream};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
-    order::{Intake, Order, Payment},
+    order::{Intake, Order, Payment, TakeIn},
     provider::Webhook,
 };
 
@@ -58,8 +59,7 @@ pub fn routes(app: App) -> Router {
 /// and the order runs once.
 async fn order(State(app): State<App>, Json(order): Json<Order>) -> Result<Response, Failed> {
     let reference = order.reference.clone();
-    let intake = app.runtime.submit(Intake(order)).once(&*reference);
-    intake.await?;
+    app.runtime.submit(Intake(order)).once(&*reference).await?;
     let place = format!("/orders/{reference}");
     Ok((StatusCode::ACCEPTED, [("location", place)]).into_response())
 }
@@ -69,21 +69,33 @@ async fn show(
     State(app): State<App>,
     Path(reference): Path<String>,
 ) -> Result<Json<Value>, StatusCode> {
-    if let Some(fom) = app.runtime.find::<Order>(&*reference) {
-        return Ok(Json(json!({ "phase": fom.phase() })));
+    let id = app.find(&reference)?;
+    match app.runtime.outcome::<Order>(id) {
+        Lookup::Ended {
+            outcome: Ok(ended), ..
+        } => Ok(Json(json!(ended.phase))),
+        Lookup::Ended {
+            outcome: Err(failure),
+            ..
+        } => Ok(Json(json!({ "failed": failure.to_string() }))),
+        Lookup::InFlight(_) => {
+            let info = app.runtime.operation(id);
+            Ok(Json(json!({ "phase": info.map(|info| info.phase) })))
+        }
+        Lookup::Quarantined(_) => Ok(Json(json!({ "phase": "on hold" }))),
+        _ => Err(StatusCode::GONE),
     }
-    let ended = app.runtime.outcome::<Order>(&*reference);
-    Err(StatusCode::NOT_FOUND)
 }
 
 /// Gives an order up. It goes back the way it came: the money, then the goods.
-async fn cancel(State(app): State<App>, Path(reference): Path<String>) -> StatusCode {
-    match app.runtime.find::<Order>(&*reference) {
-        Some(fom) => {
-            fom.cancel();
-            StatusCode::ACCEPTED
-        }
-        None => StatusCode::NOT_FOUND,
+async fn cancel(
+    State(app): State<App>,
+    Path(reference): Path<String>,
+) -> Result<StatusCode, StatusCode> {
+    let id = app.find(&reference)?;
+    match app.runtime.cancel(id) {
+        true => Ok(StatusCode::ACCEPTED),
+        false => Err(StatusCode::CONFLICT),
     }
 }
 
@@ -91,14 +103,42 @@ async fn cancel(State(app): State<App>, Path(reference): Path<String>) -> Status
 async fn payment(
     State(app): State<App>,
     Json(webhook): Json<Webhook>,
-) -> Result<StatusCode, Failed> {
+) -> Result<StatusCode, Response> {
+    let order = app
+        .find(&webhook.reference)
+        .map_err(StatusCode::into_response)?;
     let event = match webhook.paid {
         true => Payment::Paid,
         false => Payment::Declined,
     };
-    let sent = app.runtime.send_durably::<Order>(&*webhook.reference, event, &*webhook.id);
-    sent.await?;
-    Ok(StatusCode::NO_CONTENT)
+    match app
+        .runtime
+        .send_durably::<Order>(order, event, webhook.id)
+        .await
+    {
+        Ok(_) => Ok(StatusCode::NO_CONTENT),
+        // An order that was cancelled meanwhile. Its money goes back by itself.
+        Err(NotSent {
+            reason: NotSentReason::NoReceiver { .. },
+            ..
+        }) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(Failed::from(error.to_string()).into_response()),
+    }
+}
+
+impl App {
+    /// Returns the id of an order.
+    fn find(&self, reference: &str) -> Result<FomId, StatusCode> {
+        match self.runtime.outcome::<Intake>(Address::once(reference)) {
+            Lookup::Ended {
+                outcome: Ok(ended), ..
+            } => match ended.phase {
+                TakeIn::Accepted { order } => Ok(order),
+                TakeIn::Post => Err(StatusCode::NOT_FOUND),
+            },
+            _ => Err(StatusCode::NOT_FOUND),
+        }
+    }
 }
 
 /// Streams the steps of an order, until its end.
@@ -107,9 +147,12 @@ async fn progress(
     Path(reference): Path<String>,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let steps = app.steps.subscribe();
-    let begin = app.runtime.find::<Order>(&*reference);
-    let first = begin.map(|fom| Step {
-        phase: fom.phase().to_owned(),
+    let now = app
+        .find(&reference)
+        .ok()
+        .and_then(|id| app.runtime.operation(id));
+    let first = now.map(|info| Step {
+        phase: info.phase.to_owned(),
         is_end: false,
         reference: reference.clone(),
     });
@@ -139,7 +182,7 @@ async fn operations(State(app): State<App>) -> String {
 /// Tries the failed orders again, after a release that fixes the cause.
 async fn retry(State(app): State<App>) -> Json<Value> {
     let retried = app.runtime.quarantine().retry_failed::<Order>();
-    Json(json!({ "retried": retried.started.len(), "refused": retried.refused.len() }))
+    Json(json!({ "retried": retried.retried.len(), "refused": retried.refused.len() }))
 }
 
 /// An error as an answer. The client may repeat its request.

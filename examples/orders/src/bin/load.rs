@@ -69,7 +69,10 @@ fn beside(name: &str) -> Result<PathBuf, BoxError> {
 /// Starts a program, and returns the address in its first line.
 async fn start(path: &Path, arguments: &[&str]) -> Result<(Child, String), BoxError> {
     let mut command = Command::new(path);
-    command.args(arguments).stdout(Stdio::piped()).kill_on_drop(true);
+    command
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true);
     let mut child = command.spawn()?;
     let stdout = child.stdout.take().ok_or("the output is piped")?;
     let mut lines = BufReader::new(stdout).lines();
@@ -94,12 +97,23 @@ impl Server {
     async fn start(settings: &Settings, provider: &str) -> Result<Self, BoxError> {
         let directory = settings.directory.display().to_string();
         let provider = format!("http://{provider}");
-        let mut arguments = vec!["--directory".into(), directory, "--provider".into(), provider];
+        let mut arguments = vec![
+            "--directory".into(),
+            directory,
+            "--provider".into(),
+            provider,
+        ];
         let servers = settings.servers.clone();
         let (child, address) = launch(&servers[0], &arguments).await?;
         // The address stays the same, as the provider's webhooks need it.
         arguments.extend(["--address".into(), address.clone()]);
-        Ok(Self { child, address, arguments, servers, starts: 1 })
+        Ok(Self {
+            child,
+            address,
+            arguments,
+            servers,
+            starts: 1,
+        })
     }
 
     async fn kill(&mut self) -> Result<(), BoxError> {
@@ -126,7 +140,12 @@ struct Web {
 impl Web {
     async fn order(&self, order: &Order) {
         loop {
-            let sent = self.client.post(format!("{}/orders", self.url)).json(order).send().await;
+            let sent = self
+                .client
+                .post(format!("{}/orders", self.url))
+                .json(order)
+                .send()
+                .await;
             if sent.is_ok_and(|answer| answer.status() == StatusCode::ACCEPTED) {
                 return;
             }
@@ -165,7 +184,12 @@ fn order(customer: usize, number: usize) -> Order {
 }
 
 /// What one customer saw: each order with its end.
-async fn shop(web: Web, customer: usize, orders: usize, accepted: Arc<AtomicUsize>) -> Vec<(Order, String)> {
+async fn shop(
+    web: Web,
+    customer: usize,
+    orders: usize,
+    accepted: Arc<AtomicUsize>,
+) -> Vec<(Order, String)> {
     let all: Vec<_> = (0..orders).map(|number| order(customer, number)).collect();
     for (number, order) in all.iter().enumerate() {
         web.order(order).await;
@@ -187,7 +211,10 @@ fn check(ends: &[(Order, String)], books: &Value, shop: &Shop) -> Result<(), Box
     let mut charges: HashMap<&str, Vec<bool>> = HashMap::new();
     for charge in books["charges"].as_array().ok_or("no charges")? {
         let reference = charge["reference"].as_str().unwrap_or_default();
-        charges.entry(reference).or_default().push(charge["paid"] == true);
+        charges
+            .entry(reference)
+            .or_default()
+            .push(charge["paid"] == true);
     }
     let parcels = shop.parcels()?;
     let mut sent = 0;
@@ -199,7 +226,9 @@ fn check(ends: &[(Order, String)], books: &Value, shop: &Shop) -> Result<(), Box
         let is_right = match end.as_str() {
             "Shipped" => charged == [true] && refunds == 0 && parcels == 1,
             // A customer that has paid has the money back.
-            "Cancelled" => charged.len() <= 1 && parcels == 0 && (charged != [true] || refunds == 1),
+            "Cancelled" => {
+                charged.len() <= 1 && parcels == 0 && (charged != [true] || refunds == 1)
+            }
             _ => false,
         };
         if !is_right {
@@ -218,10 +247,15 @@ fn check(ends: &[(Order, String)], books: &Value, shop: &Shop) -> Result<(), Box
     }
     // The parcels of one customer are in the order of the orders.
     for customer in 0..CUSTOMERS {
-        let of = parcels.iter().filter_map(|parcel| parcel.strip_prefix(&format!("{customer}-")));
+        let of = parcels
+            .iter()
+            .filter_map(|parcel| parcel.strip_prefix(&format!("{customer}-")));
         let numbers: Vec<usize> = of.map(str::parse).collect::<Result<_, _>>()?;
         if !numbers.is_sorted() {
-            return Err(format!("the parcels of customer {customer} are out of order: {numbers:?}").into());
+            return Err(format!(
+                "the parcels of customer {customer} are out of order: {numbers:?}"
+            )
+            .into());
         }
     }
     Ok(())
@@ -234,13 +268,21 @@ async fn main() -> Result<(), BoxError> {
     let (_provider, provider) = start(&beside("provider")?, &["127.0.0.1:0"]).await?;
     let mut server = Server::start(&settings, &provider).await?;
     let client = Client::builder().timeout(Duration::from_secs(10)).build()?;
-    let web = Web { client: client.clone(), url: format!("http://{}", server.address) };
+    let web = Web {
+        client: client.clone(),
+        url: format!("http://{}", server.address),
+    };
 
     let accepted = Arc::new(AtomicUsize::new(0));
     let mut customers = Vec::new();
     for customer in 0..CUSTOMERS {
         let orders = settings.orders / CUSTOMERS;
-        customers.push(tokio::spawn(shop(web.clone(), customer, orders, Arc::clone(&accepted))));
+        customers.push(tokio::spawn(shop(
+            web.clone(),
+            customer,
+            orders,
+            Arc::clone(&accepted),
+        )));
     }
     let total = settings.orders / CUSTOMERS * CUSTOMERS;
     for kill in 1..=settings.kills {
@@ -249,14 +291,26 @@ async fn main() -> Result<(), BoxError> {
             sleep(Duration::from_millis(1)).await;
         }
         server.kill().await?;
-        println!("killed {kill} times, {} of {total} orders accepted", accepted.load(Ordering::Relaxed));
+        println!(
+            "killed {kill} times, {} of {total} orders accepted",
+            accepted.load(Ordering::Relaxed)
+        );
     }
     let mut ends = Vec::new();
     for customer in customers {
         ends.extend(customer.await?);
     }
-    let books: Value = client.get(format!("http://{provider}/books")).send().await?.json().await?;
-    check(&ends, &books, &Shop::open(&settings.directory.join("shop.sqlite"))?)?;
+    let books: Value = client
+        .get(format!("http://{provider}/books"))
+        .send()
+        .await?
+        .json()
+        .await?;
+    check(
+        &ends,
+        &books,
+        &Shop::open(&settings.directory.join("shop.sqlite"))?,
+    )?;
 
     let shipped = ends.iter().filter(|(_, end)| end == "Shipped").count();
     println!(

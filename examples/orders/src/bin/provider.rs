@@ -57,7 +57,9 @@ impl Books {
 }
 
 fn key(headers: &HeaderMap) -> Result<String, StatusCode> {
-    let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok());
+    let key = headers
+        .get("idempotency-key")
+        .and_then(|key| key.to_str().ok());
     key.map(str::to_owned).ok_or(StatusCode::BAD_REQUEST)
 }
 
@@ -78,9 +80,24 @@ async fn charge(
     if !books.charges.contains_key(&key) {
         // Every tenth customer has no money.
         let paid = charge.reference.bytes().last() != Some(b'9');
-        let Charge { reference, cents, webhook } = charge;
-        let answer = Webhook { id: key.clone(), reference: reference.clone(), paid };
-        books.charges.insert(key, Charged { reference, cents, paid });
+        let Charge {
+            reference,
+            cents,
+            webhook,
+        } = charge;
+        let answer = Webhook {
+            id: key.clone(),
+            reference: reference.clone(),
+            paid,
+        };
+        books.charges.insert(
+            key,
+            Charged {
+                reference,
+                cents,
+                paid,
+            },
+        );
         tokio::spawn(call_back(webhook, answer, 1 + number % 2));
     }
     match luck {
@@ -129,12 +146,16 @@ async fn books(State(provider): State<Provider>) -> Json<Value> {
     let charges = books.charges.values().map(|charged| {
         json!({ "reference": charged.reference, "cents": charged.cents, "paid": charged.paid })
     });
-    Json(json!({ "charges": charges.collect::<Vec<_>>(), "refunds": books.refunds, "requests": books.requests }))
+    Json(
+        json!({ "charges": charges.collect::<Vec<_>>(), "refunds": books.refunds, "requests": books.requests }),
+    )
 }
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
-    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:7801".to_owned());
+    let address = std::env::args()
+        .nth(1)
+        .unwrap_or_else(|| "127.0.0.1:7801".to_owned());
     let listener = TcpListener::bind(address).await?;
     println!("provider on {}", listener.local_addr()?);
     let routes = Router::new()
