@@ -122,6 +122,11 @@ impl Receiver {
     }
 }
 
+/// Whether the fom has this operation type.
+pub(super) fn is_of(fom: &Header, of: TypeId) -> bool {
+    fom.type_id() == of
+}
+
 /// An event that no fom takes for now, and the reason.
 pub(crate) struct Undelivered {
     posted: Posted,
@@ -404,7 +409,7 @@ impl Durable {
         posted: Posted,
     ) -> Result<(), Undelivered> {
         self.passive.revive(shared, id);
-        let found = seam::find_id(shared, id).filter(|fom| fom.type_id() == of.type_id);
+        let found = seam::find_id(shared, id).filter(|fom| is_of(fom, of.type_id));
         match found {
             Some(fom) => {
                 // If the runtime ends first, the journal keeps the event until the fom is back.

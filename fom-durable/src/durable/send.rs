@@ -16,6 +16,7 @@ use crate::{
         Address, Committer, Durable, DurableState, Handover, Message, Posted, Receiver, Written,
         address::To,
         committed::handed_over,
+        message::is_of,
         record::set_number,
         sent::{Mark, SentBefore, SentIds, SentPlace},
     },
@@ -318,22 +319,24 @@ impl Pending {
             mut delivery,
             tell,
         } = sending;
-        if let Some(shared) = delivery.shared.upgrade() {
+        let waiting = delivery.shared.upgrade().map(|shared| {
             let memory = &Durable::of(&shared).memory;
-            for waits in memory.sent(place, ids, expires, answer.is_ok()) {
-                // The caller may have gone.
-                let _ = waits.send(answer.clone());
-            }
-        }
-        let told = match answer {
+            memory.sent(place, ids, expires, answer.is_ok())
+        });
+        let told = match &answer {
             Ok(()) => Ok(delivery),
+            // Taken out, so that its drop delivers nothing.
             Err(error) => match delivery.posted.take() {
-                Some(posted) => Err((error, posted.event)),
-                None => return,
+                Some(posted) => Err((error.clone(), posted.event)),
+                None => Ok(delivery),
             },
         };
         // Without a caller, the event is delivered here, or dropped, which is the user's code.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(tell.send(told))));
+        for waits in waiting.into_iter().flatten() {
+            // The caller may have gone.
+            let _ = waits.send(answer.clone());
+        }
     }
 }
 
@@ -391,7 +394,7 @@ impl Durable {
             }
             To::Id(id) => {
                 let rests = self.passive.type_of(shared, *id) == Some(of);
-                let find = || seam::find_id(shared, *id).filter(|fom| fom.type_id() == of);
+                let find = || seam::find_id(shared, *id).filter(|fom| is_of(fom, of));
                 (rests, Box::new(find))
             }
         };

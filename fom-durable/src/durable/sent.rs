@@ -80,21 +80,25 @@ impl IdempotencyStore {
     /// Begins a send, unless the event was sent before.
     pub(crate) fn begin_send(&self, place: &SentPlace, now: u64) -> SentBefore {
         let mut slots = self.lock(now);
-        let slot = slots.sent.0.entry(place.clone());
-        let slot = slot.or_insert(SentSlot::Sending(Vec::new()));
-        match slot {
-            SentSlot::Sent => SentBefore::Yes,
-            SentSlot::Unsure(ids) => {
-                let ids = *ids;
-                *slot = SentSlot::Sending(Vec::new());
-                // It is not forgotten while it is on its way.
-                slots.retained.keep(ids.mark);
-                SentBefore::No(Some(ids))
+        match slots.sent.0.get_mut(place) {
+            None => {
+                let sending = SentSlot::Sending(Vec::new());
+                slots.sent.0.insert(place.clone(), sending);
+                SentBefore::No(None)
             }
-            SentSlot::Sending(waiting) => {
+            Some(SentSlot::Sent) => SentBefore::Yes,
+            Some(SentSlot::Sending(waiting)) => {
                 let (tell, told) = oneshot::channel();
                 waiting.push(tell);
                 SentBefore::Now(told)
+            }
+            Some(SentSlot::Unsure(ids)) => {
+                let ids = *ids;
+                let sending = SentSlot::Sending(Vec::new());
+                slots.sent.0.insert(place.clone(), sending);
+                // It is not forgotten while it is on its way.
+                slots.retained.keep(ids.mark);
+                SentBefore::No(Some(ids))
             }
         }
     }

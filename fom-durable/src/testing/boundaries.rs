@@ -182,7 +182,8 @@ impl<O: Persistent> Trial<O> {
     }
 
     /// Leaves the clock alone: only [`Life::clock`] moves it. Otherwise the clock moves on to the next timer whenever
-    /// all foms and the driver wait.
+    /// all foms and the driver wait. While a fom awaits a future of another library, such as a real socket, the clock
+    /// waits for up to a second of real time.
     pub fn clock_by_hand(mut self) -> Self {
         self.around.by_hand = true;
         self

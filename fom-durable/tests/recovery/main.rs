@@ -5,6 +5,7 @@ mod kit;
 
 mod boundaries;
 mod boundaries_events;
+mod boundaries_socket;
 mod boundaries_staying;
 mod event_keys;
 mod exhausted;

@@ -24,7 +24,7 @@ use crate::{
     points::{Point, Points},
     power::Power,
     work::{
-        Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Move, Payer, Post, Queued,
+        Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Mail, Move, Payer, Post, Queued,
         Retry, Speak, Story, Tables, Talk, Tick, Till, Walk, read_newer,
     },
 };
@@ -132,6 +132,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
     }
     let users = LocalSet::new();
     let user = User::new(runtime.clone(), history.clone(), orders.life);
+    user.look_up(&orders.again);
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -143,6 +144,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
             .into_iter()
             .partition(|(letter, _)| *letter == Grown::LETTER);
         let waits = spawn_local(resubmit(user.clone(), again));
+        spawn_local(user.clone().letters_again());
         if !drain {
             user.load();
         }
@@ -211,6 +213,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         .pin(false)
         .balance(Balance::Foms)
         .remember(1_000_000, Duration::from_secs(86_400))
+        .remember_all::<Walk>(1_000_000, Duration::from_secs(86_400))
         .keep_failed(KEPT, Duration::from_secs(86_400))
         .resource(Tables([accounts, others]))
         .resource(history.clone())
@@ -235,6 +238,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         told::<Till>,
         told::<Desk>,
         told::<Payer>,
+        told::<Mail>,
         told::<Guarded<Tick>>,
         told::<Guarded<Walk>>,
     ];

@@ -12,6 +12,8 @@
 //! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition |
 //! | `E n fom hops phase attempt step-key` | a phase function did something |
 //! | `P n fom event step-key` | a phase function paid for an event |
+//! | `K n event how` | a durable send of this event returned: it is sent `now`, or was sent `before` |
+//! | `F n outcome` | a lookup found this outcome, `in-flight` or `unknown` |
 //! | `H n outcome` | a handle was told the outcome |
 //! | `G n lock mode` | a phase function begins, and has this lock |
 //! | `V n lock mode`, `U n lock mode` | it is about to return; the next phase also has the lock (`V`), or not (`U`) |

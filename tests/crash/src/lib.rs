@@ -4,7 +4,7 @@
 //! | file | what |
 //! | --- | --- |
 //! | `work/` | the operations of the child, and the outcome that each must have |
-//! | `load.rs`, `feeders.rs` | the users that submit them |
+//! | `load.rs`, `feeders.rs`, `senders.rs` | the users that submit them, send them events and look them up |
 //! | `child.rs` | the child: a runtime under load, until it is killed |
 //! | `orders.rs` | the orders of the parent to a child |
 //! | `points.rs` | the kill points inside the child |
@@ -38,6 +38,7 @@ mod points;
 mod power;
 mod random;
 mod runner;
+mod senders;
 mod work;
 
 /// The number of failed operations that the child keeps in quarantine.

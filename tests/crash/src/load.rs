@@ -34,10 +34,10 @@ const FEEDS: u64 = 4;
 const WAITING: usize = 7;
 
 /// The most operations in flight before users stop adding: those that came back must be able to end.
-const MOST: usize = 400;
+pub(crate) const MOST: usize = 400;
 
 /// The pause before a user tries a refused operation again.
-const PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const PAUSE: Duration = Duration::from_millis(1);
 
 /// The count of operation numbers for one life, and for one user.
 const PER_LIFE: u64 = 1_000_000;
@@ -47,7 +47,7 @@ pub(crate) const PER_USER: u64 = 5_000;
 #[derive(Clone)]
 pub(crate) struct User {
     pub(crate) runtime: Runtime,
-    history: History,
+    pub(crate) history: History,
     life: u64,
 }
 
@@ -91,6 +91,7 @@ impl User {
             spawn_local(self.clone().line(next(), line));
             spawn_local(self.clone().sharing(next(), line));
             spawn_local(self.clone().bills(next()));
+            spawn_local(self.clone().mails(next()));
         }
         for line in 0..FEEDS {
             spawn_local(self.clone().feed(next(), line));
@@ -161,7 +162,7 @@ impl User {
     }
 
     /// Submits the operation once its key is free. Returns `None` if that never succeeds.
-    async fn with_key<O: Story>(&self, n: u64, key: Key) -> Option<Handle<O>> {
+    pub(crate) async fn with_key<O: Story>(&self, n: u64, key: Key) -> Option<Handle<O>> {
         let mut operation = O::make(n);
         loop {
             self.say_submitted::<O>(n, false);

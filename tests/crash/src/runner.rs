@@ -123,6 +123,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
+            "{} durable sends acknowledged, {} outcomes looked up",
+            counts.sent, counts.found
+        )?;
+        writeln!(
+            f,
             "{} locks were had; {} deadlines passed, {} of them while nothing ran; {} lazy foms lost their last transitions; \
              {} were quarantined for a while; {} times a failed one was looked for",
             counts.locks,

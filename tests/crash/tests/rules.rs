@@ -47,6 +47,43 @@ fn a_failed_operation_is_kept() {
     assert_eq!(then("7 Q 2 40"), ["unreadable"]);
 }
 
+/// An event that was acknowledged is not sent again in any life.
+#[test]
+fn an_acknowledged_event_is_sent_once() {
+    let history = "\
+0 L 1 x
+1 S 2 m -
+2 K 2 0 now
+3 K 2 0 before
+4 K 2 1 before
+5 L 2 x
+6 K 2 0 before
+7 K 2 2 now";
+    shows(
+        history,
+        "6 K 2 0 before",
+        "6 K 2 0 now",
+        "an acknowledged event is sent once",
+    );
+}
+
+/// An outcome that was told is found in each later life, and is the same.
+#[test]
+fn an_outcome_that_was_told_is_found() {
+    let history = "\
+0 L 1 x
+1 S 2 t once
+2 F 2 in-flight
+3 H 2 ticked-0
+4 L 2 x
+5 F 2 ticked-0
+6 F 3 unknown";
+    let rule = "an outcome is found";
+    shows(history, "5 F 2 ticked-0", "5 F 2 unknown", rule);
+    shows(history, "5 F 2 ticked-0", "5 F 2 in-flight", rule);
+    shows(history, "5 F 2 ticked-0", "5 F 2 ticked-1", rule);
+}
+
 /// Returns the lines of a text, with each `from` replaced by `to`.
 fn changed(text: &str, from: &str, to: &str) -> String {
     assert!(

@@ -35,6 +35,9 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// How long the world outside gets before the next look.
 const OUTSIDE: Duration = Duration::from_millis(2);
 
+/// How long a future of another library, such as a socket, may take in real time before the clock moves on.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The limit for a life in which an event is lost, because the operation may wait forever for that event.
 const LOSING: Duration = Duration::from_secs(1);
 
@@ -159,7 +162,12 @@ fn stay<O: Persistent>(
         None => around.limit,
     };
     let until = Instant::now() + limit;
+    let patience = match losing {
+        Some(_) => OUTSIDE * LOOKS,
+        None => PATIENCE,
+    };
     let mut looks = 0;
+    let mut waits_since = None;
     let woken = Arc::new(Woken::here());
     let waker = Waker::from(Arc::clone(&woken));
     woken.0.store(true, Ordering::Release);
@@ -191,6 +199,7 @@ fn stay<O: Persistent>(
             return Came::Stuck(stuck(around, runtime));
         }
         if woken.0.load(Ordering::Acquire) || stop.commits() != commits {
+            waits_since = None;
             continue;
         }
         // All is quiet, and nothing is on its way to the journal.
@@ -202,7 +211,15 @@ fn stay<O: Persistent>(
             false => wait(seam::next_timer(runtime), until, None).flatten(),
         };
         match next {
+            // The world outside has no test clock: no deadline passes while it may answer.
+            Some(_)
+                if seam::waits_outside(runtime)
+                    && waits_since.get_or_insert_with(Instant::now).elapsed() < patience =>
+            {
+                thread::park_timeout(OUTSIDE);
+            }
             Some(next) => {
+                waits_since = None;
                 let now = nanos(runtime.now());
                 around
                     .clock

@@ -18,6 +18,7 @@
 //! - An event has one step key, in every life and visit that takes it ([`bills`]). No other event and no visit has it.
 //! - The outcome of an operation follows from its number: no step was made twice, or left out.
 //! - An operation that was submitted with an id has one outcome, for every caller and at any time.
+//! - An event that was sent durably and acknowledged is taken once, and an outcome that was told is found ([`sent`]).
 //! - Operations sent by an outbox begin. Events sent by an outbox arrive once and in order.
 //! - While a fom has a long lock to write, no other fom has the lock ([`locks`]). No fom gets the lock before the
 //!   transition that gives it back is committed.
@@ -33,6 +34,7 @@ mod keys;
 mod late;
 mod lazy;
 mod locks;
+mod sent;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
@@ -40,7 +42,9 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use self::{bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks};
+use self::{
+    bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks, sent::Acknowledged,
+};
 use crate::{
     history::whole,
     work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
@@ -109,6 +113,10 @@ pub struct Counts {
     pub quarantined: u64,
     /// How often a failed fom was looked for in quarantine.
     pub failed: u64,
+    /// Durable sends that were acknowledged.
+    pub sent: u64,
+    /// Lookups of outcomes.
+    pub found: u64,
 }
 
 /// Reads a history, line by line.
@@ -130,6 +138,7 @@ pub struct Checker {
     locks: Locks,
     lazy: Lazy,
     failed: Failed,
+    sent: Acknowledged,
     counts: Counts,
     violations: Vec<Violation>,
 }
@@ -279,6 +288,8 @@ impl Checker {
                 self.committed();
                 Some(())
             }
+            Some("K") => self.acknowledged(line, &mut words),
+            Some("F") => self.found(line, &mut words),
             Some("Q") => self.found_failed(&mut words),
             Some("A") => {
                 self.counts.quarantined += 1;

@@ -23,6 +23,7 @@ mod keyed;
 mod layered;
 mod locks;
 mod loose;
+mod mail;
 mod timed;
 
 use std::time::Duration;
@@ -44,6 +45,7 @@ pub(crate) use keyed::{Post, Queued, posted};
 pub(crate) use layered::Guarded;
 pub(crate) use locks::{Move, Tables};
 pub(crate) use loose::Loose;
+pub(crate) use mail::{LETTERS, Mail, MailEvent};
 pub(crate) use timed::{Die, Fail, Late, WITHIN};
 
 /// The state that every operation has.
@@ -119,7 +121,7 @@ const fn kind<O: Story>() -> Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 19] = [
+pub(crate) const KINDS: [Kind; 20] = [
     kind::<Walk>(),
     kind::<Tick>(),
     kind::<Retry>(),
@@ -137,6 +139,7 @@ pub(crate) const KINDS: [Kind; 19] = [
     kind::<Till>(),
     kind::<Desk>(),
     kind::<Payer>(),
+    kind::<Mail>(),
     kind::<Guarded<Tick>>(),
     kind::<Guarded<Walk>>(),
 ];
