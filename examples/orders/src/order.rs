@@ -24,13 +24,15 @@ pub struct Order {
     pub cents: u32,
 }
 
-/// What the provider says about the payment.
+/// What happens to an order from outside.
 #[derive(Debug, Serialize, Deserialize)]
-pub enum Payment {
-    /// The customer has paid.
+pub enum News {
+    /// The provider has the money.
     Paid,
-    /// The customer has not.
+    /// The provider does not get the money.
     Declined,
+    /// The customer does not want the goods any more.
+    GivenUp,
 }
 
 /// Takes an order in, once for each reference.
@@ -62,7 +64,7 @@ impl TakeInTransitions for Intake {
 }
 
 /// Where an order is.
-#[fom(operation(Order), event(Payment))]
+#[fom(operation(Order), event(News))]
 #[derive(Debug, Serialize)]
 #[serde(tag = "end")]
 pub enum Fulfil {
@@ -72,10 +74,10 @@ pub enum Fulfil {
     /// Asks the provider for the money.
     #[phase(to(AwaitPayment, Refund), retry = "8, 20ms..1s", exhausted)]
     Charge,
-    /// Waits until the provider calls back.
+    /// Waits until the provider calls back, or the customer gives the order up.
     #[phase(
         sync,
-        on(Paid, Declined),
+        on(Paid, Declined, GivenUp),
         to(Ship, Refund, Release),
         within = "10m",
         late
@@ -148,13 +150,17 @@ impl FulfilTransitions for Order {
     fn await_payment(
         &mut self,
         _: &mut Paying<'_>,
-        payment: Payment,
+        news: News,
     ) -> Result<FulfilAfterAwaitPayment, BoxError> {
-        Ok(match payment {
-            Payment::Paid => FulfilAfterAwaitPayment::Ship,
-            Payment::Declined => {
+        Ok(match news {
+            News::Paid => FulfilAfterAwaitPayment::Ship,
+            News::Declined => {
                 let why = "the payment was declined".to_owned();
                 FulfilAfterAwaitPayment::Release { why }
+            }
+            News::GivenUp => {
+                let why = "the customer gave the order up".to_owned();
+                FulfilAfterAwaitPayment::Refund { why }
             }
         })
     }
@@ -194,7 +200,7 @@ impl FulfilTransitions for Order {
     }
 }
 
-type Paying<'a> = Cx<'a, Payment>;
+type Paying<'a> = Cx<'a, News>;
 
 /// What this service knows of itself.
 #[derive(Debug)]

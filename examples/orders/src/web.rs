@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
-    order::{Intake, Order, Payment, TakeIn},
+    order::{Intake, News, Order, TakeIn},
     provider::Webhook,
 };
 
@@ -87,46 +87,42 @@ async fn show(
     }
 }
 
-/// Gives an order up. It goes back the way it came: the money, then the goods.
+/// Gives an order up, unless its parcel is on its way. It goes back the way it came: the money, then the goods.
 async fn cancel(
     State(app): State<App>,
     Path(reference): Path<String>,
-) -> Result<StatusCode, StatusCode> {
-    let id = app.find(&reference)?;
-    match app.runtime.cancel(id) {
-        true => Ok(StatusCode::ACCEPTED),
-        false => Err(StatusCode::CONFLICT),
-    }
+) -> Result<StatusCode, Response> {
+    app.send(&reference, News::GivenUp, "given up").await
 }
 
-/// The provider's answer. It is on disk when the provider hears that it may forget it. A repeated one changes nothing.
+/// The provider's answer.
 async fn payment(
     State(app): State<App>,
     Json(webhook): Json<Webhook>,
 ) -> Result<StatusCode, Response> {
-    let order = app
-        .find(&webhook.reference)
-        .map_err(StatusCode::into_response)?;
-    let event = match webhook.paid {
-        true => Payment::Paid,
-        false => Payment::Declined,
+    let news = match webhook.paid {
+        true => News::Paid,
+        false => News::Declined,
     };
-    match app
-        .runtime
-        .send_durably::<Order>(order, event, webhook.id)
-        .await
-    {
-        Ok(_) => Ok(StatusCode::NO_CONTENT),
-        // An order that was cancelled meanwhile. Its money goes back by itself.
-        Err(NotSent {
-            reason: NotSentReason::NoReceiver { .. },
-            ..
-        }) => Ok(StatusCode::NO_CONTENT),
-        Err(error) => Err(Failed::from(error.to_string()).into_response()),
-    }
+    app.send(&webhook.reference, news, &webhook.id).await
 }
 
 impl App {
+    /// Tells an order the news. They are on disk when the sender hears that it may forget them. Repeated news with the
+    /// same id change nothing.
+    async fn send(&self, reference: &str, news: News, id: &str) -> Result<StatusCode, Response> {
+        let order = self.find(reference).map_err(StatusCode::into_response)?;
+        match self.runtime.send_durably::<Order>(order, news, id).await {
+            Ok(_) => Ok(StatusCode::ACCEPTED),
+            // The order has ended.
+            Err(NotSent {
+                reason: NotSentReason::NoReceiver { .. },
+                ..
+            }) => Ok(StatusCode::NO_CONTENT),
+            Err(error) => Err(Failed::from(error.to_string()).into_response()),
+        }
+    }
+
     /// Returns the id of an order.
     fn find(&self, reference: &str) -> Result<FomId, StatusCode> {
         match self.runtime.outcome::<Intake>(Address::once(reference)) {

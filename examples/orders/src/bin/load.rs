@@ -155,7 +155,9 @@ impl Web {
 
     async fn cancel(&self, reference: &str) {
         let url = format!("{}/orders/{reference}", self.url);
-        drop(self.client.delete(url).send().await);
+        while self.client.delete(&url).send().await.is_err() {
+            sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Waits for the end of an order, and returns its name.
