@@ -2,8 +2,12 @@
 
 use std::{any::TypeId, fmt, sync::Arc};
 
-/// The id of a fom, unique in its runtime.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+use serde::{Deserialize, Serialize};
+
+/// The id of a fom, unique in its runtime, and with a journal in all runs on it. An operation can save the id of
+/// another one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct FomId(pub(crate) u64);
 
 impl FomId {

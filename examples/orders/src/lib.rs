@@ -1,0 +1,6 @@
+//! An order service: axum in front, fom in the middle, SQLite and a payment provider behind.
+
+pub mod order;
+pub mod provider;
+pub mod shop;
+pub mod web;
