@@ -151,6 +151,8 @@ pub trait DurableBuilderExt: Sized {
     /// remembered, and how long. Outcomes of operations that ended first are forgotten first. Default: 10,000, for an
     /// hour, on the clock of the journal, which goes on while the program does not run.
     ///
+    /// The ids of [durable sends](crate::DurableExt::send_durably) have the same limits, in a count of their own.
+    ///
     /// An operation that has not ended is never forgotten. If an outcome is forgotten while clients still ask for it,
     /// the operation runs again. So set the time for which clients ask:
     ///

@@ -37,7 +37,7 @@ use fom_runtime::{
 pub struct JournalCheck {
     /// Foms that would come back, by operation type and version.
     pub foms: BTreeMap<(String, u32), u64>,
-    /// Outcomes that are remembered by operation ids.
+    /// Outcomes that are remembered.
     pub outcomes: u64,
     /// Events that were sent through an outbox and not yet taken.
     pub events: u64,

@@ -6,15 +6,14 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use fom_journal::{Batch, EntryId};
+use fom_journal::EntryId;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     durable::{
         Committer, Durable, DurableState, Kind, RetryError, Types,
         address::To,
-        buffer::Handover,
-        quarantine::{Stays, has_no_receiver, is_event, listed},
+        quarantine::{Stays, has_no_receiver, is_event},
         record::set_number,
     },
     entry::{entry_of, fom_of},
@@ -109,8 +108,8 @@ type Rewrite = fn(&Key, &(dyn Any + Send), bool) -> Option<Vec<u8>>;
 /// The type of a fom that gets an event.
 #[derive(Clone, Copy)]
 pub(crate) struct Receiver {
-    type_id: TypeId,
-    graph: &'static Graph,
+    pub(super) type_id: TypeId,
+    pub(super) graph: &'static Graph,
 }
 
 impl Receiver {
@@ -122,15 +121,10 @@ impl Receiver {
     }
 }
 
-/// Whether the fom has this operation type.
-pub(super) fn is_of(fom: &Header, of: TypeId) -> bool {
-    fom.type_id() == of
-}
-
 /// An event that no fom takes for now, and the reason.
 pub(crate) struct Undelivered {
-    posted: Posted,
-    reason: RestoreError,
+    pub(super) posted: Posted,
+    pub(super) reason: RestoreError,
 }
 
 impl Undelivered {
@@ -224,7 +218,7 @@ impl Message {
     }
 
     /// Returns the entry with the time since when its event has no receiver.
-    fn with_since(bytes: &[u8], since: u64) -> Option<Vec<u8>> {
+    pub(super) fn with_since(bytes: &[u8], since: u64) -> Option<Vec<u8>> {
         let mut message = Self::decode(bytes.get(1..)?)?;
         message.since = Some(since);
         let mut out = bytes.get(..=NUMBER)?.to_vec();
@@ -400,74 +394,9 @@ impl Durable {
         }
     }
 
-    /// Delivers an event to the fom with this id.
-    fn deliver_to_id(
-        &self,
-        shared: &Shared,
-        of: Receiver,
-        id: FomId,
-        posted: Posted,
-    ) -> Result<(), Undelivered> {
-        self.passive.revive(shared, id);
-        let found = seam::find_id(shared, id).filter(|fom| is_of(fom, of.type_id));
-        match found {
-            Some(fom) => {
-                // If the runtime ends first, the journal keeps the event until the fom is back.
-                seam::at_home_of(fom, move |fom| {
-                    let (shared, durable) = (seam::shared_of(fom), Self::of_fom(fom));
-                    match durable.post(id, DurableState::of(fom), posted) {
-                        Ok(()) => fom.wake(),
-                        Err(left) => {
-                            if let Err(left) = durable.wait_for_id(shared, of, id, left) {
-                                durable.quarantine_event(shared, None, left);
-                            }
-                        }
-                    }
-                });
-                Ok(())
-            }
-            None => self.wait_for_id(shared, of, id, posted),
-        }
-    }
-
-    /// Keeps an event for the fom with this id, which is not in flight.
-    fn wait_for_id(
-        &self,
-        shared: &Shared,
-        of: Receiver,
-        id: FomId,
-        posted: Posted,
-    ) -> Result<(), Undelivered> {
-        if seam::is_closed(shared) {
-            return Ok(());
-        }
-        match self.keep_for(id, posted) {
-            Ok(()) => {
-                // The fom may have come back before the event was kept.
-                if let Some(fom) = seam::find_id(shared, id) {
-                    seam::at_home_of(fom, move |fom| {
-                        Self::of_fom(fom).give_kept(id, DurableState::of(fom));
-                        fom.wake();
-                    });
-                }
-                Ok(())
-            }
-            Err((posted, stays)) => {
-                let reason = match stays {
-                    Stays::No => RestoreError::NoFom {
-                        operation: of.graph.operation().to_owned(),
-                        id,
-                    },
-                    _ => RestoreError::ReceiverQuarantined(id),
-                };
-                Err(Undelivered { posted, reason })
-            }
-        }
-    }
-
     /// Keeps an event for a fom that is about to come back. Returns the event if the fom does not come back, or is
     /// already back.
-    fn keep_for(&self, receiver: FomId, posted: Posted) -> Result<(), (Posted, Stays)> {
+    pub(super) fn keep_for(&self, receiver: FomId, posted: Posted) -> Result<(), (Posted, Stays)> {
         let Some(committer) = self.committer() else {
             return Err((posted, Stays::Quarantined));
         };
@@ -564,17 +493,7 @@ impl Durable {
         self.quarantine_if(shared, key, undelivered, has_room);
     }
 
-    /// As [`quarantine_event`](Self::quarantine_event), above the limit, too.
-    pub(super) fn quarantine_sent(
-        &self,
-        shared: &Shared,
-        key: Option<&Key>,
-        undelivered: Undelivered,
-    ) {
-        self.quarantine_if(shared, key, undelivered, true);
-    }
-
-    fn quarantine_if(
+    pub(super) fn quarantine_if(
         &self,
         shared: &Shared,
         key: Option<&Key>,
@@ -604,42 +523,6 @@ impl Durable {
         });
         seam::report(shared, format!("an event was dropped{why}: {reason}"));
         self.drop_messages([entry]);
-    }
-
-    /// Drops an event that was sent only if its receiver is there.
-    pub(super) fn drop_not_there(&self, undelivered: Undelivered) {
-        self.count_not_there();
-        self.drop_messages([undelivered.posted.entry]);
-    }
-
-    /// Counts an event that was sent only if its receiver is there.
-    pub(super) fn count_not_there(&self) {
-        self.quarantine
-            .count_dropped(|letters| letters.not_there += 1);
-    }
-
-    /// Returns an entry that cannot run, as it is listed. If it is an event that has no receiver from now on, its entry
-    /// says so, and its age is counted.
-    pub(super) fn quarantined(&self, id: FomId, reason: RestoreError, bytes: &[u8]) -> Quarantined {
-        let schemas = self.committer().map(|committer| &committer.schemas);
-        if has_no_receiver(&reason)
-            && let Some(committer) = self.committer()
-            && Message::since(bytes).is_none()
-            && let Some(bytes) = Message::with_since(bytes, self.journal_now())
-        {
-            let mut batch = Batch::new();
-            batch.put(entry_of(id), &bytes);
-            batch.end_group();
-            committer.take(Handover::owed(batch));
-            return listed(id, reason, &bytes, schemas);
-        }
-        listed(id, reason, bytes, schemas)
-    }
-
-    /// Drops the events that have no receiver for too long.
-    pub(super) fn drop_old_events(&self) {
-        let old = self.quarantine.take_old_events(self.journal_now());
-        self.drop_messages(old.into_iter().map(entry_of));
     }
 
     /// Keeps an event for a fom that failed and is not listed yet, until the fom is tried again or discarded. `bytes` is
@@ -706,7 +589,12 @@ impl Durable {
 
     /// Queues an event for a live fom, behind the events that waited until it was back. Returns the event if the fom
     /// has ended.
-    fn post(&self, id: FomId, kept: Option<&DurableState>, message: Posted) -> Result<(), Posted> {
+    pub(super) fn post(
+        &self,
+        id: FomId,
+        kept: Option<&DurableState>,
+        message: Posted,
+    ) -> Result<(), Posted> {
         let (Some(kept), Some(committer)) = (kept, self.committer()) else {
             return Err(message);
         };
