@@ -15,11 +15,13 @@
 //! | start other foms and wait for their ends | [`team`] |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | push streams of requests, in order for each key | [`streams`] |
+//! | limit how many foms run a phase at once | [`limit`] |
 //! | register, call and watch services by name | [`service`] |
 
 pub mod active;
 pub mod admission;
 pub mod chore;
+pub mod limit;
 pub mod lock;
 pub mod messages;
 pub mod prelude;

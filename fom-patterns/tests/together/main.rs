@@ -6,5 +6,6 @@ mod kit;
 
 mod chores;
 mod kept_team;
+mod limits;
 mod sets;
 mod teams;
