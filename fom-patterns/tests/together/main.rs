@@ -5,6 +5,7 @@
 mod kit;
 
 mod chores;
+mod closures;
 mod kept_team;
 mod limits;
 mod sets;
