@@ -104,6 +104,7 @@ struct Readme;
 /// | `exhausted` | also `ring_exhausted`: as for `late` |
 /// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
 /// | `gate` | also `fn ring_gate(&self, cx: &Cx<'_, Event>, ..) -> impl Gate`, with `&` to each field |
+/// | `invariant` | also `fn ring_invariant(&self, ..) -> bool`, with `&` to each field; an end can have it, too |
 /// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](https://docs.rs/fom-runtime/latest/fom_runtime/enum.Cause.html) as its last argument |
 ///
 /// The trait has one more function, with a default body: `resume(&mut self, cx, phase)`. It runs once after an
@@ -517,6 +518,16 @@ struct Readme;
 /// The phase has a [gate](https://docs.rs/fom-runtime/latest/fom_runtime/extension/trait.Gate.html), which its `_gate` function returns. The phase's
 /// own function runs when the gate is open. As for `locks`, the wait counts for `within`, and the `_late` function does
 /// not wait. `locks` is a gate, too, and a phase has only one of them.
+///
+/// ### `limit = "charges"`
+///
+/// At most so many foms run the phase at once. The limit has this name, and `runtime.limits().set(..)` of the package
+/// `fom-patterns` sets it. A limit is a gate, too.
+///
+/// ### `invariant`
+///
+/// The `_invariant` function is called before a fom enters the phase, in builds with debug assertions. If it returns
+/// `false`, the function of the phase before counts as panicked, and the fom does not enter.
 ///
 /// ### `was = "Name"`, of a phase
 ///

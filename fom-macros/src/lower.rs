@@ -85,7 +85,12 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
             .collect::<Vec<_>>()
     };
     let mut own = Diagnostics::default();
-    let exits = targets(&args.to, &mut own);
+    let mut exits = targets(&args.to, &mut own);
+    for exit in &mut exits {
+        let mut named = args.edges.iter();
+        let name = named.find(|(phase, _)| phase.unraw() == exit.token.unraw());
+        exit.edge = name.map(|(_, name)| name.value());
+    }
     // One exit with an unknown target: it may have data or not.
     let is_lost = |target: &Target| target.phase.is_none() && target.near.is_none();
     let is_lost = matches!(exits.as_slice(), [exit] if is_lost(exit));
@@ -122,6 +127,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         late_function: more(args.late.is_some(), "_late"),
         locks_function: more(args.locks.is_some(), "_locks"),
         gate_function: more(args.gate.is_some(), "_gate"),
+        invariant_function: more(args.invariant.is_some(), "_invariant"),
         function,
         mode,
         exits_mistake: args.exits_mistake.clone().or(lost),
@@ -159,6 +165,7 @@ fn target(token: &Ident, known: &[String], diag: &mut Diagnostics) -> Target {
         token: token.clone(),
         phase,
         near,
+        edge: None,
     }
 }
 

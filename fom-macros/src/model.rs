@@ -73,6 +73,8 @@ pub(crate) struct Phase {
     pub(crate) locks_function: Option<Ident>,
     /// The function that returns the gate of the phase.
     pub(crate) gate_function: Option<Ident>,
+    /// The function that checks the invariant of the phase.
+    pub(crate) invariant_function: Option<Ident>,
     pub(crate) failed_function: Option<Ident>,
     /// The successor enum.
     pub(crate) after: Ident,
@@ -105,6 +107,8 @@ pub(crate) struct Target {
     pub(crate) phase: Option<usize>,
     /// The phase that is probably meant, if no phase has this name.
     pub(crate) near: Option<usize>,
+    /// The name of the edge, in `to(..)`.
+    pub(crate) edge: Option<String>,
 }
 
 impl Machine {

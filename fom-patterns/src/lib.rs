@@ -12,14 +12,18 @@
 //! | hold a lock over phases, declare it on a phase | [`lock`] |
 //! | make an object that is called from anywhere, without a lock | [`macro@active`], [`active`](mod@active) |
 //! | work periodically in each locality | [`chore`] |
+//! | run a closure as a fom | [`closure`] |
 //! | start other foms and wait for their ends | [`team`] |
 //! | wait for many messages to localities, or cancel them | [`messages`] |
 //! | push streams of requests, in order for each key | [`streams`] |
+//! | limit how many foms run a phase at once | [`limit`] |
 //! | register, call and watch services by name | [`service`] |
 
 pub mod active;
 pub mod admission;
 pub mod chore;
+pub mod closure;
+pub mod limit;
 pub mod lock;
 pub mod messages;
 pub mod prelude;

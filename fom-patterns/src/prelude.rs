@@ -3,6 +3,6 @@
 pub use fom_runtime::prelude::*;
 
 pub use crate::{
-    active, active::Active, chore::ChoreExt, messages::MessagesExt, service::ServicesExt,
-    team::TeamExt,
+    active, active::Active, chore::ChoreExt, closure::ClosureExt, limit::LimitsExt,
+    messages::MessagesExt, service::ServicesExt, team::TeamExt,
 };

@@ -11,9 +11,9 @@ pub use crate::{
     operation::{
         AsyncOperation, Asynchronous, At, ByBox, ByDebug, ByDisplay, ByError, ByType, Describe,
         Described, EventReader, Events, Loaded, MaybeCodec, Readable, Resumed, Stepped,
-        SyncOperation, Synchronous, Told, Unfinished, Unreadable, codec, gate, go, stay, to,
+        SyncOperation, Synchronous, Told, Unfinished, Unreadable, codec, gate, go, holds, stay, to,
     },
-    runtime::{Registered, Restorer, Revival, Revived, registered},
+    runtime::{Machine, Registered, Restorer, Revival, Revived, registered},
     snapshot::{Encoded, Fields, Migration, Values, at},
 };
 pub use inventory::submit;

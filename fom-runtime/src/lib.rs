@@ -161,6 +161,7 @@ pub mod machine {
         graph::{Adaptive, Deadline, Graph, Mode, PhaseInfo, Retry},
         layer::Layered,
         operation::{Codec, Durability},
+        runtime::all,
         savable::Savable,
     };
     pub use fom_protocol::FomState;

@@ -53,7 +53,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 14] = [
+    let pairs: [(Option<&Ident>, &str); 15] = [
         (
             args.start.as_ref(),
             "cannot be the start; move `start` to the phase that runs first",
@@ -98,6 +98,10 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             "holds no locks, because the end of the operation releases them; remove `locks`",
         ),
         (args.gate.as_ref(), "has no gate; remove `gate`"),
+        (
+            args.limit.as_ref().map(|(key, _)| key),
+            "runs nothing that can be limited; remove `limit`",
+        ),
     ];
     for (key, message) in pairs {
         if let Some(key) = key {
@@ -126,6 +130,12 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
             "a phase has one gate, and `locks` is one; remove one of them, or put another phase between",
         );
     }
+    if let (Some(_), Some((limit, _))) = (args.locks.as_ref().or(args.gate.as_ref()), &args.limit) {
+        diag.error(
+            limit,
+            "a phase has one gate, and `limit` is one; remove one of them, or put another phase between",
+        );
+    }
     kind(args, diag);
     times(args, timed, diag);
     if let Some((on, _)) = &args.on
@@ -135,6 +145,19 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
             on,
             "the machine has no events; write `event(Type)` in `#[fom(..)]`",
         );
+    }
+    if let Some(invariant) = &args.invariant {
+        let place = match (phase.is_inner(), &args.start) {
+            (true, _) => Some("the place of the operation inside"),
+            (false, Some(_)) => Some("the start, which a submission enters"),
+            (false, None) => None,
+        };
+        if let Some(place) = place {
+            diag.error(
+                invariant,
+                format!("an invariant is checked at a transition of this machine, and not at {place}; remove `invariant`"),
+            );
+        }
     }
     if args.start.is_some() && phase.takes_data() {
         let fields = &phase.fields;

@@ -105,7 +105,10 @@ fn bare(ty: &Type) -> Option<&Ident> {
 /// Reports two phases with functions of the same name. The second phase then has no function.
 fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
-    for phase in machine.phases.iter_mut().filter(|phase| !phase.is_end()) {
+    for phase in &mut machine.phases {
+        if phase.is_end() {
+            phase.function = None;
+        }
         let name = &phase.name;
         for (function, when) in [
             (&mut phase.function, ""),
@@ -116,6 +119,7 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
             ),
             (&mut phase.locks_function, " for its locks"),
             (&mut phase.gate_function, " for its gate"),
+            (&mut phase.invariant_function, " for its invariant"),
             (&mut phase.failed_function, " when it has failed"),
         ] {
             let Some(taken) = function

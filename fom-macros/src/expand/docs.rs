@@ -149,16 +149,14 @@ fn drawing(machine: &Machine) -> String {
         let fill = width - phase.name.chars().count();
         let last = phase.exits.len().saturating_sub(1);
         for (number, exit) in phase.exits.iter().enumerate() {
+            let name = exit.edge.as_ref().map(|name| format!(" ({name})"));
+            let to = format!("{}{}", exit.token, name.unwrap_or_default());
             match (number, last) {
-                (0, 0) => drawing.push_str(&format!(" {}──▶ {}", "─".repeat(fill), exit.token)),
-                (0, _) => drawing.push_str(&format!(" {}┬─▶ {}", "─".repeat(fill), exit.token)),
+                (0, 0) => drawing.push_str(&format!(" {}──▶ {}", "─".repeat(fill), to)),
+                (0, _) => drawing.push_str(&format!(" {}┬─▶ {}", "─".repeat(fill), to)),
                 (number, last) => {
                     let corner = if number == last { '└' } else { '├' };
-                    drawing.push_str(&format!(
-                        "\n{}{corner}─▶ {}",
-                        " ".repeat(width + 3),
-                        exit.token
-                    ));
+                    drawing.push_str(&format!("\n{}{corner}─▶ {}", " ".repeat(width + 3), to));
                 }
             }
         }

@@ -229,15 +229,20 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let to = places(machine, &phase.exits);
     let failed = failed(machine, phase);
     let to = (!to.is_empty()).then(|| quote!(.to(&[#(#to),*])));
+    let edges = edges(machine, phase);
     let start = args.start.as_ref().map(|_| quote!(.start()));
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
     let (within, retry) = (within(args), retry(args));
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
-    let gate = match (&args.locks, &args.gate) {
-        (Some(_), _) => quote!(.gated("holds locks")),
-        (None, Some(_)) => quote!(.gated("has a gate")),
-        (None, None) => quote!(),
+    let gate = match (&args.locks, &args.gate, &args.limit) {
+        (Some(_), ..) => quote!(.gated("holds locks")),
+        (None, Some(_), _) => quote!(.gated("has a gate")),
+        (None, None, Some((_, Some(name)))) => {
+            let note = format!("limit {}", name.value());
+            quote!(.gated(#note))
+        }
+        (None, None, _) => quote!(),
     };
     let on = args.on.as_ref().map(|(_, events)| {
         let events = events.iter().map(|event| event.unraw().to_string());
@@ -259,7 +264,20 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
     let continues = !phase.is_handed_over();
     let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #failed #start #failure #within #late #on #retry #exhausted #keep #gate)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #edges #failed #start #failure #within #late #on #retry #exhausted #keep #gate)
+}
+
+/// Returns the names of the edges, in the order of `to(..)`. An edge without a name has an empty one.
+fn edges(machine: &Machine, phase: &Phase) -> Option<TokenStream> {
+    phase.exits.iter().find(|exit| exit.edge.is_some())?;
+    let names = phase.exits.iter().map(|exit| {
+        let name = exit.edge.as_deref().unwrap_or_default();
+        let cfg = exit
+            .phase
+            .map_or(&[][..], |number| &machine.phases[number].cfg);
+        quote!(#(#cfg)* #name)
+    });
+    Some(quote!(.edges(&[#(#names),*])))
 }
 
 /// Returns the next phases after a failure, and the next phases in every case.
@@ -387,10 +405,15 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
     let local = Locals::new();
     let Locals { cx, fom, .. } = &local;
     let own = machine.working().filter_map(|phase| {
+        let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
+        if let Some((_, Some(limit))) = &phase.args.limit {
+            let any = any_data(phase);
+            let gate = quote!(#patterns::limit::LimitGate::new(#limit, #cx));
+            return Some(quote!(#(#cfg)* P_::#name #any => fom_::gate(#gate),));
+        }
         let function = phase.locks_function.as_ref();
         let mut function = function.or(phase.gate_function.as_ref())?.clone();
         function.set_span(span);
-        let (cfg, name, data) = (&phase.cfg, &phase.ident, data(phase));
         let fields = phase.fields.iter().map(|field| &field.ident);
         let arguments = quote_spanned!(span=> (self, #cx #(, #fields)*));
         let gate = quote!(#transitions::#function #arguments);
@@ -492,13 +515,23 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
     let arms = machine.working().map(|phase| arms(machine, phase, &local));
     let inside = Layer::of(machine).map(|layer| layer.arm(at));
     let entry = has_entries(machine).then(|| quote!(#at.entry,));
+    let next = quote! {
+        match (#at.phase, #entry &mut fom_::context(#at.fom)) {
+            #inside
+            #(#arms)*
+            _ => fom_::stay(),
+        }
+    };
+    let body = match invariants(machine, &local) {
+        None => next,
+        Some(check) => {
+            let exit = &local.exit;
+            quote!(let #exit = #next; #check #exit)
+        }
+    };
     let items = quote! {
             #is_async fn step(&mut self, #at: fom_::At<'_, '_, #phase_type #event>) -> fom_::Stepped<Self> {
-                match (#at.phase, #entry &mut fom_::context(#at.fom)) {
-                    #inside
-                    #(#arms)*
-                    _ => fom_::stay(),
-                }
+                #body
             }
     };
     let items = braces(machine.operation_span(), items);
@@ -506,6 +539,33 @@ pub(super) fn step(machine: &Machine) -> TokenStream {
         #[automatically_derived]
         #head #generics fom_::#trait_name for #operation #bounds #items
     }
+}
+
+/// Returns the code that checks the phase which the fom is about to enter, in debug builds.
+fn invariants(machine: &Machine, local: &Locals) -> Option<TokenStream> {
+    let exit = &local.exit;
+    let (span, transitions) = (machine.operation_span(), transitions(machine));
+    let arms = machine.phases.iter().filter_map(|phase| {
+        let mut function = phase.invariant_function.clone()?;
+        function.set_span(span);
+        let (cfg, ident, name, data) = (&phase.cfg, &phase.ident, &phase.name, data(phase));
+        let fields = phase.fields.iter().map(|field| &field.ident);
+        let arguments = quote_spanned!(span=> (self #(, #fields)*));
+        Some(quote!(#(#cfg)* P_::#ident #data => fom_::holds(#transitions::#function #arguments, #name),))
+    });
+    let arms: Vec<_> = arms.collect();
+    (!arms.is_empty()).then(|| {
+        quote! {
+            if ::core::cfg!(debug_assertions) {
+                if let ::core::result::Result::Ok(::core::option::Option::Some(#exit)) = &#exit {
+                    match #exit {
+                        #(#arms)*
+                        _ => {}
+                    }
+                }
+            }
+        }
+    })
 }
 
 /// Returns whether it matters why a phase runs.
@@ -525,6 +585,8 @@ struct Locals {
     cx: Ident,
     fom: Ident,
     event: Ident,
+    /// What the function returned.
+    exit: Ident,
 }
 
 impl Locals {
@@ -535,6 +597,7 @@ impl Locals {
             cx: name("cx"),
             fom: name("fom"),
             event: name("event"),
+            exit: name("exit"),
         }
     }
 }

@@ -61,15 +61,20 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
 /// Registers the operation, without a mention by the user. A generic operation is many types, which only its user
 /// knows.
 pub(super) fn register(machine: &Machine) -> TokenStream {
+    let krate = &machine.krate;
     match &machine.operation {
-        Some(operation) if !machine.transient && operation_generics(machine).params.is_empty() => {
+        _ if !operation_generics(machine).params.is_empty() => TokenStream::new(),
+        Some(operation) if machine.transient => {
+            quote!(fom_::submit!(fom_::Machine(<#operation as #krate::Operation>::GRAPH));)
+        }
+        Some(operation) => {
             let taking = machine
                 .event
                 .as_ref()
                 .map(|event| quote!(.taking(fom_::event_reader!(#event))));
             quote!(fom_::submit!(fom_::Registered::of::<#operation>() #taking);)
         }
-        _ => TokenStream::new(),
+        None => TokenStream::new(),
     }
 }
 

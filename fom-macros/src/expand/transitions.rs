@@ -23,9 +23,17 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         machine.item.ident
     );
     let functions = machine.working().map(|phase| functions(machine, phase));
+    let invariants = machine.phases.iter().filter_map(|phase| {
+        let name = phase.invariant_function.as_ref()?;
+        let docs = format!(
+            " Returns whether a fom may enter `{}` like this. Debug builds check it.",
+            phase.name
+        );
+        Some(invariant(phase, name, &docs))
+    });
     let resume = resume(machine);
     let allowed = allowed_in_trait();
-    let functions = braces(span, quote!(#(#functions)* #resume));
+    let functions = braces(span, quote!(#(#functions)* #(#invariants)* #resume));
     let missing = missing(machine);
     quote! {
         #[doc = #doc]
@@ -144,6 +152,28 @@ fn gate_function(
         #[doc = #docs]
         #(#cfg)*
         fn #name(&self, #cx #(#arguments)*) -> #output #end
+    }
+}
+
+/// Returns the function that checks a phase before it is entered.
+fn invariant(phase: &Phase, name: &Ident, docs: &str) -> TokenStream {
+    let (cfg, span) = (&phase.cfg, phase.ident.span());
+    let unknown = phase.exits_mistake.is_some();
+    let arguments = phase.fields.iter().map(|field| {
+        let ty = &field.ty;
+        let ty = quote_spanned!(ty.span()=> &#ty);
+        argument(field.ident.as_ref().filter(|_| !unknown), &ty)
+    });
+    // After another mistake, the user need not write this function.
+    let end = if unknown {
+        quote!({ true })
+    } else {
+        quote_spanned!(span=> ;)
+    };
+    quote_spanned! {span=>
+        #[doc = #docs]
+        #(#cfg)*
+        fn #name(&self, #(#arguments)*) -> bool #end
     }
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod versions;
 pub(crate) mod within;
 pub(crate) mod words;
 
-use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Punct, Spacing, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::parse::Parser;
@@ -281,6 +281,49 @@ pub(crate) fn names(
         }
     }
     found
+}
+
+/// Parses `A = "name", B` inside `to(..)`: the phases as in [`names`], and the names of the edges to them.
+pub(crate) fn exits(
+    key: &Ident,
+    value: &Value,
+    itself: &Ident,
+    diag: &mut Diagnostics,
+) -> (Vec<Ident>, Vec<(Ident, LitStr)>) {
+    let Value::List(tokens) = value else {
+        return (Vec::new(), Vec::new());
+    };
+    let mut edges = Vec::new();
+    let mut phases = TokenStream::new();
+    for part in split_at_commas(tokens.clone()) {
+        match part.as_slice() {
+            [
+                TokenTree::Ident(phase),
+                TokenTree::Punct(punct),
+                TokenTree::Literal(literal),
+            ] if punct.as_char() == '=' => {
+                phases.extend(quote::quote!(#phase,));
+                match syn::parse2::<LitStr>(literal.to_token_stream()) {
+                    Ok(name) if is_line(&name.value()) => edges.push((phase.unraw(), name)),
+                    _ => diag.error(
+                        literal,
+                        format!("the name of an edge is one line of text; write `{key}({phase} = \"name\")`"),
+                    ),
+                }
+            }
+            part => phases.extend(
+                part.iter()
+                    .cloned()
+                    .chain([Punct::new(',', Spacing::Alone).into()]),
+            ),
+        }
+    }
+    let phases = names(key, &Value::List(phases), Some(itself), diag);
+    (phases, edges)
+}
+
+fn is_line(text: &str) -> bool {
+    !text.trim().is_empty() && !text.contains(char::is_control)
 }
 
 /// Returns the string of `key = ".."`.

@@ -6,7 +6,7 @@ use syn::{Ident, LitStr};
 use super::duration::{self, Retry};
 use super::versions::is_name;
 use super::within::{self, Within};
-use super::{Entry, Form, Keys, entries, names, text, words};
+use super::{Entry, Form, Keys, entries, exits, names, text, words};
 use crate::diag::Diagnostics;
 
 /// The arguments of one `#[phase(..)]`. Keys are kept for their places.
@@ -23,7 +23,12 @@ pub(crate) struct PhaseArgs {
     pub(crate) blocking: Option<Ident>,
     pub(crate) locks: Option<Ident>,
     pub(crate) gate: Option<Ident>,
+    /// The key and the name of the limit. An inner `None` was already reported.
+    pub(crate) limit: Option<(Ident, Option<LitStr>)>,
+    pub(crate) invariant: Option<Ident>,
     pub(crate) to: Option<(Ident, Vec<Ident>)>,
+    /// The names of edges in `to(..)`, each with its phase.
+    pub(crate) edges: Vec<(Ident, LitStr)>,
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     pub(crate) failed: Option<(Ident, Vec<Ident>)>,
@@ -57,6 +62,8 @@ const KNOWN: &[(&str, Form)] = &[
     ("blocking", Form::Flag),
     ("locks", Form::Flag),
     ("gate", Form::Flag),
+    ("limit", Form::Text("limit = \"charges\"")),
+    ("invariant", Form::Flag),
     ("on", Form::List("on(Event, Other)")),
     ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
     ("exhausted", Form::Flag),
@@ -74,6 +81,18 @@ const FIELD_KEYS: Keys<'_> = Keys {
 pub(crate) fn of_field(tokens: TokenStream, diag: &mut Diagnostics) -> Option<Ident> {
     let keys = entries(tokens, &FIELD_KEYS, diag);
     keys.into_iter().map(|entry| entry.key).next()
+}
+
+/// Whether this is the name of a limit. Reports the mistake.
+fn is_limit(name: &LitStr, diag: &mut Diagnostics) -> bool {
+    let is_name = !name.value().trim().is_empty();
+    if !is_name {
+        diag.error(
+            name,
+            "a limit needs a name, by which the program sets it; write `limit = \"charges\"`",
+        );
+    }
+    is_name
 }
 
 impl PhaseArgs {
@@ -99,11 +118,18 @@ impl PhaseArgs {
                 "blocking" => args.blocking = Some(key),
                 "locks" => args.locks = Some(key),
                 "gate" => args.gate = Some(key),
+                "limit" => {
+                    let name = text(&key, &value, &mut own);
+                    let name = name.filter(|name| is_limit(name, &mut own));
+                    args.limit = Some((key, name));
+                }
+                "invariant" => args.invariant = Some(key),
                 "to" => {
-                    let names = names(&key, &value, Some(phase), &mut own);
+                    let (names, edges) = exits(&key, &value, phase, &mut own);
                     if names.is_empty() {
                         args.exits_mistake = own.first();
                     }
+                    args.edges = edges;
                     args.to = Some((key, names));
                 }
                 "on" => args.on = Some((key.clone(), names(&key, &value, None, &mut own))),

@@ -37,7 +37,7 @@ pub use self::{
     admission_request::AdmissionRequest,
     buckets::{ConfigError, Rate, Rule, Rules, Share, TokenBuckets},
     builder::{AdmissionBuilder, BuildAdmissionError, Level, WhenFull},
-    policies::{ClientRoundRobin, DeadlineFirst, Fifo, Line, Priorities, SortedBatches},
+    policies::{ClientRoundRobin, DeadlineFirst, Delay, Fifo, Line, Priorities, SortedBatches},
     policy::{Next, Nudge, Policy},
     request::{Request, Sorted, Tags},
     status::{AdmissionStatus, PolicyStatus, QueueStatus},

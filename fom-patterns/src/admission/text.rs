@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr, time::Duration};
 
 use crate::admission::{
-    ClientRoundRobin, ConfigError, DeadlineFirst, Fifo, Policy, Priorities, Rate, Share,
+    ClientRoundRobin, ConfigError, DeadlineFirst, Delay, Fifo, Policy, Priorities, Rate, Share,
     SortedBatches, TokenBuckets,
 };
 
@@ -12,7 +12,7 @@ use crate::admission::{
 #[non_exhaustive]
 pub enum PolicyTextError {
     /// The first word names no policy.
-    #[error("there is no policy `{0}`; use fifo, crr, tbf, edf, priorities or batches")]
+    #[error("there is no policy `{0}`; use fifo, crr, tbf, edf, priorities, batches or delay")]
     Unknown(String),
     /// A setting that the policy does not have, or that the line has twice.
     #[error("`{policy}` does not take `{setting}`; it takes {takes}, each once")]
@@ -48,13 +48,14 @@ pub enum PolicyTextError {
 }
 
 /// The policies, each with the settings that it takes.
-const POLICIES: [(&str, &str); 6] = [
+const POLICIES: [(&str, &str); 7] = [
     ("fifo", ""),
     ("crr", "quantum"),
     ("tbf", "rate, burst, per"),
     ("edf", "default"),
     ("priorities", "most"),
     ("batches", "quantum"),
+    ("delay", "least, most, percent, seed"),
 ];
 
 /// The words after the first word, as settings.
@@ -172,6 +173,7 @@ fn rate(value: &str) -> Result<Rate, PolicyTextError> {
 /// | `edf default=1s` | [`DeadlineFirst`] |
 /// | `priorities most=16` | [`Priorities`] |
 /// | `batches quantum=256` | [`SortedBatches`] |
+/// | `delay least=5ms most=2s percent=10 seed=7` | [`Delay`]; `seed` is optional |
 ///
 /// ```
 /// use fom_patterns::admission::Policy;
@@ -198,6 +200,14 @@ impl FromStr for Box<dyn Policy> {
             "batches" => SortedBatches::new(count("quantum")?)?.into(),
             "priorities" => Priorities::new(count("most")?)?.into(),
             "edf" => DeadlineFirst::new(time("default", settings.need("default")?)?).into(),
+            "delay" => {
+                let least = time("least", settings.need("least")?)?;
+                let most = time("most", settings.need("most")?)?;
+                let percent = number("percent", settings.need("percent")?)?;
+                let seed = settings.find("seed");
+                let seed = seed.map_or(Ok(0), |seed| number("seed", seed))?;
+                Delay::new(least, most, percent)?.seed(seed).into()
+            }
             "tbf" => {
                 let mut rate = rate(settings.need("rate")?)?;
                 if let Some(burst) = settings.find("burst") {

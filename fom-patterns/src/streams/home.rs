@@ -19,12 +19,15 @@ use crate::streams::{
     Common, StreamKey, fenced,
     inlet::Item,
     keys::{Keys, Placed, Who},
+    rules::Merge,
 };
 
 /// Maximum number of requests run in one turn. Then the other work of the locality has its turn.
 const TURN: u32 = 64;
 /// Maximum number of requests put into queues in one turn.
 const MOVES: u32 = 4_096;
+/// Stands for the key of a request that runs beside the others of its key.
+const BESIDE: usize = u32::MAX as usize;
 
 /// The part of a stream in one locality.
 pub(super) struct StreamPart<O: Operation, K> {
@@ -39,6 +42,8 @@ pub(super) struct StreamPart<O: Operation, K> {
     current: Option<Who<K>>,
     /// Number of ended requests not yet reported to the inlet.
     ended: usize,
+    /// Number of requests that run beside the others of their key, and wait for something.
+    beside: usize,
     /// Whether a request is being placed. It is lost if that panics.
     looking: bool,
     /// Whether no handle can push any more. The part goes when it is empty.
@@ -62,6 +67,11 @@ impl<O: Operation, K: StreamKey> Part for StreamPart<O, K> {
                 self.keys.hold(hash, key, true)
             }
             Some(Who::Held(key)) => key,
+            Some(Who::Beside { hash }) => {
+                self.keys.ran_in_line(hash, took);
+                self.beside += 1;
+                BESIDE
+            }
             None => unreachable!("a request that runs has a key"),
         };
         key as u64
@@ -69,7 +79,10 @@ impl<O: Operation, K: StreamKey> Part for StreamPart<O, K> {
 
     fn ended(&mut self, key: u64) {
         self.ended += 1;
-        self.keys.ended_later(key as usize);
+        match key as usize {
+            BESIDE => self.beside -= 1,
+            key => self.keys.ended_later(key),
+        }
     }
 }
 
@@ -84,6 +97,7 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
             pieces: Pieces::default(),
             current: None,
             ended: 0,
+            beside: 0,
             looking: false,
             retired: false,
         }
@@ -108,6 +122,7 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
             state.taken += self.batch.len();
             self.pieces.append(std::mem::take(&mut state.pieces));
         }
+        let passes = state.passes_barrier();
         let rests = self.batch.is_empty() && !self.keys.has_ready();
         if rests {
             self.batch.shrink();
@@ -123,6 +138,9 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
             state.awaited = false;
         }
         drop(state);
+        if passes {
+            self.common.passed_barrier();
+        }
         if tell {
             self.common.tell_room(self.index);
         }
@@ -146,6 +164,12 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
             && let Some(item) = self.batch.pop_front()
         {
             self.looking = true;
+            if let Some(beside) = self.common.rules.beside
+                && beside(&item.operation)
+            {
+                self.looking = false;
+                return Some((Who::Beside { hash: item.hash }, item.operation));
+            }
             let placed = self.keys.place(item);
             self.looking = false;
             match placed {
@@ -169,8 +193,29 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
                 }
             }
             Some(Who::Held(key)) => self.keys.ended_in_turn(key, took),
+            Some(Who::Beside { hash }) => self.keys.ran_in_line(hash, took),
             None => {}
         }
+    }
+
+    /// Merges the requests that queue for the key into this one, as far as they let themselves be merged. Returns how
+    /// many are gone.
+    fn merge(&mut self, merge: Merge<O>, key: usize, operation: &mut O) -> usize {
+        let mut merged = 0;
+        while let Some(next) = self.keys.take(key) {
+            let mut back = None;
+            self.common
+                .fenced("a merge of a stream in", self.index, || {
+                    back = merge(operation, next);
+                });
+            if let Some(back) = back {
+                self.keys.put_back(key, back);
+                break;
+            }
+            merged += 1;
+        }
+        self.ended += merged;
+        merged
     }
 }
 
@@ -186,7 +231,7 @@ fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> boo
         common.fenced("a key of a stream in", index, || {
             next = part.next(&mut moves)
         });
-        let Some((who, operation)) = next else {
+        let Some((who, mut operation)) = next else {
             if !std::mem::take(&mut part.looking) {
                 break;
             }
@@ -196,6 +241,14 @@ fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> boo
             turn.local().leave(lost);
             continue;
         };
+        if let (Some(merge), Who::Held(key)) = (common.rules.merge, &who) {
+            let merged = part.merge(merge, *key, &mut operation);
+            if merged > 0 {
+                let pieces = part.pieces.split(merged);
+                turn.local().leave(pieces);
+            }
+        }
+        let part = turn.part();
         part.current = Some(who);
         let piece = part.pieces.split(1);
         if let Ran::Ended { nanos } = turn.run_here(operation, piece) {
@@ -239,9 +292,19 @@ fn refuse_all<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>)
     refused.extend(items.map(|item| (item.key, item.operation)));
     state.taken -= refused.len() + lost - new + std::mem::take(&mut part.ended);
     state.refused.append(&mut refused);
+    for behind in std::mem::take(&mut state.behind) {
+        pieces.append(behind.pieces);
+        let items = behind.items.into_iter();
+        state
+            .refused
+            .extend(items.map(|item| (item.key, item.operation)));
+    }
     state.closed = true;
     state.awaited = false;
     drop(state);
+    // Those that wait are told without the lock.
+    let barriers = std::mem::take(&mut *common.barriers.lock());
+    drop(barriers);
     common.tell_room(index);
     turn.local().leave(pieces);
 }
@@ -249,7 +312,8 @@ fn refuse_all<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>)
 /// Removes the part if no handle pushes any more and nothing is in flight. The caller has just emptied the inlet.
 fn retire<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) {
     let part = turn.part();
-    if !part.retired || !part.keys.is_empty() {
+    let is_idle = part.keys.is_empty() && part.beside == 0;
+    if !part.retired || !is_idle || !part.common.inlets[part.index].lock().behind.is_empty() {
         return;
     }
     let (runtime, index) = (part.common.runtime.clone(), part.index);

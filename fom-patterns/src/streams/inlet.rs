@@ -68,6 +68,16 @@ pub(super) struct State<O, K> {
     pub(super) closed: bool,
     /// Requests that never ran.
     pub(super) refused: Vec<(K, O)>,
+    /// The requests behind each barrier, up to the next one.
+    pub(super) behind: VecDeque<Behind<O, K>>,
+    /// Whether all requests before the first barrier have ended here.
+    passed: bool,
+}
+
+/// The requests behind a barrier.
+pub(super) struct Behind<O, K> {
+    pub(super) items: VecDeque<Item<O, K>>,
+    pub(super) pieces: Pieces,
 }
 
 impl<O: Operation, K: StreamKey> Inlet<O, K> {
@@ -81,6 +91,8 @@ impl<O: Operation, K: StreamKey> Inlet<O, K> {
                 awaited: false,
                 closed: false,
                 refused: Vec::new(),
+                behind: VecDeque::new(),
+                passed: false,
             })),
             hints: CachePadded::new(Hints {
                 choosy: AtomicBool::new(false),
@@ -137,7 +149,47 @@ impl<O: Operation, K: StreamKey> Inlet<O, K> {
 impl<O, K> State<O, K> {
     /// Returns the number of requests that were taken in and have not ended.
     pub(super) fn in_flight(&self) -> usize {
-        self.arrived.len() + self.taken
+        let behind = self.behind.iter().map(|behind| behind.items.len());
+        self.arrived.len() + self.taken + behind.sum::<usize>()
+    }
+
+    /// Takes in requests, behind the last barrier.
+    #[inline]
+    pub(super) fn put(&mut self, pieces: Pieces, put: impl FnOnce(&mut VecDeque<Item<O, K>>)) {
+        let (items, all) = match self.behind.back_mut() {
+            Some(behind) => (&mut behind.items, &mut behind.pieces),
+            None => (&mut self.arrived, &mut self.pieces),
+        };
+        put(items);
+        all.append(pieces);
+    }
+
+    /// Sets a barrier behind all requests that were taken in.
+    pub(super) fn set_barrier(&mut self) {
+        self.behind.push_back(Behind {
+            items: VecDeque::new(),
+            pieces: Pieces::default(),
+        });
+    }
+
+    /// Returns whether the caller must report that all requests before the first barrier have ended here.
+    pub(super) fn passes_barrier(&mut self) -> bool {
+        let ended = self.arrived.is_empty() && self.taken == 0;
+        let passes = ended && !self.passed && !self.behind.is_empty();
+        self.passed |= passes;
+        passes
+    }
+
+    /// Removes the first barrier. Returns whether requests were behind it.
+    pub(super) fn open_barrier(&mut self) -> bool {
+        self.passed = false;
+        let Some(mut behind) = self.behind.pop_front() else {
+            return false;
+        };
+        let any = !behind.items.is_empty();
+        self.arrived.append(&mut behind.items);
+        self.pieces.append(behind.pieces);
+        any
     }
 
     /// Returns whether the caller must send a signal.

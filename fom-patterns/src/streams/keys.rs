@@ -49,6 +49,8 @@ pub(super) enum Who<K> {
     New { hash: u64, key: K },
     /// The place of the key's record.
     Held(usize),
+    /// The request runs beside the others of its key.
+    Beside { hash: u64 },
 }
 
 /// How long the keys of a cell ran in this cycle, in nanoseconds.
@@ -204,6 +206,24 @@ impl<O, K: Eq + Clone> Keys<O, K> {
             let (hash, spent) = (held.hash, std::mem::take(&mut self.turn_spent));
             self.charge(hash, spent);
             self.release_memory(place);
+        }
+    }
+
+    /// Takes the next request that queues for this key.
+    pub(super) fn take(&mut self, place: usize) -> Option<O> {
+        let held = self.held.get_mut(place)?;
+        let taken = held.waiting.pop_front();
+        if held.full && held.waiting.len() <= self.per_key / 2 {
+            held.full = false;
+            self.changed = true;
+        }
+        taken
+    }
+
+    /// Puts a request back that [`take`](Self::take) returned.
+    pub(super) fn put_back(&mut self, place: usize, operation: O) {
+        if let Some(held) = self.held.get_mut(place) {
+            held.waiting.push_front(operation);
         }
     }
 

@@ -8,13 +8,19 @@
 //! | `keys.rs` | the state of the keys there |
 //! | `home.rs` | how requests become foms, in the turns of the stream's part of a locality |
 //! | `producer.rs` | the batches of one submitter |
+//! | `barrier.rs` | barriers over all keys |
+//! | `rules.rs` | what the requests of one key may do together |
+//! | `progress.rs` | which requests of a numbered source have ended |
 
+mod barrier;
 mod error;
 mod home;
 mod inlet;
 mod keys;
 mod options;
 mod producer;
+mod progress;
+mod rules;
 
 use std::{
     any::Any,
@@ -26,14 +32,17 @@ use std::{
     sync::Arc,
 };
 
+use barrier::Barriers;
 pub use error::{PushError, PushReason};
 use foldhash::fast::RandomState;
-use fom_protocol::panic_message;
+use fom_protocol::{panic_message, sync::Mutex};
 use fom_runtime::{Operation, Runtime, context::Local, extension::block_on};
 use home::StreamPart;
 use inlet::{Inlet, Item};
 pub use options::StreamOptions;
 pub use producer::Producer;
+pub use progress::Progress;
+pub use rules::StreamRules;
 
 /// A type that can be a key of a stream: every type that can be compared, hashed, cloned and sent.
 /// [`Key`](fom_runtime::Key) is one. A plain number or a custom type costs less.
@@ -45,7 +54,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> StreamKey for K {}
 struct Common<O: Operation, K> {
     runtime: Runtime,
     options: StreamOptions,
+    rules: StreamRules<O>,
     hasher: RandomState,
+    /// The barriers that are not open.
+    barriers: Mutex<Barriers>,
     inlets: Box<[Inlet<O, K>]>,
 }
 
@@ -156,9 +168,16 @@ impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
     /// Creates a stream of requests with keys. The stream goes when its last handle is dropped and all its requests
     /// have ended.
     pub fn new(runtime: &Runtime, options: StreamOptions) -> Self {
+        Self::with_rules(runtime, options, StreamRules::default())
+    }
+
+    /// Creates a stream in which requests of one key may do more together than wait for each other.
+    pub fn with_rules(runtime: &Runtime, options: StreamOptions, rules: StreamRules<O>) -> Self {
         Self(Handle(Arc::new(Last(Arc::new(Common {
             runtime: runtime.detached(),
             options,
+            rules,
+            barriers: Mutex::default(),
             hasher: RandomState::default(),
             inlets: (0..runtime.localities())
                 .map(|index| Inlet::new(runtime, index))
@@ -302,8 +321,7 @@ impl<O: Operation, K: StreamKey> Common<O, K> {
             inlet.work.leave(pieces);
             return Err(reason);
         }
-        put(&mut state.arrived);
-        state.pieces.append(pieces);
+        state.put(pieces, put);
         let signal = state.must_signal();
         if signal {
             inlet.set_resting(false);

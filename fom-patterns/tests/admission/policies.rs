@@ -2,8 +2,8 @@
 //! letters.
 
 use fom_patterns::admission::{
-    Admission, ClientRoundRobin, DeadlineFirst, Fifo, Policy, Priorities, Queued, Rate,
-    SortedBatches, TokenBuckets,
+    Admission, ClientRoundRobin, ConfigError, DeadlineFirst, Delay, Fifo, Policy, Priorities,
+    Queued, Rate, SortedBatches, TokenBuckets,
 };
 use fom_runtime::{Runtime, submission::Priority, time::TestClock};
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ async fn held(runtime: &Runtime, policy: impl Policy) -> Held {
 
 /// NR-04, 77a: first in, first out.
 ///
-/// NR-04 in part, here and below: fom has no delay policy and no batches by storage target. It has no ranks of rules,
-/// and no rules by user, group and project.
+/// NR-04 in part, here and below: fom has no batches by storage target, no ranks of rules, and no rules by user, group
+/// and project.
 #[test]
 fn fifo_is_the_order_of_arrival() {
     limited(|| async {
@@ -192,4 +192,81 @@ fn batches_are_sorted() {
         // The holder has no object, either.
         assert_eq!(status.policies[1].declined, 2);
     });
+}
+
+/// NR-04, the delay policy: with 100 percent each request starts within the bounds, and none before its time. The same
+/// seed gives the same order, and another seed another one.
+#[test]
+fn a_delay_is_between_its_bounds_and_follows_from_the_seed() {
+    limited(|| async {
+        let mut orders = Vec::new();
+        for seed in [1, 1, 2] {
+            let clock = TestClock::new();
+            let runtime = one(&clock).build().unwrap();
+            let delay = Delay::new(millis(50), millis(90), 100).unwrap().seed(seed);
+            assert_eq!(
+                delay.name(),
+                format!("delay least=50ms most=90ms percent=100 seed={seed}")
+            );
+            let mut held = held(&runtime, Fifo::new()).await;
+            held.intake.set_policy(delay);
+            held.detach_all("a1 a2 a3 a4 a5 a6 a7 a8");
+            held.go().await;
+            clock.advance(millis(49));
+            runtime.quiet().await;
+            assert_eq!(held.starts.take(), ["holder"]);
+            let mut order = Vec::new();
+            for _ in 0..42 {
+                clock.advance(millis(1));
+                runtime.quiet().await;
+                order.extend(held.starts.take());
+            }
+            assert_eq!(order.len(), 8);
+            orders.push(order);
+        }
+        assert_eq!(orders[0], orders[1]);
+        assert_ne!(orders[0], orders[2]);
+    });
+}
+
+/// NR-04, the delay policy: requests that are not chosen are not delayed, and a drain waits for none.
+#[test]
+fn a_delay_is_for_a_share_of_the_requests() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let delay = Delay::new(secs(60), secs(60), 30).unwrap();
+        let mut held = held(&runtime, Fifo::new()).await;
+        held.intake.set_policy(delay);
+        for number in 0..200 {
+            let request = held.intake.submit(held.quick(number.to_string()));
+            request.detach().unwrap();
+        }
+        held.go().await;
+        runtime.quiet().await;
+        let at_once = held.starts.len() - 1;
+        assert!((120..160).contains(&at_once), "{at_once} of 200 at once");
+        assert_eq!(held.intake.queued(), 200 - at_once);
+        runtime
+            .shutdown(fom_runtime::config::Shutdown::Drain, secs(10))
+            .await;
+        assert_eq!(held.starts.len(), 201);
+    });
+}
+
+/// NR-04: a delay that cannot be is refused, also as text.
+#[test]
+fn a_delay_has_good_bounds() {
+    let wrong = |least, most, percent| Delay::new(least, most, percent).unwrap_err();
+    assert_eq!(wrong(millis(1), millis(2), 101), ConfigError::Percent(101));
+    assert_eq!(
+        wrong(millis(2), millis(1), 10),
+        ConfigError::Order("least", "most")
+    );
+    let policy: Box<dyn Policy> = "delay least=5ms most=2s percent=10 seed=7".parse().unwrap();
+    assert_eq!(policy.name(), "delay least=5ms most=2s percent=10 seed=7");
+    let wrong = "delay least=3s most=2s percent=10".parse::<Box<dyn Policy>>();
+    assert_eq!(
+        wrong.err().unwrap().to_string(),
+        "the least is greater than the most; exchange them"
+    );
 }

@@ -6,5 +6,6 @@ mod kit;
 mod bounds;
 mod memory;
 mod order;
+mod rules;
 mod shutdown;
 mod turns;

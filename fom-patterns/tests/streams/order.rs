@@ -208,8 +208,7 @@ fn push(
 }
 
 /// KY-01: requests of a key run one after the other in the order of their submission, whatever they wait for and
-/// however they end. KY-05: also when submitters wait for room. KY-13, in part: also when they come in batches. Each
-/// request of a batch runs by itself.
+/// however they end. KY-05: also when submitters wait for room. KY-13: also when they come in batches of a producer.
 #[test]
 fn requests_of_a_key_are_in_order_over_random_schedules() {
     hush_localities();

@@ -5,6 +5,8 @@
 mod kit;
 
 mod chores;
+mod closures;
 mod kept_team;
+mod limits;
 mod sets;
 mod teams;

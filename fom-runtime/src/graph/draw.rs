@@ -32,10 +32,10 @@ impl Graph {
             line(&mut out, 0, format_args!("[*] --> {id}"));
         }
         for (from, to) in self.edges() {
-            let label = if self.is_for_failure(from, to) {
-                ": failed"
-            } else {
-                ""
+            let label = match self.edge_name(from, to) {
+                Some(name) => format!(": {}", escape_mermaid_edge(name)),
+                None if self.is_for_failure(from, to) => ": failed".to_owned(),
+                None => String::new(),
             };
             let (from, to) = (self.mermaid_id(from), self.mermaid_id(to));
             line(&mut out, 0, format_args!("{from} --> {to}{label}"));
@@ -98,10 +98,10 @@ impl Graph {
             line(&mut out, 0, format_args!("\"\" -> {id};"));
         }
         for (from, to) in self.edges() {
-            let look = if self.is_for_failure(from, to) {
-                " [style=dashed]"
-            } else {
-                ""
+            let look = match self.edge_name(from, to) {
+                Some(name) => format!(" [label={}]", quote_dot(name)),
+                None if self.is_for_failure(from, to) => " [style=dashed]".to_owned(),
+                None => String::new(),
             };
             let (from, to) = (quote_dot(from.name), quote_dot(to.name));
             line(&mut out, 0, format_args!("{from} -> {to}{look};"));
@@ -118,7 +118,10 @@ impl Graph {
         for phase in self.phases {
             let exits: Vec<_> = self
                 .exits(phase)
-                .map(|exit| format!("`{}`", exit.name))
+                .map(|exit| match self.edge_name(phase, exit) {
+                    Some(name) => format!("`{}` ({})", exit.name, escape_cell(name)),
+                    None => format!("`{}`", exit.name),
+                })
                 .collect();
             let mut how = self.notes(phase);
             if phase.start {
@@ -255,6 +258,9 @@ impl Graph {
             json.item();
             json.open('{');
             json.pair("target", exit.name);
+            if let Some(name) = self.edge_name(phase, exit) {
+                json.pair("description", name);
+            }
             json.close('}');
         }
         json.close(']');
@@ -418,6 +424,13 @@ fn escape_mermaid(text: &str) -> String {
     text.replace('"', "#quot;")
         .replace('<', "#lt;")
         .replace('>', "#gt;")
+}
+
+/// A colon or a semicolon ends the label of an edge.
+fn escape_mermaid_edge(text: &str) -> String {
+    let text = text.replace('#', "#35\0").replace(';', "#59\0");
+    let text = text.replace(':', "#58\0").replace('\0', ";");
+    escape_mermaid(&text)
 }
 
 fn escape_dot(text: &str) -> String {

@@ -487,6 +487,7 @@ impl Two {
                 joined.mode = self.holder.mode;
                 joined.failure = false;
                 joined.exits.plain = self.holder.exits.plain;
+                joined.exits.names = self.holder.exits.names;
                 joined.exits.ways_out = self.holder.exits.ways_out;
             }
             phases[index] = joined;

@@ -126,7 +126,11 @@ impl Drawing {
             if let Row::Name { phase } = *row
                 && let Some(phase) = graph.phases.get(phase)
             {
-                let notes = graph.notes(phase).join("; ");
+                let mut notes = graph.notes(phase);
+                let exits = graph.exits(phase);
+                let named = exits.filter_map(|exit| Some((exit, graph.edge_name(phase, exit)?)));
+                notes.extend(named.map(|(exit, name)| format!("{name}: {}", exit.name)));
+                let notes = notes.join("; ");
                 if !notes.is_empty() {
                     text.push_str("  ");
                     text.push_str(&notes);

@@ -248,6 +248,18 @@ impl Graph {
         resolve(self.phases, phase.exits.failed)
     }
 
+    /// Returns the name of the edge between these phases: `to(Ring = "found")`. Returns `None` if it has no name, or if
+    /// there is no such edge.
+    #[must_use]
+    pub fn edge_name(&self, from: &PhaseInfo, to: &PhaseInfo) -> Option<&'static str> {
+        let mut named = from.exits.all.iter().zip(from.exits.names);
+        let (_, name) = named.find(|(index, _)| {
+            let exit = self.phases.get(usize::from(**index));
+            exit.is_some_and(|exit| exit.name == to.name)
+        })?;
+        (!name.is_empty()).then_some(*name)
+    }
+
     /// Whether this edge is taken only after a failure.
     fn is_for_failure(&self, from: &PhaseInfo, to: &PhaseInfo) -> bool {
         let mut plain = from.exits.all.iter().take(from.exits.plain.into());

@@ -68,6 +68,8 @@ pub(super) struct Exits {
     /// The exits after a failure, a part of `all`. The first `plain` of `all` are the exits without a failure.
     pub(super) failed: &'static [u16],
     pub(super) plain: u16,
+    /// The names of the first of `all`. An edge without a name has an empty one.
+    pub(super) names: &'static [&'static str],
     /// The number of functions that can choose an exit after a failure: its own, and those of the layers around it.
     pub(super) ways_out: u8,
 }
@@ -146,6 +148,7 @@ impl PhaseInfo {
                 all: &[],
                 failed: &[],
                 plain: 0,
+                names: &[],
                 ways_out: 0,
             },
             deadline: Deadline {
@@ -193,6 +196,13 @@ impl PhaseInfo {
     pub const fn to(mut self, exits: &'static [u16]) -> Self {
         self.exits.all = exits;
         self.exits.plain = exits.len() as u16;
+        self
+    }
+
+    /// Sets the names of the edges to the exits passed to [`to`](Self::to). An edge without a name has an empty one.
+    #[must_use]
+    pub const fn edges(mut self, names: &'static [&'static str]) -> Self {
+        self.exits.names = names;
         self
     }
 

@@ -123,6 +123,12 @@ pub fn gate(gate: impl Gate) -> Option<Box<dyn Gate>> {
     Some(Box::new(gate))
 }
 
+/// Panics if the invariant of a phase does not hold.
+#[doc(hidden)]
+pub fn holds(holds: bool, phase: &str) {
+    assert!(holds, "the invariant of phase `{phase}` does not hold");
+}
+
 /// Goes to this phase.
 #[doc(hidden)]
 #[inline]

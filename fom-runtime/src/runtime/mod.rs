@@ -26,7 +26,7 @@ pub use handle::{EventSender, FomRef, Handle, JoinedOutcome, Reached, Waiting};
 pub use keys::{Announced, Joined, KeyClaim, SuspendedKey};
 pub use local::{CallError, Local};
 pub use registered::{
-    Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, registered,
+    Machine, Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, all, registered,
 };
 pub use room::WhenRoom;
 pub use shutdown::{Shutdown, ShutdownReport};

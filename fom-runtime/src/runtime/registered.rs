@@ -1,4 +1,4 @@
-//! The persistent operations of the program, known without their types.
+//! The machines of the program, known without their types.
 //!
 //! Hidden items here are for generated code and `fom-durable`.
 
@@ -164,4 +164,47 @@ inventory::collect!(Registered);
 #[doc(hidden)]
 pub fn registered() -> impl Iterator<Item = &'static Registered> {
     inventory::iter::<Registered>.into_iter()
+}
+
+/// A machine that is not in a [`Registered`], because nothing of it is saved. Generated code submits it.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Machine(pub &'static Graph);
+
+inventory::collect!(Machine);
+
+/// Returns the graph of each machine of the program, sorted by operation and enum. Linking a machine is enough: nothing
+/// of it needs to have run.
+///
+/// A machine with generic parameters is missing, because each of its types is another operation. `O::GRAPH` is the
+/// graph of one.
+///
+/// ```
+/// use fom_runtime::{machine, prelude::*};
+///
+/// struct Greeting;
+///
+/// #[fom(operation(Greeting), transient)]
+/// enum Greet {
+///     #[phase(start, sync, to(Said))]
+///     Say,
+///     #[phase(end)]
+///     Said,
+/// }
+/// # impl GreetTransitions for Greeting {
+/// #     fn say(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+/// # }
+///
+/// let graphs = machine::all();
+/// let greet = graphs.iter().find(|graph| graph.name() == "Greet").unwrap();
+/// assert_eq!(greet.operation(), "Greeting");
+/// assert_eq!(greet.edges().count(), 1);
+/// ```
+#[must_use]
+pub fn all() -> Vec<&'static Graph> {
+    let saved = registered().map(|entry| entry.restorer().graph());
+    let transient = inventory::iter::<Machine>.into_iter();
+    let mut graphs: Vec<_> = saved.chain(transient.map(|machine| machine.0)).collect();
+    graphs.sort_by_key(|graph| (graph.operation(), graph.name()));
+    graphs
 }

@@ -118,7 +118,7 @@ fn go_through(runtime: &Runtime, log: &Log, names: &[&str]) {
 }
 
 /// KY-01: requests from a loop keep the order of each key, also with a journal, which commits their steps together.
-/// KY-13, in part: no operation takes several requests of a key as one unit of work.
+/// KY-13: foms that are submitted as one batch keep the order of each key.
 #[test]
 fn a_batch_keeps_the_order_of_each_key() {
     limited(|| async {

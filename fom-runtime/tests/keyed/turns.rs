@@ -130,7 +130,7 @@ fn nothing() -> Task {
     quick(|_| {})
 }
 
-/// KY-14, in part: fom has no predicate for the interleaving of two foms of a key. A chained fom runs inside the turn
+/// KY-14: a chained fom runs inside the turn
 /// of the fom that submits it: at once, awaited or not. The key goes on when both have ended.
 #[test]
 fn what_is_chained_is_a_part_of_the_turn() {

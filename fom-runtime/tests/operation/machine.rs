@@ -2,7 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use fom_runtime::{machine::Mode, prelude::*, time::TestClock};
+use fom_runtime::{
+    error::BoxError,
+    machine::{Graph, Mode},
+    prelude::*,
+    time::TestClock,
+};
 
 use crate::kit::{Log, limited, one};
 use crate::trip::{LegAfterHome, LegAfterWalk, LegKind, Oops, Trip, WAYS};
@@ -60,9 +65,8 @@ fn a_machine_ends_in_an_end_phase_or_in_the_failed_outcome() {
     });
 }
 
-/// SM-02, in part: the edges taken are the edges declared, both ways. A phase can return only an enum of its exits (the
-/// matches below are exhaustive), and here every declared edge is taken. An edge has no name, and fom does not report a
-/// declared exit that no function returns.
+/// SM-02: the edges taken are the edges declared, both ways. A phase can return only an enum of its exits (the matches
+/// below are exhaustive), and here every declared edge is taken. rustc reports a declared exit that no function returns.
 #[test]
 fn edges_taken_and_edges_declared_are_the_same() {
     fn home(exit: &LegAfterHome) -> &'static str {
@@ -101,6 +105,145 @@ fn edges_taken_and_edges_declared_are_the_same() {
             .collect();
         assert_eq!(taken, declared);
     });
+}
+
+/// SM-02: an edge can have a name, which listeners and every picture show. An edge without a name stays without.
+#[test]
+fn an_edge_has_its_name_in_the_graph_the_listeners_and_the_pictures() {
+    struct Call(bool);
+    #[fom(operation(Call), transient)]
+    enum Route {
+        #[phase(start, sync, to(Ring = "found", Rejected = "no: such #1; user"))]
+        Locate,
+        #[phase(sync, to(Answered))]
+        Ring,
+        #[phase(end)]
+        Answered,
+        #[phase(end)]
+        Rejected,
+    }
+    impl RouteTransitions for Call {
+        fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
+            Ok(if self.0 {
+                RouteAfterLocate::Ring
+            } else {
+                RouteAfterLocate::Rejected
+            })
+        }
+        fn ring(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+    let graph = Call::GRAPH;
+    let named: Vec<_> = graph
+        .edges()
+        .map(|(from, to)| (to.name(), graph.edge_name(from, to)))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("Ring", Some("found")),
+            ("Rejected", Some("no: such #1; user")),
+            ("Answered", None),
+        ]
+    );
+    let mermaid = graph.mermaid();
+    assert!(mermaid.contains("Locate --> Ring: found\n"), "{mermaid}");
+    let escaped = "Locate --> Rejected: no#58; such #35;1#59; user\n";
+    assert!(mermaid.contains(escaped), "{mermaid}");
+    assert!(mermaid.contains("Ring --> Answered\n"), "{mermaid}");
+    let dot = graph.dot();
+    assert!(
+        dot.contains(r#""Locate" -> "Ring" [label="found"];"#),
+        "{dot}"
+    );
+    let table = graph.table();
+    assert!(table.contains("`Ring` (found)"), "{table}");
+    let json = graph.json();
+    assert!(json.contains(r#""description": "found""#), "{json}");
+    let drawing = graph.drawing();
+    assert!(drawing.contains("found: Ring"), "{drawing}");
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let log = Log::default();
+        let heard = log.clone();
+        let _listening = runtime.listen(move |step| {
+            heard.put(format_args!("{:?} {step}", step.edge()));
+        });
+        runtime.submit(Call(true)).await.unwrap();
+        assert_eq!(
+            log.take(),
+            [
+                "None Call 1: Locate (started)",
+                r#"Some("found") Call 1: Locate -> Ring (returned, found)"#,
+                "None Call 1: Ring -> Answered (returned)",
+            ]
+        );
+    });
+}
+
+/// SM-16: every machine of the program is in the list, transient or saved, with its types, its phases and the names of
+/// its edges. None of them needs to have run. A generic machine is many, and is not in the list.
+#[test]
+fn every_machine_of_the_program_is_listed() {
+    struct Unused;
+    #[fom(operation(Unused), transient)]
+    enum Unusing {
+        #[phase(start, sync, to(Never = "nobody asked"))]
+        Idle,
+        #[phase(end)]
+        Never,
+    }
+    impl UnusingTransitions for Unused {
+        fn idle(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Kept;
+    #[fom(operation(Kept))]
+    enum Keeping {
+        #[phase(start, sync, to(Over))]
+        Begin,
+        #[phase(end)]
+        Over,
+    }
+    impl KeepingTransitions for Kept {
+        fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+    struct Of<T>(T);
+    #[fom(operation(Of<T>), generics("T: Send + 'static"), transient)]
+    enum OfAny {
+        #[phase(start, sync, to(Over))]
+        Begin,
+        #[phase(end)]
+        Over,
+    }
+    impl<T: Send + 'static> OfAnyTransitions for Of<T> {
+        fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            let _ = &self.0;
+            Ok(())
+        }
+    }
+    let all = fom_runtime::machine::all();
+    let found = |name: &str| {
+        let mut found = all.iter().filter(|graph| graph.name() == name);
+        let graph = found.next();
+        assert!(found.next().is_none(), "{name} is listed once");
+        graph.copied()
+    };
+    let unused = found("Unusing").expect("a transient machine");
+    assert_eq!(unused.operation(), "Unused");
+    let edges: Vec<_> = unused
+        .edges()
+        .map(|(from, to)| (from.name(), to.name(), unused.edge_name(from, to)))
+        .collect();
+    assert_eq!(edges, [("Idle", "Never", Some("nobody asked"))]);
+    assert_eq!(found("Keeping").map(Graph::operation), Some("Kept"));
+    assert!(found("OfAny").is_none());
+    assert!(all.is_sorted_by_key(|graph| (graph.operation(), graph.name())));
 }
 
 /// SM-03: start, end and failure are flags of phases; an end has no exits, and only an end is a failure.

@@ -11,6 +11,7 @@ mod interposers;
 mod layers;
 mod layers_versions;
 mod machine;
+mod most_phases;
 mod random_machines;
 mod record;
 mod request;

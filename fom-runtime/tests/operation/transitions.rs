@@ -7,8 +7,7 @@ use crate::trip::{Leg, Oops, Trip};
 
 /// SM-05: one transition has this order: the old phase's function returns and its data is dropped; the phase is stored;
 /// listeners hear of it and see the new phase; the new phase's function is entered. The exit and entry of a phase are
-/// its function's end and beginning. A phase has no actions beside its function, and no invariant runs at each
-/// transition.
+/// its function's end and beginning. A phase has no actions beside its function.
 #[test]
 fn the_order_of_one_transition() {
     struct Noisy(Log, &'static str);
@@ -86,6 +85,101 @@ fn the_order_of_one_transition() {
                 format!("Pass {id}: Second -> Done (returned) seen in Done"),
             ]
         );
+    });
+}
+
+/// SM-05: the invariant of a phase is checked at each transition into it, also into an end. It sees the data of the
+/// phase. It runs after the function of the old phase, and before anything else sees the new one: a phase with a broken
+/// invariant is never entered, and never stored. A release build does not check.
+#[test]
+fn the_invariant_of_a_phase_is_checked_before_it_is_entered() {
+    struct Order {
+        log: Log,
+        pay: u32,
+        paid: u32,
+    }
+    #[fom(operation(Order), error(Oops), transient)]
+    enum Ordering {
+        #[phase(start, to(Paid))]
+        Open,
+        #[phase(invariant, to(Shipped), failed(Refunded))]
+        Paid { price: u32 },
+        #[phase(end, invariant)]
+        Shipped,
+        #[phase(end, failure)]
+        Refunded,
+    }
+    impl OrderingTransitions for Order {
+        async fn open(&mut self, _: &mut Cx<'_>) -> Result<OrderingAfterOpen, Oops> {
+            self.paid = self.pay;
+            self.log.put("open returns");
+            Ok(OrderingAfterOpen::Paid { price: 5 })
+        }
+        async fn paid(&mut self, _: &mut Cx<'_>, price: &mut u32) -> Result<(), Oops> {
+            self.log.put("paid entered");
+            self.paid -= *price;
+            Ok(())
+        }
+        async fn paid_failed(
+            &mut self,
+            _: &mut Cx<'_>,
+            _: &mut u32,
+            cause: Cause<Oops>,
+        ) -> Result<(), Oops> {
+            self.log.put(format_args!("{cause:?}"));
+            Ok(())
+        }
+        fn paid_invariant(&self, price: &u32) -> bool {
+            self.log.put("check Paid");
+            self.paid >= *price
+        }
+        fn shipped_invariant(&self) -> bool {
+            self.log.put("check Shipped");
+            self.paid == 0
+        }
+    }
+    limited(|| async {
+        let log = Log::default();
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let heard = log.clone();
+        let _listening = runtime.listen(move |step| heard.put(step.to().unwrap_or("failed")));
+        let order = |pay| Order {
+            log: log.clone(),
+            pay,
+            paid: 0,
+        };
+        let checked = |entry: &'static str| cfg!(debug_assertions).then_some(entry);
+
+        runtime.submit(order(5)).await.unwrap();
+        let good = [
+            Some("Open"),
+            Some("open returns"),
+            checked("check Paid"),
+            Some("Paid"),
+            Some("paid entered"),
+            checked("check Shipped"),
+            Some("Shipped"),
+        ];
+        assert_eq!(log.take(), good.into_iter().flatten().collect::<Vec<_>>());
+        if cfg!(not(debug_assertions)) {
+            return;
+        }
+
+        let failure = runtime.submit(order(4)).await.unwrap_err();
+        assert_eq!(failure.phase, "Open");
+        assert!(
+            matches!(&failure.cause, Cause::Panicked(text)
+                if text == "the invariant of phase `Paid` does not hold"),
+            "{failure:?}"
+        );
+        assert_eq!(log.take(), ["Open", "open returns", "check Paid", "failed"]);
+
+        let ended = runtime.submit(order(6)).await.unwrap();
+        assert_eq!(Order::kind(&ended.phase), OrderingKind::Refunded);
+        let log = log.take();
+        assert_eq!(log[5], "check Shipped");
+        assert!(log[6].contains("`Shipped` does not hold"), "{}", log[6]);
+        assert_eq!(log[7..], ["Refunded"]);
     });
 }
 

@@ -39,6 +39,12 @@ pub enum ConfigError {
     /// The setting is out of range: its times cannot be counted.
     #[error("the {0} is out of range; each bucket must fill within ten years")]
     OutOfRange(&'static str),
+    /// The share is more than all.
+    #[error("{0} percent is more than all; write at most 100")]
+    Percent(u8),
+    /// The first setting is more than the second.
+    #[error("the {0} is greater than the {1}; exchange them")]
+    Order(&'static str, &'static str),
     /// No rule can have this name.
     #[error(
         "`{0}` cannot be the name of a rule; use letters, digits, `_` and `-`, at most 64 of them"

@@ -2,6 +2,7 @@
 
 mod batches;
 mod deadline;
+mod delay;
 mod fifo;
 mod line;
 mod priorities;
@@ -9,6 +10,7 @@ mod rounds;
 
 pub use batches::SortedBatches;
 pub use deadline::DeadlineFirst;
+pub use delay::Delay;
 pub use fifo::Fifo;
 pub use line::Line;
 pub use priorities::Priorities;

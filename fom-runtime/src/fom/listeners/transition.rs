@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use crate::{
     fom::Header,
+    graph::Graph,
     id::{FomId, Key},
 };
 
@@ -40,12 +41,12 @@ impl fmt::Display for TransitionCause {
 }
 
 /// One transition of one fom.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Transition<'a> {
     id: FomId,
     key: Option<&'a Key>,
     operation: &'static str,
-    machine: &'static str,
+    graph: &'static Graph,
     from: Option<&'static str>,
     to: Option<&'static str>,
     cause: TransitionCause,
@@ -55,6 +56,24 @@ pub struct Transition<'a> {
     attempt: u32,
     left: Option<u64>,
     error: Option<String>,
+}
+
+impl fmt::Debug for Transition<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transition")
+            .field("id", &self.id)
+            .field("key", &self.key)
+            .field("operation", &self.operation)
+            .field("machine", &self.graph.name())
+            .field("from", &self.from)
+            .field("to", &self.to)
+            .field("edge", &self.edge())
+            .field("cause", &self.cause)
+            .field("at", &self.at())
+            .field("attempt", &self.attempt)
+            .field("error", &self.error)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Transition<'a> {
@@ -70,7 +89,7 @@ impl<'a> Transition<'a> {
             id: header.id(),
             key: header.key(),
             operation: header.type_name(),
-            machine: header.graph().name(),
+            graph: header.graph(),
             from,
             to,
             cause,
@@ -120,7 +139,7 @@ impl<'a> Transition<'a> {
 
     /// Returns the name of the enum of phases.
     pub fn machine(&self) -> &'static str {
-        self.machine
+        self.graph.name()
     }
 
     /// Returns the phase that the fom left, or `None` when it begins.
@@ -131,6 +150,12 @@ impl<'a> Transition<'a> {
     /// Returns the phase that the fom entered, or `None` for the standard failed outcome.
     pub fn to(&self) -> Option<&'static str> {
         self.to
+    }
+
+    /// Returns the name of the edge that the fom took: `to(Ring = "found")`. Returns `None` for an edge without a name.
+    pub fn edge(&self) -> Option<&'static str> {
+        let (from, to) = (self.graph.find(self.from?)?, self.graph.find(self.to?)?);
+        self.graph.edge_name(from, to)
     }
 
     /// Returns the cause of the transition.
@@ -176,7 +201,11 @@ impl fmt::Display for Transition<'_> {
         if let Some(from) = self.from {
             write!(f, "{from} -> ")?;
         }
-        write!(f, "{} ({})", self.to.unwrap_or("failed"), self.cause)?;
+        write!(f, "{} ({}", self.to.unwrap_or("failed"), self.cause)?;
+        if let Some(edge) = self.edge() {
+            write!(f, ", {edge}")?;
+        }
+        f.write_str(")")?;
         match &self.error {
             Some(error) if *error != self.cause.to_string() => write!(f, ": {error}"),
             _ => Ok(()),
