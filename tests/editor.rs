@@ -20,7 +20,7 @@ const RUNNING: [&str; 7] = [
     "to(|Running, Done)",
     "RouteAfterIdle::|Running",
     "RouteAfterWaiting::|Running",
-    "(phase, Route::|Running",
+    "        Route::|Running",
     "RouteKind::|Running",
 ];
 
@@ -121,7 +121,12 @@ impl Workshop {
         std::fs::write(&file, text).expect("a file");
         let mut rustc = Command::new("rustc");
         rustc
-            .args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "--error-format=json"])
+            .args([
+                "--edition=2024",
+                "--crate-type=lib",
+                "--emit=metadata",
+                "--error-format=json",
+            ])
             .arg("--out-dir")
             .arg(&folder)
             .arg("--extern")
@@ -143,7 +148,10 @@ impl Workshop {
             let part = |key: &str| lines[key].as_u64().expect("a column") as usize - 1;
             let line = lines["text"].as_str().expect("a line");
             let marked = line[part("highlight_start")..part("highlight_end")].to_owned();
-            (message["message"].as_str().expect("a text").to_owned(), marked)
+            (
+                message["message"].as_str().expect("a text").to_owned(),
+                marked,
+            )
         });
         errors.collect()
     }
@@ -171,62 +179,163 @@ fn places(text: &str, marks: &[&str]) -> Vec<Place> {
     places
 }
 
+/// The text with each `Running` at the marks under another name.
+fn renamed(text: &str) -> String {
+    RUNNING.iter().fold(text.to_owned(), |text, mark| {
+        let old = mark.replace('|', "");
+        let new = mark.replace("|Running", "Renamed");
+        assert_eq!(text.matches(&old).count(), 1, "{mark} is there once");
+        text.replace(&old, &new)
+    })
+}
+
 #[test]
-fn explore() {
+fn a_rename_from_any_place_changes_all_but_the_function() {
     let Some(workshop) = Workshop::open() else {
         return;
     };
     let mut editor = workshop.editor();
-    println!("compiles: {:?}", workshop.errors("whole", editor.text()));
     let text = editor.text().to_owned();
-    let name = |place: &Place| {
-        let line = text.lines().nth(place.line as usize).unwrap_or_default();
-        format!("{}:{} {}", place.line + 1, place.column, &line[place.column as usize..])
+    assert_eq!(workshop.errors("whole", &text), []);
+    let wanted = renamed(&text);
+    for mark in RUNNING {
+        assert_eq!(
+            editor.rename(mark, "Renamed").as_ref(),
+            Ok(&wanted),
+            "{mark}"
+        );
+    }
+    // rustc says once that the old function is in the way, and once that the new function is missing.
+    let errors = workshop.errors("renamed", &wanted);
+    let (messages, marked): (Vec<_>, Vec<_>) = errors.into_iter().unzip();
+    assert_eq!(
+        messages,
+        [
+            "method `running` is not a member of trait `RouteTransitions`",
+            "not all trait items implemented, missing: `renamed`",
+        ]
+    );
+    assert!(marked[0].contains("fn running("));
+    assert_eq!(marked[1], "impl RouteTransitions for Call");
+    let whole = wanted.replace("fn running(", "fn renamed(");
+    assert_eq!(workshop.errors("whole_renamed", &whole), []);
+}
+
+#[test]
+fn a_rename_from_the_declaration_takes_the_exits_of_the_phase_along() {
+    let Some(workshop) = Workshop::open() else {
+        return;
     };
-    for mark in RUNNING.into_iter().chain([FUNCTION]) {
-        println!("== {mark:?}");
-        let found = editor.definition(mark);
-        println!("definition {:?}", found.iter().map(name).collect::<Vec<_>>());
-        let found = editor.declaration(mark);
-        println!("declaration {:?}", found.iter().map(name).collect::<Vec<_>>());
-        let found = editor.references(mark);
-        println!("references {:#?}", found.iter().map(name).collect::<Vec<_>>());
-        println!("hover {:?}", editor.hover(mark));
-        match editor.rename(mark, "Renamed") {
-            Ok(new) => {
-                for (line, (a, b)) in text.lines().zip(new.lines()).enumerate() {
-                    if a != b {
-                        println!("  {} {b}", line + 1);
-                    }
-                }
-                println!("  {:#?}", workshop.errors("renamed", &new));
-            }
-            Err(message) => println!("  refused: {message}"),
-        }
+    let mut editor = workshop.editor();
+    let text = editor.text().to_owned();
+    let wanted = text.replace("Waiting", "Renamed");
+    for mark in ["    |Waiting,\n", "to(|Waiting, Running)"] {
+        assert_eq!(
+            editor.rename(mark, "Renamed").as_ref(),
+            Ok(&wanted),
+            "{mark}"
+        );
     }
-    let _ = places(&text, &RUNNING);
-    for (whole, half) in [
-        ("to(Waiting, Running)", "to(Runn|)"),
-        ("on(Go)", "on(G|)"),
-        ("return Ok(RouteAfterIdle::Waiting);", "return Ok(RouteAfterIdle::W|);"),
-        ("return Ok(RouteAfterIdle::Waiting);", "return Ok(RouteAf|);"),
-        ("self.times += *times;", "self.|;"),
+    let whole = wanted.replace("fn waiting(", "fn renamed(");
+    assert_eq!(workshop.errors("exits_renamed", &whole), []);
+}
+
+#[test]
+fn a_rename_of_the_function_is_refused() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let refusal = workshop.editor().rename(FUNCTION, "renamed");
+    let refusal = refusal.expect_err("the name follows the phase");
+    assert_eq!(refusal, "No identifier available to rename");
+}
+
+#[test]
+fn every_place_leads_to_the_declaration_and_to_all_places() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let mut editor = workshop.editor();
+    let text = editor.text().to_owned();
+    let declaration = [Place::of(&text, RUNNING[0])];
+    let all = places(&text, &RUNNING);
+    for mark in RUNNING {
+        assert_eq!(editor.definition(mark), declaration, "{mark}");
+        assert_eq!(editor.references(mark), all, "{mark}");
+        assert!(editor.hover(mark).contains("Run."), "{mark}");
+    }
+    let event = [Place::of(&text, "    |Go,")];
+    assert_eq!(editor.definition("on(|Go)"), event);
+    assert!(editor.declaration(FUNCTION).contains(&declaration[0]));
+    assert!(editor.hover(FUNCTION).contains("Run."));
+}
+
+/// What the editor offers in the place of a text.
+fn offered(editor: &mut Editor, text: &str, whole: &str, half: &str) -> Vec<String> {
+    assert!(text.contains(whole), "`{whole}` is in the text");
+    editor.type_text(&text.replacen(whole, &half.replace('|', ""), 1));
+    editor.completions(half)
+}
+
+#[test]
+fn a_name_that_is_half_typed_is_completed() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let mut editor = workshop.editor();
+    let text = editor.text().to_owned();
+    for (whole, half, wanted) in [
+        ("to(Waiting, Running)", "to(Runn|)", "Running"),
+        ("to(Waiting, Running)", "to(Waiting, Runn|)", "Running"),
+        ("to(Waiting, Running)", "to(W|, Running)", "Waiting"),
+        ("to(Running, Done)", "to(Running, D|)", "Done"),
+        ("on(Go)", "on(G|)", "Go"),
+        ("RouteAfterIdle::Waiting", "RouteAfterIdle::W|", "Waiting"),
+        ("RouteAfterWaiting::Stay", "RouteAfterWaiting::S|", "Stay"),
+        ("self.times += *times;", "self.|;", "times"),
     ] {
-        editor.type_text(&text.replace(whole, &half.replace('|', "")));
-        println!("{half} {:?}", editor.completions(half));
+        let offered = offered(&mut editor, &text, whole, half);
+        assert!(offered.iter().any(|it| it == wanted), "{half}: {offered:?}");
     }
-    for (whole, half) in [("to(Waiting, Running)", "to(Waiting, Runn)"), ("    /// End.\n", "    Half,\n    /// End.\n"), ("to(Waiting, Running)", "to(Waiting, Running")] {
-        editor.type_text(&text.replace(whole, half));
-        println!("{half}");
-        for mark in ["to(|Running, Done)", "RouteAfterIdle::|Running"] {
-            let found = editor.definition(mark);
-            println!("definition {mark} {:?}", found.iter().map(name).collect::<Vec<_>>());
-            let found = editor.references(mark);
-            println!("references {mark} {:?}", found.len());
+}
+
+#[test]
+fn a_mistake_in_one_phase_leaves_the_others_as_they_are() {
+    let Some(workshop) = Workshop::open() else {
+        return;
+    };
+    let mut editor = workshop.editor();
+    let text = editor.text().to_owned();
+    for (whole, half) in [
+        ("to(Waiting, Running)", "to(Waiting, Running, Runn)"),
+        ("    /// End.\n", "    Half,\n    /// End.\n"),
+        ("    #[phase(to(Done))]\n", "    #[phase(to(Done), bl)]\n"),
+        ("#[phase(end)]", "#[phase()]"),
+        ("operation(Call)", "oparation(Call)"),
+    ] {
+        assert!(text.contains(whole), "`{whole}` is in the text");
+        let broken = text.replacen(whole, half, 1);
+        editor.type_text(&broken);
+        // In the first text, the mark of the first `to(..)` is another one.
+        let marks = RUNNING.map(|mark| match mark {
+            "to(Waiting, |Running)" if !broken.contains("to(Waiting, Running)") => {
+                "to(Waiting, |Running, Runn)"
+            }
+            mark => mark,
+        });
+        let declaration = [Place::of(&broken, marks[0])];
+        let all = places(&broken, &marks);
+        for mark in marks {
+            assert_eq!(editor.definition(mark), declaration, "{half}: {mark}");
+            assert_eq!(editor.references(mark), all, "{half}: {mark}");
         }
-        editor.type_text(&editor.text().to_owned().replace("self.times += *times;", "self.;"));
-        println!("completions {:?}", editor.completions("self.|;"));
-        editor.type_text(&text.replace(whole, half).replace("return Ok(RouteAfterIdle::Waiting);", "return Ok(RouteAfterIdle::W);"));
-        println!("completions {:?}", editor.completions("return Ok(RouteAfterIdle::W|);"));
+        for (whole, half, wanted) in [
+            ("RouteAfterIdle::Waiting", "RouteAfterIdle::W|", "Waiting"),
+            ("self.times += *times;", "self.|;", "times"),
+            ("to(Running, Done)", "to(Running, D|)", "Done"),
+        ] {
+            let offered = offered(&mut editor, &broken, whole, half);
+            assert!(offered.iter().any(|it| it == wanted), "{half}: {offered:?}");
+        }
     }
 }

@@ -40,23 +40,31 @@ pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Parses, checks and expands. After a mistake, returns the item, the same names without behaviour, and every mistake.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
-    checked(args, item, |machine, has_mistake| match has_mistake {
-        true => expand::skeleton(&machine),
-        false => expand::expand(&machine),
+    checked(args, item, |machine, diag| {
+        if diag.is_empty() {
+            return expand::expand(&machine);
+        }
+        let skeleton = expand::skeleton(&machine);
+        let errors = diag.into_tokens();
+        quote!(#errors #skeleton)
     })
 }
 
-/// Returns what an editor reads, and every mistake.
+/// Returns what an editor reads, then every mistake. For a completion, rust-analyzer expands twice, and compares places
+/// in the two results: before a place, nothing may depend on the name that is half written there.
 pub(crate) fn for_editor(args: TokenStream, item: TokenStream) -> TokenStream {
-    checked(args, item, |machine, _| expand::for_editor(machine))
+    checked(args, item, |machine, diag| {
+        let items = expand::for_editor(machine);
+        let errors = diag.into_tokens();
+        quote!(#items #errors)
+    })
 }
 
-/// Parses and checks. Returns every mistake, and what `expand` makes of the machine. `expand` is told whether there is a
-/// mistake.
+/// Parses and checks. Returns what `finish` makes of the machine and its mistakes.
 fn checked(
     args: TokenStream,
     item: TokenStream,
-    expand: impl FnOnce(Machine, bool) -> TokenStream,
+    finish: impl FnOnce(Machine, Diagnostics) -> TokenStream,
 ) -> TokenStream {
     let mut diag = Diagnostics::default();
     let Some(mut parsed) = item::parse(item.clone(), &mut diag) else {
@@ -67,7 +75,5 @@ fn checked(
     let phases = item::phases(&mut parsed, &mut diag);
     let mut machine = lower::lower(args, parsed, phases, &mut diag);
     check::check(&mut machine, &mut diag);
-    let items = expand(machine, !diag.is_empty());
-    let errors = diag.into_tokens();
-    quote!(#errors #items)
+    finish(machine, diag)
 }

@@ -203,9 +203,8 @@ impl Editor {
             assert_eq!(change["textDocument"]["uri"], self.file.as_str());
             edits.extend(change["edits"].as_array().into_iter().flatten().cloned());
         }
-        let place = |edit: &Value, end: &str| {
-            Place::from_json(&edit["range"][end]).offset(&self.text)
-        };
+        let place =
+            |edit: &Value, end: &str| Place::from_json(&edit["range"][end]).offset(&self.text);
         edits.sort_by_key(|edit| std::cmp::Reverse(place(edit, "start")));
         let mut text = self.text.clone();
         for edit in edits {
@@ -283,9 +282,13 @@ impl Editor {
 
     fn send(&mut self, message: &Value) {
         let text = message.to_string();
-        write!(self.to_server, "Content-Length: {}\r\n\r\n{text}", text.len())
-            .and_then(|()| self.to_server.flush())
-            .expect("rust-analyzer listens");
+        write!(
+            self.to_server,
+            "Content-Length: {}\r\n\r\n{text}",
+            text.len()
+        )
+        .and_then(|()| self.to_server.flush())
+        .expect("rust-analyzer listens");
     }
 }
 

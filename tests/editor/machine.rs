@@ -59,5 +59,8 @@ impl RouteTransitions for Call {
 
 /// Returns whether the operation runs.
 pub fn runs(phase: &Route, kind: RouteKind) -> bool {
-    matches!(phase, Route::Running { .. }) || kind == RouteKind::Running
+    match phase {
+        Route::Running { .. } => true,
+        _ => kind == RouteKind::Running,
+    }
 }

@@ -92,10 +92,10 @@ pub(crate) fn for_editor(mut machine: Machine) -> TokenStream {
     editor::prepare(&mut machine);
     let machine = &machine;
     let exposed = [
+        editor::mentions(machine),
         enum_of_skeleton(machine),
         editor::types(machine),
         transitions::expand(machine),
-        editor::mentions(machine),
     ];
     exposed.into_iter().chain([unfinished(machine)]).collect()
 }
