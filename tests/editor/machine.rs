@@ -18,7 +18,6 @@ pub enum Signal {
 
 /// Its phases.
 #[fom(operation(Call), event(Signal), transient)]
-#[derive(Debug)]
 pub enum Route {
     /// Look.
     #[phase(start, to(Waiting, Running))]

@@ -26,7 +26,7 @@ pub(super) fn prepare(machine: &mut Machine) {
             &mut phase.failed_function,
         ];
         for name in functions.into_iter().flatten() {
-            name.set_span(Span::call_site().located_at(name.span()));
+            name.set_span(Span::call_site());
         }
     }
 }
@@ -122,12 +122,20 @@ pub(super) fn mentions(machine: &Machine) -> TokenStream {
         let targets = targets.map(|target| to_phase(machine, phase, target));
         let events = phase.on().iter();
         let events = events.filter_map(|event| to_event(machine, phase, event));
-        targets.chain(events).collect::<Vec<_>>()
+        let itself = itself(machine, phase);
+        targets.chain(events).chain([itself]).collect::<Vec<_>>()
     });
     quote! {
         #[allow(unused)]
         const _: () = { #(#mentions)* };
     }
+}
+
+/// Returns an import of the phase in the place of the variant. rust-analyzer starts a rename at a path only: it does not
+/// see that the name of the variant went through the macro unchanged.
+fn itself(machine: &Machine, phase: &Phase) -> TokenStream {
+    let (phases, ident, cfg) = (phases(machine), &phase.ident, &phase.cfg);
+    quote!(#(#cfg)* use #phases::#ident;)
 }
 
 fn to_phase(machine: &Machine, phase: &Phase, target: &Target) -> TokenStream {

@@ -92,8 +92,8 @@ pub(crate) fn for_editor(mut machine: Machine) -> TokenStream {
     editor::prepare(&mut machine);
     let machine = &machine;
     let exposed = [
-        editor::mentions(machine),
         enum_of_skeleton(machine),
+        editor::mentions(machine),
         editor::types(machine),
         transitions::expand(machine),
     ];
