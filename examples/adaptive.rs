@@ -59,8 +59,8 @@ pub(crate) async fn main() -> Result<(), BoxError> {
             let listed = runtime.operation(lookup.id());
             let allowed = listed.and_then(|info| info.deadline_in);
             clock.advance(answer_after.min(allowed.unwrap_or(never)));
-            match lookup.await?.phase {
-                Looking::Found => found += 1,
+            match lookup.await?.end {
+                LookingEnd::Found => found += 1,
                 _ => late += 1,
             }
         }

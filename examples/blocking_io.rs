@@ -91,7 +91,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     println!("{}", runtime.operations());
     for report in reports {
         let ended = report.await?;
-        assert!(matches!(ended.phase, Reporting::Done { bytes: 120 }));
+        assert!(matches!(ended.end, ReportingEnd::Done { bytes: 120 }));
     }
     let threads: usize = runtime
         .operations()

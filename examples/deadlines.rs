@@ -98,9 +98,9 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let ended = parcel.await?;
     println!(
         "{:?} after {} reminder",
-        ended.phase, ended.operation.reminders
+        ended.end, ended.operation.reminders
     );
-    assert!(matches!(ended.phase, Pickup::SentBack));
+    assert!(matches!(ended.end, PickupEnd::SentBack));
 
     // The customer comes on the tenth day.
     let parcel = runtime.submit(Parcel { reminders: 0 }).start()?;
@@ -109,6 +109,6 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         clock.advance(day);
     }
     parcel.send(Counter::Fetched)?;
-    assert!(matches!(parcel.await?.phase, Pickup::Taken));
+    assert!(matches!(parcel.await?.end, PickupEnd::Taken));
     Ok(())
 }

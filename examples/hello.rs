@@ -75,7 +75,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     found.send(CallEvent::Answer { session: 7 })?;
 
     let ended = call.await?;
-    println!("{}: {:?}", ended.operation.callee, ended.phase);
+    println!("{}: {:?}", ended.operation.callee, ended.end);
     println!("{}", diagram());
     Ok(())
 }

@@ -158,7 +158,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     handles[1].cancel();
     for handle in handles {
         match handle.await {
-            Ok(ended) => println!("{:?}", ended.phase),
+            Ok(ended) => println!("{:?}", ended.end),
             Err(failure) => println!("{failure}"),
         }
     }

@@ -277,6 +277,6 @@ pub(crate) fn main() -> Result<(), BoxError> {
     print!("\n{}", Guarded::<Write>::GRAPH.drawing());
     // The request also runs without the layer.
     let alone = runtime.submit(Read { file: "notes" }).start()?.wait()?;
-    assert!(matches!(alone.phase, Reading::Found { .. }));
+    assert!(matches!(alone.end, ReadingEnd::Found { .. }));
     Ok(())
 }

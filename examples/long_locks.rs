@@ -123,15 +123,13 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let mut done = 0;
     for transfer in transfers {
         let ended = transfer.await.map_err(|failure| failure.to_string())?;
-        done += usize::from(matches!(ended.phase, Transferring::Done));
+        done += usize::from(matches!(ended.end, TransferringEnd::Done));
     }
     let sum = runtime
         .submit(Sum)
         .await
         .map_err(|failure| failure.to_string())?;
-    let Summing::Summed { cents } = sum.phase else {
-        unreachable!("the only end")
-    };
+    let SummingEnd::Summed { cents } = sum.end;
     println!("{done} transfers, and still {cents} cents in all");
     assert_eq!(cents, 40_000);
     let stats = locks.stats();

@@ -149,7 +149,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         };
         let ended = runtime.submit(call).await?;
         assert_eq!(
-            matches!(ended.phase, Route::Established { bridge: 7 }),
+            matches!(ended.end, RouteEnd::Established { bridge: 7 }),
             found
         );
     }

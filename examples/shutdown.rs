@@ -49,7 +49,7 @@ async fn end(how: Shutdown, naps: &[u64], within: u64) -> Result<usize, BoxError
     let mut told = 0;
     for handle in handles {
         match handle.await {
-            Ok(ended) => println!("  {:?}", ended.phase),
+            Ok(ended) => println!("  {:?}", ended.end),
             Err(failure) => {
                 println!("  {failure}");
                 assert!(matches!(failure.cause, Cause::Shutdown));

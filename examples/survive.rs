@@ -118,7 +118,7 @@ pub(crate) async fn run(directory: &Path, crash: bool) -> Result<(), BoxError> {
     }
     for order in orders {
         let ended = order.await?;
-        println!("order {}: {:?}", ended.operation.number, ended.phase);
+        println!("order {}: {:?}", ended.operation.number, ended.end);
     }
 
     let payments = fs::read_to_string(directory.join("payments"))?;

@@ -66,11 +66,10 @@ async fn serve(runtime: Runtime, listener: TcpListener) -> Result<(), BoxError> 
         tokio::spawn(async move {
             match fom.await {
                 Ok(Ended {
-                    phase: Serving::Closed { why },
+                    end: ServingEnd::Closed { why },
                     operation,
                     ..
                 }) => println!("{why} after {} lines", operation.served),
-                Ok(ended) => println!("{:?}", ended.phase),
                 Err(failure) => println!("{failure}"),
             }
         });

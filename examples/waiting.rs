@@ -112,17 +112,17 @@ impl Market {
 pub(crate) async fn main() -> Result<(), BoxError> {
     let runtime = Runtime::builder().resource(Market).build()?;
     let lamp = runtime.submit(Purchase { thing: "a lamp" }).await?;
-    println!("{:?}", lamp.phase);
+    println!("{:?}", lamp.end);
     assert!(matches!(
-        lamp.phase,
-        Buying::Done {
+        lamp.end,
+        BuyingEnd::Done {
             carrier: "hare",
             price: 20
         }
     ));
 
     let moon = runtime.submit(Purchase { thing: "the moon" }).await?;
-    println!("{:?}", moon.phase);
+    println!("{:?}", moon.end);
     // The text for a dropped question.
     println!("an answer that never came: {Unanswered}");
     Ok(())

@@ -104,8 +104,8 @@ async fn a_machine_takes_the_ways_that_its_functions_choose() {
     }
     let ended = handle.await.unwrap();
     assert_eq!(
-        ended.phase,
-        Counting::Done {
+        ended.end,
+        CountingEnd::Done {
             said: "it is 5".into()
         }
     );
@@ -161,7 +161,7 @@ async fn a_phase_that_is_late_is_asked_where_to_go() {
     runtime.quiet().await;
     clock.advance(Duration::from_secs(90));
     let ended = handle.await.unwrap();
-    assert_eq!(ended.phase, Counting::Rude);
+    assert_eq!(ended.end, CountingEnd::Rude);
     assert_eq!(ended.operation.log, ["prepare", "Number(1)", "late"]);
 }
 
@@ -255,7 +255,7 @@ impl QuicklyTransitions for Quick {
 async fn a_machine_of_plain_functions_runs_without_a_future() {
     let runtime = Runtime::new().unwrap();
     let ended = runtime.submit(Quick(0)).await.unwrap();
-    assert!(matches!(ended.phase, Quickly::Over));
+    assert!(matches!(ended.end, QuicklyEnd::Over));
     assert_eq!(ended.operation.0, 3);
     assert!(Quick::CODEC.is_none());
 }
@@ -321,7 +321,7 @@ async fn an_operation_may_have_parameters() {
         })
         .await
         .unwrap();
-    assert!(matches!(ended.phase, Sending::Sum { sum: 3 }));
+    assert!(matches!(ended.end, SendingEnd::Sum { sum: 3 }));
 }
 
 struct Stubborn {

@@ -187,7 +187,7 @@ fn a_phase_runs_only_at_night() {
     clock.advance(HOUR * 5);
     let cleanup = || Cleanup { done: Vec::new() };
     let ended = runtime.submit(cleanup()).start().unwrap().wait().unwrap();
-    assert!(matches!(ended.phase, Cleaning::Done));
+    assert!(matches!(ended.end, CleaningEnd::Done));
     assert_eq!(ended.operation.done, [HOUR * 5, HOUR * 5]);
     clock.advance(HOUR * 4);
     let fom = runtime.submit(cleanup()).start().unwrap();
@@ -233,6 +233,6 @@ fn a_fom_at_the_gate_can_be_cancelled_and_late() {
     block_on(runtime.quiet());
     clock.advance(HOUR * 15);
     let ended = fom.wait().unwrap();
-    assert!(matches!(ended.phase, Auditing::Missed));
+    assert!(matches!(ended.end, AuditingEnd::Missed));
     assert_eq!(ended.operation.at, None);
 }

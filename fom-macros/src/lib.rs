@@ -85,6 +85,7 @@ struct Readme;
 /// | `FetchingTransitions` | the trait with one function for each phase except the ends; the user implements it for the operation |
 /// | `FetchingAfterAsk` | the exits of phase `Ask`, with the data of the next phase; an exit that is not declared has no variant |
 /// | `FetchingKind` | the phases without their data |
+/// | `FetchingEnd` | the ends with their data: what a caller that waits for the operation gets |
 /// | `impl Operation for Fetch` | the graph as a constant, and the run loop's way in |
 /// | `impl Persistent for Fetch` | how it is saved and restored; not with `transient` |
 ///
@@ -350,8 +351,13 @@ struct Readme;
 ///
 /// ### `end`
 ///
-/// The operation is over. The phase with its data is the outcome. The phase has no function, and takes no other key
-/// than `failure`.
+/// The operation is over. The outcome is the variant of `FetchingEnd` with the name and the data of this phase. The
+/// phase has no function, and takes no other key than `failure`.
+///
+/// `FetchingEnd` has these derives of the enum: `Clone`, `Copy`, `Debug`, `Deserialize`, `Eq`, `Hash`, `Ord`,
+/// `PartialEq`, `PartialOrd` and `Serialize`, with their `#[serde(..)]`. Write `#[derive(..)]` below `#[fom(..)]`,
+/// because rustc hides a derive above it from the attribute. An end whose data are not `Copy` moves them out of its
+/// phase, so the enum of phases cannot implement `Drop`.
 ///
 /// ### `failure`
 ///

@@ -24,6 +24,7 @@ pub(crate) fn lower(
         .collect();
     let names = Names {
         kind: format_ident!("{base}Kind", span = at(&item.ident)),
+        end: format_ident!("{base}End", span = at(&item.ident)),
         transitions: format_ident!("{base}Transitions", span = at(&item.ident)),
     };
     let phases = phases

@@ -53,6 +53,7 @@ pub(crate) struct Machine {
 /// The names of generated items.
 pub(crate) struct Names {
     pub(crate) kind: Ident,
+    pub(crate) end: Ident,
     pub(crate) transitions: Ident,
 }
 

@@ -45,7 +45,7 @@
 //! # fn main() -> Result<(), BoxError> {
 //! let runtime = Runtime::new()?;
 //! let ended = runtime.submit(Greeting { name: "Ada".into() }).start()?.wait()?;
-//! assert!(matches!(ended.phase, Meet::Met));
+//! assert!(matches!(ended.end, MeetEnd::Met));
 //! # Ok(())
 //! # }
 //! ```

@@ -53,9 +53,7 @@ pub trait DurableSubmissionExt<O: Operation>: Sized {
     /// let runtime = Runtime::builder().localities(1).build()?;
     /// let first = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
     /// let again = runtime.submit(Pay { cents: 250 }).once("order 7").start()?.wait()?;
-    /// let (Payment::Paid { receipt: one }, Payment::Paid { receipt: other }) = (first.phase, again.phase) else {
-    ///     unreachable!("it has one end")
-    /// };
+    /// let (PaymentEnd::Paid { receipt: one }, PaymentEnd::Paid { receipt: other }) = (first.end, again.end);
     /// assert_eq!(one, other);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -115,7 +115,7 @@ fn what_is_used_up_goes_where_the_phase_says() {
         let handle = runtime.submit(Errand).start().unwrap();
         attempt(&runtime, &clock);
         attempt(&runtime, &clock);
-        let Shop::Dead { causes } = handle.wait().unwrap().phase else {
+        let ShopEnd::Dead { causes } = handle.wait().unwrap().end else {
             panic!("it ended elsewhere");
         };
         assert_eq!(causes, SAID);
@@ -151,7 +151,7 @@ fn attempts_and_what_they_said_survive() {
     let causes = [TransitionCause::Resumed, TransitionCause::Exhausted];
     assert_eq!(heard.lock().unwrap().as_slice(), causes);
     let said = runtime.submit(Ask).start().unwrap().wait().unwrap();
-    assert!(matches!(said.phase, Asked::Told { said } if said == SAID));
+    assert!(matches!(said.end, AskedEnd::Told { said } if said == SAID));
 }
 
 #[test]
@@ -229,9 +229,7 @@ fn a_resume_that_fails_is_tried_again() {
     attempt(&runtime, &clock);
     futures::executor::block_on(runtime.quiet());
     let said = runtime.submit(Ask).start().unwrap().wait().unwrap();
-    let Asked::Told { said } = said.phase else {
-        panic!("it tells");
-    };
+    let AskedEnd::Told { said } = said.end;
     assert_eq!(said, ["resume 0", "resume 1", "resume 2", "speak"]);
 }
 
@@ -248,8 +246,6 @@ fn a_resume_from_a_snapshot_that_fails_is_tried_again() {
     attempt(&runtime, &clock);
     futures::executor::block_on(runtime.quiet());
     let said = runtime.submit(Ask).start().unwrap().wait().unwrap();
-    let Asked::Told { said } = said.phase else {
-        panic!("it tells");
-    };
+    let AskedEnd::Told { said } = said.end;
     assert_eq!(said, ["resume 0", "resume 1", "resume 2", "speak"]);
 }

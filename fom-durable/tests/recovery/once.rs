@@ -147,8 +147,8 @@ fn receipt(
     ended: Result<fom_runtime::submission::Ended<Pay>, fom_runtime::Failure<Pay>>,
 ) -> (u64, u64) {
     let ended = ended.expect("it was paid");
-    match ended.phase {
-        Payment::Paid { receipt } => (receipt, ended.operation.cents),
+    match ended.end {
+        PaymentEnd::Paid { receipt } => (receipt, ended.operation.cents),
         other => panic!("it ended in {other:?}"),
     }
 }
@@ -222,7 +222,7 @@ fn an_answer_does_not_need_the_first_handle() {
         drop(runtime.submit(pay(1)).once(7).start().unwrap());
         second.send(PayEvent::Refused).unwrap();
         let ended = second.await.unwrap();
-        assert!(matches!(ended.phase, Payment::Rejected));
+        assert!(matches!(ended.end, PaymentEnd::Rejected));
         assert_eq!(runtime.submit(pay(1)).once(7).detach().unwrap(), id);
         assert_eq!(runs.get(), 1);
     });
@@ -301,9 +301,7 @@ fn a_race_of_submissions_runs_one() {
                             .map(|id| runtime.submit(Count).once(id).start().unwrap())
                             .collect();
                         let numbers = handles.into_iter().map(|handle| {
-                            let Counting::Counted { number } = handle.wait().unwrap().phase else {
-                                unreachable!("its only end")
-                            };
+                            let CountingEnd::Counted { number } = handle.wait().unwrap().end;
                             number
                         });
                         numbers.collect::<Vec<_>>()

@@ -355,7 +355,7 @@ fn an_end_that_was_not_told_is_told_to_a_caller_that_asks_again() {
         let runtime = goes_on(&life).await;
         assert_eq!(life.lines("Delivery"), [""; 0]);
         let ended = runtime.submit(Order).once("order 1").await.unwrap();
-        assert!(matches!(ended.phase, Delivery::Sent));
+        assert!(matches!(ended.end, DeliveryEnd::Sent));
         runtime.quiet().await;
         assert_eq!(life.lines("Delivery"), [""; 0], "it is not run again");
     });

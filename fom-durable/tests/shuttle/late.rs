@@ -120,10 +120,9 @@ fn late(faults: usize) {
         match order.wait() {
             Ok(ended) => {
                 let Order { steps, late, .. } = ended.operation;
-                match ended.phase {
-                    Buying::Paid => assert_eq!((steps, late), (4, 0)),
-                    Buying::Late => assert!(late == 1 && (1..=4).contains(&steps)),
-                    _ => unreachable!("it has two ends"),
+                match ended.end {
+                    BuyingEnd::Paid => assert_eq!((steps, late), (4, 0)),
+                    BuyingEnd::Late => assert!(late == 1 && (1..=4).contains(&steps)),
                 }
             }
             Err(failure) => end_after_failed_commit(&bench, &disk, id, "order", &failure),

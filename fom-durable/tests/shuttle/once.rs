@@ -38,9 +38,8 @@ impl PaymentTransitions for Pay {
 fn pay(runtime: &Runtime, account: usize) -> Option<usize> {
     let submission = runtime.submit(Pay { account }).once(account as u64);
     match submission.start().map(Handle::wait) {
-        Ok(Ok(ended)) => match ended.phase {
-            Payment::Paid { receipt } => Some(receipt),
-            Payment::Book => unreachable!("no end"),
+        Ok(Ok(ended)) => match ended.end {
+            PaymentEnd::Paid { receipt } => Some(receipt),
         },
         Ok(Err(failure)) => {
             assert!(matches!(failure.cause, Cause::Journal(_)), "{failure:?}");

@@ -73,7 +73,7 @@ fn generated(machine: &mut Machine, diag: &mut Diagnostics) {
     let names = &mut machine.names;
     let of_phases = machine.phases.iter_mut();
     let of_phases = of_phases.flat_map(|phase| [&mut phase.after, &mut phase.after_failed]);
-    for name in [&mut names.kind, &mut names.transitions]
+    for name in [&mut names.kind, &mut names.end, &mut names.transitions]
         .into_iter()
         .chain(of_phases)
     {

@@ -105,8 +105,15 @@ pub(super) fn generics(machine: &Machine, exit_set: ExitSet<'_>) -> Generics {
         .filter(|_| exit_set.phase.exits_mistake.is_some());
     let targets = exits.chain(any).filter(|target| target.takes_data());
     let fields = targets.flat_map(|target| &target.fields);
-    let data: TokenStream = fields.map(|field| field.ty.to_token_stream()).collect();
-    let used: Vec<&Ident> = names(all).filter(|name| mentions(&data, name)).collect();
+    generics_of(
+        all,
+        &fields.map(|field| field.ty.to_token_stream()).collect(),
+    )
+}
+
+/// Returns the parameters that occur in these types, with the bounds that need no other parameter.
+pub(super) fn generics_of(all: &Generics, data: &TokenStream) -> Generics {
+    let used: Vec<&Ident> = names(all).filter(|name| mentions(data, name)).collect();
     let foreign = |tokens: TokenStream| {
         names(all).any(|name| !used.contains(&name) && mentions(&tokens, name))
     };

@@ -63,6 +63,29 @@ impl<'a> Layer<'a> {
         quote!(#krate::machine::Layered<#kind, #operation::Kind>)
     }
 
+    /// Returns the type of the ends of the operation inside. `R::Phase` becomes `R::End`, so that a derive finds `R`.
+    pub(super) fn end_type(&self, field: &Type) -> TokenStream {
+        if let Type::Path(path) = field
+            && let Some(last) = path.path.segments.last()
+            && last.ident == "Phase"
+            && (path.qself.is_some() || path.path.segments.len() > 1)
+        {
+            let mut path = path.clone();
+            if let Some(last) = path.path.segments.last_mut() {
+                last.ident = Ident::new("End", last.ident.span());
+            }
+            return path.to_token_stream();
+        }
+        let operation = self.as_operation();
+        quote!(#operation::End)
+    }
+
+    /// Returns the data of the end in which the operation inside ends the machine.
+    pub(super) fn end(&self) -> TokenStream {
+        let (field, operation) = (self.field, self.as_operation());
+        quote!({ #field: #operation::end(#field)? })
+    }
+
     pub(super) fn error_type(&self, own: &TokenStream) -> TokenStream {
         let (krate, inner) = (&self.machine.krate, self.inner_error());
         quote!(#krate::machine::Layered<#own, #inner>)

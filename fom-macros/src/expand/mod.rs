@@ -2,6 +2,7 @@
 
 mod docs;
 mod editor;
+mod ends;
 mod exits;
 mod kinds;
 mod layer;
@@ -21,6 +22,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
     let exposed = [
         docs::documented(machine),
         kinds::expand(machine),
+        ends::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
     ];
@@ -39,11 +41,8 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
 /// they never meet a name of the user's.
 fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     let krate = &machine.krate;
-    let (phases, kinds, transitions) = (
-        &machine.item.ident,
-        &machine.names.kind,
-        &machine.names.transitions,
-    );
+    let (phases, names) = (&machine.item.ident, &machine.names);
+    let (kinds, ends, transitions) = (&names.kind, &names.end, &names.transitions);
     // Unused imports are a lint, so only used names are imported. Where `cfg` can remove a phase, the used names are
     // unknown.
     let allowed = machine.has_cfg().then(|| quote!(#[allow(unused_imports)]));
@@ -70,7 +69,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
             #layered
             #allowed
             use #krate::__private::{self as fom_ #at #to #go};
-            use {#phases as P_, #kinds as K_, #transitions as T_};
+            use {#phases as P_, #kinds as K_, #ends as E_, #transitions as T_};
             #impls
         };
     }
@@ -81,6 +80,7 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
     let exposed = [
         enum_of_skeleton(machine),
         kinds::expand(machine),
+        ends::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
     ];

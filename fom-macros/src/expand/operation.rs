@@ -7,7 +7,9 @@ use syn::spanned::Spanned;
 use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
-use super::{any_data, braces, data, docs, error_type, event_type, operation_generics, phase_type};
+use super::{
+    any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
+};
 use crate::model::{ExitSet, Machine, Mode, Phase, Target};
 use crate::paths::type_name;
 use crate::syntax::args::Durability;
@@ -58,6 +60,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         None => quote!(|kind| kind as usize),
         Some(layer) => layer.index(),
     };
+    let end = ends::function(machine);
     let gate = gate(machine);
     let resumed = resumed(machine);
     let form = if machine.is_sync() {
@@ -79,6 +82,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
             }
+            #end
             #takes
             #gate
             #resumed
@@ -164,7 +168,8 @@ fn types(machine: &Machine) -> TokenStream {
     }
     // At their names: rustc reports there a type that is less visible than the operation.
     let name = machine.item.ident.span();
-    let mut types = quote_spanned!(name=> type Phase = #phase; type Kind = #kind;);
+    let end = ends::end_type(machine);
+    let mut types = quote_spanned!(name=> type Phase = #phase; type End = #end; type Kind = #kind;);
     types.extend(quote!(type Error = #error;));
     let span = machine
         .event
@@ -742,6 +747,7 @@ pub(super) fn skeleton(machine: &Machine) -> TokenStream {
             const START: #phase_type = ::core::panic!();
             const INDEX: fn(#kind) -> usize = |_| 0;
             fn kind(_: &#phase_type) -> #kind { loop {} }
+            fn end(_: #phase_type) -> ::core::option::Option<Self::End> { loop {} }
     };
     let items = braces(machine.operation_span(), items);
     quote! {

@@ -160,7 +160,7 @@ fn mismatch(form: Form, value: &Value) -> Option<&'static str> {
     }
 }
 
-fn split_at_commas(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
+pub(crate) fn split_at_commas(tokens: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut parts = vec![Vec::new()];
     for token in tokens {
         match &token {

@@ -158,7 +158,7 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
     /// let _pay = runtime.services().register(&PAY, Provider::operation(
     ///     |runtime, cents| runtime.submit(Pay { cents }),
     ///     |outcome| match outcome {
-    ///         Ok(Ended { phase: Payment::Paid { receipt }, .. }) => Ok(receipt),
+    ///         Ok(Ended { end: PaymentEnd::Paid { receipt }, .. }) => Ok(receipt),
     ///         Ok(_) => unreachable!("it has one end"),
     ///         Err(failure) => Err(failure.to_string()),
     ///     },

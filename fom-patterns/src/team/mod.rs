@@ -64,7 +64,7 @@ use gathering::Gathering;
 ///         team.all().await;
 ///         let mut sum = 0;
 ///         for part in parts {
-///             let Square::Squared { square } = part.await?.phase else { unreachable!() };
+///             let SquareEnd::Squared { square } = part.await?.end;
 ///             sum += square;
 ///         }
 ///         Ok(SumAfterSplit::Summed { sum })
@@ -73,7 +73,7 @@ use gathering::Gathering;
 ///
 /// let runtime = Runtime::builder().localities(1).build()?;
 /// let ended = runtime.submit(Whole(3)).start()?.wait()?;
-/// assert!(matches!(ended.phase, Sum::Summed { sum: 14 }));
+/// assert!(matches!(ended.end, SumEnd::Summed { sum: 14 }));
 /// # Ok::<(), BoxError>(())
 /// ```
 #[must_use = "a team is there to be waited for"]

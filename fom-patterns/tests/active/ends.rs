@@ -189,7 +189,7 @@ fn a_drain_ends_objects_last() {
         assert!(!shop_1.has_ended());
         go.send(()).unwrap();
         let ended = errand.await.unwrap();
-        assert!(matches!(ended.phase, Running::Home { stock: 5 }));
+        assert!(matches!(ended.end, RunningEnd::Home { stock: 5 }));
         assert!(draining.await.unwrap().remained.is_empty());
         assert!(begun.elapsed() < Duration::from_secs(10), "it waited");
         assert!(matches!(stuck.await, Err(ActiveCallError::Ended)));
@@ -228,7 +228,7 @@ fn a_proxy_of_an_ended_object_ends_no_other() {
         assert!(!shop.has_ended(), "the errand has not called it yet");
         go.send(()).unwrap();
         let answered = errand.await.unwrap();
-        assert!(matches!(answered.phase, Running::Home { stock: 5 }));
+        assert!(matches!(answered.end, RunningEnd::Home { stock: 5 }));
         assert!(draining.await.unwrap().remained.is_empty());
         assert!(shop.has_ended());
         drop(ended);

@@ -196,9 +196,7 @@ fn a_fom_awaits_a_call_at_home() {
         let waits = visitor.unwrap().waiting_for.as_deref();
         assert_eq!(waits, Some("an answer of an active object"));
         door.open().await.unwrap();
-        let Visit::Gone { home } = visit.await.unwrap().phase else {
-            panic!("it has one end")
-        };
+        let VisitEnd::Gone { home } = visit.await.unwrap().end;
         assert_eq!(home, 1);
     });
 }
@@ -278,7 +276,7 @@ fn a_blocking_section_may_wait() {
         let runtime = one(&TestClock::new()).build().unwrap();
         let door = Door::default().activate(&runtime).unwrap();
         let ended = runtime.submit(Blocker(door)).await.unwrap();
-        assert!(matches!(ended.phase, Blocking::Through { who: 8 }));
+        assert!(matches!(ended.end, BlockingEnd::Through { who: 8 }));
     });
 }
 

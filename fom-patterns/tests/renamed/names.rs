@@ -103,7 +103,7 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
         let live = live.start().unwrap();
         let ended = runtime.submit(purchase("ended again")).once("ended").await;
         let ended = ended.unwrap();
-        assert!(matches!(ended.phase, after::Till::Done));
+        assert!(matches!(ended.end, after::TillEnd::Done));
         assert_eq!(ended.operation.name, "ended");
         let failure = runtime
             .submit(purchase("broken again"))
@@ -221,8 +221,8 @@ fn a_deadline_follows_the_phase_that_keeps_it() {
                 #[derive(Debug, Serialize, Deserialize)]
                 pub(super) struct Trip;
 
-                #[derive(Debug)]
                 #[fom(operation(Trip), event(Word) $($key)*)]
+                #[derive(Debug)]
                 pub(super) enum Travel {
                     #[phase(start, sync, to(Ride), within = "10s", keep(Ride) $($was)*)]
                     $first,
@@ -284,8 +284,8 @@ fn a_layer_follows_the_names_of_what_is_inside() {
                 #[derive(Debug, PartialEq, Serialize, Deserialize)]
                 pub(super) struct $inner;
 
-                #[derive(Debug, PartialEq)]
                 #[fom($($of_inner)*)]
+                #[derive(Debug, PartialEq)]
                 pub(super) enum $reading {
                     #[phase(start, to(Found))]
                     Look,
@@ -304,8 +304,8 @@ fn a_layer_follows_the_names_of_what_is_inside() {
                     pub(super) request: R,
                 }
 
-                #[derive(Debug, PartialEq)]
                 #[fom($($of_outer)*, around(R))]
+                #[derive(Debug, PartialEq)]
                 pub(super) enum Standard<R: Persistent> {
                     #[phase(start, to(Serve))]
                     Check,

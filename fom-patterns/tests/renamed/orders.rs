@@ -29,8 +29,8 @@ macro_rules! release {
                 pub(crate) name: String,
             }
 
-            #[derive(Debug)]
             #[fom($($key)*, event(Word))]
+            #[derive(Debug)]
             pub(crate) enum $machine {
                 #[phase(start, to(Pack))]
                 Begin,

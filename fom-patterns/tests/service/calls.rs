@@ -483,10 +483,9 @@ fn calls_of_an_operation_are_foms() {
                     |runtime, of| runtime.submit(Sum { of }),
                     |outcome| match outcome {
                         Ok(Ended {
-                            phase: Adding::Added { sum },
+                            end: AddingEnd::Added { sum },
                             ..
                         }) => Ok(sum),
-                        Ok(_) => unreachable!(),
                         Err(failure) => Err(failure.to_string()),
                     },
                 ),

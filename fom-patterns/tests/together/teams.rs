@@ -110,8 +110,8 @@ async fn counted(team: &mut Team, polls: &AtomicUsize) {
 
 fn is(how: How, outcome: &Result<Ended<Helper>, Failure<Helper>>) -> bool {
     match (how, outcome) {
-        (How::Well, Ok(ended)) => matches!(ended.phase, Helping::Done),
-        (How::InFailure, Ok(ended)) => matches!(ended.phase, Helping::Failed),
+        (How::Well, Ok(ended)) => matches!(ended.end, HelpingEnd::Done),
+        (How::InFailure, Ok(ended)) => matches!(ended.end, HelpingEnd::Failed),
         (_, Err(failure)) => match how {
             How::ByError => matches!(failure.cause, Cause::Error(_)),
             How::ByPanic => matches!(failure.cause, Cause::Panicked(_)),

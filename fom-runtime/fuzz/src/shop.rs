@@ -41,7 +41,6 @@ pub enum Bill {
     Returned,
 }
 
-#[derive(Clone, Debug, PartialEq)]
 #[fom(
     operation(Order),
     event(Bill),
@@ -49,6 +48,7 @@ pub enum Bill {
     migrate(v1(counted)),
     retired("Old")
 )]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Shop {
     #[phase(start, sync, to(Paying, Sent), within = "1h")]
     Received,
@@ -116,8 +116,8 @@ pub struct Payment {
     pub order: String,
 }
 
-#[derive(Clone, Debug, PartialEq)]
 #[fom(operation(Payment))]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Pay {
     #[phase(start, sync, to(Done))]
     Begin,

@@ -44,7 +44,7 @@ pub use crate::{
         schema::{Schema, fingerprint, phase_of},
     },
     step_key::{EventId, random},
-    typed::Outcome,
+    typed::{AtEnd, Outcome},
 };
 pub use foms::*;
 pub use local::*;

@@ -7,8 +7,8 @@ use crate::{
     operation::kept_codec,
     runtime::{JoinedOutcome, Once, Recorded, Shared, StartOnce},
     snapshot::SnapshotError,
-    submission::{Ended, Placement, Priority},
-    typed::Outcome,
+    submission::{Placement, Priority},
+    typed::{AtEnd, Outcome},
 };
 
 /// Prepares an operation that this fom submits through its outbox.
@@ -186,10 +186,6 @@ pub fn joined<O: Operation>(fom: FomRef<O>, outcome: JoinedOutcome<O>) -> Handle
 }
 
 /// Returns the end of an operation that ended in an earlier run, with no events left.
-pub fn ended<O: Operation>(operation: O, phase: O::Phase) -> Ended<O> {
-    Ended {
-        phase,
-        operation,
-        untaken: Vec::new(),
-    }
+pub fn ended<O: Operation>(operation: O, phase: O::Phase) -> AtEnd<O> {
+    AtEnd::new(operation, phase)
 }

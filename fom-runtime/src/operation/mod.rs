@@ -30,6 +30,8 @@ use crate::{fom::RunningFom, gate::Gate, graph::Graph};
 pub trait Operation: Sized + Send + 'static {
     /// The enum of phases, with their data.
     type Phase: Send + 'static;
+    /// The enum of the ends, with their data.
+    type End: Send + 'static;
     /// The names of the phases, without data.
     type Kind: Copy + Eq + fmt::Debug + Send + Sync + 'static;
     /// The error of the phase functions.
@@ -69,6 +71,8 @@ pub trait Operation: Sized + Send + 'static {
     }
     /// Returns the name of a phase.
     fn kind(phase: &Self::Phase) -> Self::Kind;
+    /// Returns the end with the data of its phase, or `None` if the phase is no end.
+    fn end(phase: Self::Phase) -> Option<Self::End>;
     /// Returns the index of a phase in [`Graph::phases`](crate::machine::Graph).
     fn index(kind: Self::Kind) -> usize {
         Self::INDEX(kind)

@@ -16,7 +16,7 @@ use crate::{
         next::{Next, Step, Visit, next, next_cold},
         run_loop::Decided,
     },
-    typed::{self, Ended, Failure, Outcome, Typed},
+    typed::{self, AtEnd, Failure, Outcome, Typed},
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -335,11 +335,7 @@ impl<O: Operation> Instance<O> {
     }
 
     pub(super) fn ended(self) -> Outcome<O> {
-        Ok(Ended {
-            phase: self.phase,
-            operation: self.operation,
-            untaken: Vec::new(),
-        })
+        Ok(AtEnd::new(self.operation, self.phase))
     }
 
     pub(super) fn failed(self, fom: &Typed<O>, cause: Cause<O::Error>) -> Failure<O> {

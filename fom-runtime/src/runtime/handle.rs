@@ -21,7 +21,7 @@ use crate::{
     locality::{Home, Sleep},
     operation::Operation,
     runtime::keys::bar_if_stuck,
-    typed::{Ended, Failure, Outcome, Typed, TypedRef},
+    typed::{AtEnd, Ended, Failure, Outcome, Typed, TypedRef},
 };
 use fom_protocol::FomState;
 
@@ -122,7 +122,7 @@ impl<O: Operation> Future for Handle<O> {
             if polled.is_pending() {
                 WaitingFor::Fom.say();
             }
-            return polled;
+            return polled.map(|outcome| outcome.map(AtEnd::ended));
         }
         match self.fom.typed().poll_outcome(cx.waker()) {
             Some(outcome) => Poll::Ready(outcome),

@@ -23,8 +23,8 @@ fn unless_odd<S: Serializer>(value: &Option<u8>, out: S) -> Result<S::Ok, S::Err
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
 #[fom(operation(Order))]
+#[derive(Clone, Debug, PartialEq)]
 enum Shop {
     #[phase(start, to(Packing))]
     Received,

@@ -17,9 +17,8 @@ pub(crate) use kept::{saved, text};
 pub(crate) use launch::{FirstRun, Launched, Seed, Served, build_here, start_here};
 pub use listeners::{Interpose, TransitionOf};
 pub(crate) use listeners::{after, before, interpose, interposes, listen_to, tell};
-pub use outcome::Ended;
-pub use outcome::Outcome;
 pub(crate) use outcome::settle;
+pub use outcome::{AtEnd, Ended, Outcome};
 pub(crate) use reference::TypedRef;
 
 use crate::{

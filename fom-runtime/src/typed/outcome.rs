@@ -10,8 +10,8 @@ use crate::{
 };
 use fom_protocol::{Detached, Taken};
 
-/// The end of a fom, or its failure.
-pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
+/// A fom in its end phase, or its failure.
+pub type Outcome<O> = Result<AtEnd<O>, Failure<O>>;
 
 /// Ends a fom before its first run, with the outcome of another fom.
 pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {
@@ -23,7 +23,7 @@ pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {
 
 impl<O: Operation> Typed<O> {
     /// Returns the outcome if it is there. Otherwise `waker` is woken when it is. Only the handle calls this.
-    pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Outcome<O>> {
+    pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Result<Ended<O>, Failure<O>>> {
         if self.marks.is_answered() {
             return Some(self.take_answer());
         }
@@ -33,7 +33,7 @@ impl<O: Operation> Typed<O> {
         self.marks.watch().then(|| self.take_answer())
     }
 
-    fn take_answer(&self) -> Outcome<O> {
+    fn take_answer(&self) -> Result<Ended<O>, Failure<O>> {
         let mut outcome = match self.marks.take() {
             Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_name(), None)),
             // SAFETY: the body was left to the handle, which takes it once.
@@ -41,10 +41,10 @@ impl<O: Operation> Typed<O> {
         };
         let untaken = self.mail.rest();
         match &mut outcome {
-            Ok(ended) => ended.untaken = untaken,
+            Ok(at_end) => at_end.untaken = untaken,
             Err(failure) => failure.untaken = untaken,
         }
-        outcome
+        outcome.map(AtEnd::ended)
     }
 
     /// # Safety
@@ -73,21 +73,67 @@ impl<O: Operation> Typed<O> {
     }
 }
 
+/// A fom in one of its end phases. The phase becomes an end when the handle takes the outcome.
+pub struct AtEnd<O: Operation> {
+    pub(crate) phase: O::Phase,
+    pub(crate) operation: O,
+    pub(crate) untaken: Vec<O::Event>,
+}
+
+impl<O: Operation> AtEnd<O> {
+    pub(crate) fn new(operation: O, phase: O::Phase) -> Self {
+        Self {
+            phase,
+            operation,
+            untaken: Vec::new(),
+        }
+    }
+
+    pub(crate) fn ended(self) -> Ended<O> {
+        let kind = O::kind(&self.phase);
+        let Some(end) = O::end(self.phase) else {
+            unreachable!("a fom ends in an end phase, not in {kind:?}")
+        };
+        Ended {
+            end,
+            operation: self.operation,
+            untaken: self.untaken,
+            kind,
+        }
+    }
+}
+
+impl<O: Operation> fmt::Debug for AtEnd<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AtEnd")
+            .field("phase", &O::kind(&self.phase))
+            .finish_non_exhaustive()
+    }
+}
+
 /// A fom that ended in one of its end phases.
 #[non_exhaustive]
 pub struct Ended<O: Operation> {
-    /// The end phase, with its data.
-    pub phase: O::Phase,
+    /// The end, with its data.
+    pub end: O::End,
     /// The operation.
     pub operation: O,
     /// Events that were sent to the fom and that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
+    kind: O::Kind,
+}
+
+impl<O: Operation> Ended<O> {
+    /// Returns the name of the end, as a phase without data.
+    pub fn kind(&self) -> O::Kind {
+        self.kind
+    }
 }
 
 impl<O: Operation> fmt::Debug for Ended<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ended")
-            .field("phase", &O::kind(&self.phase))
+            .field("end", &self.kind)
             .finish_non_exhaustive()
     }
 }

@@ -75,7 +75,7 @@ fn shown(runtime: &Runtime) -> (Duration, Duration) {
 }
 
 /// Makes one visit. Returns the time that the visit was given, and where it ended.
-async fn visit(runtime: &Runtime, clock: &TestClock, takes: u64) -> (Duration, Asking) {
+async fn visit(runtime: &Runtime, clock: &TestClock, takes: u64) -> (Duration, AskingEnd) {
     visit_at(runtime, clock, takes, 0).await
 }
 
@@ -84,7 +84,7 @@ async fn visit_at(
     clock: &TestClock,
     takes: u64,
     locality: usize,
-) -> (Duration, Asking) {
+) -> (Duration, AskingEnd) {
     let asked = runtime
         .submit(Ask { takes })
         .place(Placement::Locality(locality));
@@ -92,15 +92,15 @@ async fn visit_at(
     runtime.quiet().await;
     let given = given(runtime, &asked);
     clock.advance(given.min(millis(takes)));
-    (given, asked.await.unwrap().phase)
+    (given, asked.await.unwrap().end)
 }
 
 /// Makes `times` visits that are answered after `takes` milliseconds. Returns the time that the last visit was given.
 async fn visits(runtime: &Runtime, clock: &TestClock, takes: u64, times: usize) -> Duration {
     let mut last = None;
     for _ in 0..times {
-        let (given, phase) = visit(runtime, clock, takes).await;
-        assert_eq!(phase, Asking::Answered);
+        let (given, end) = visit(runtime, clock, takes).await;
+        assert_eq!(end, AskingEnd::Answered);
         last = Some(given);
     }
     last.unwrap()
@@ -116,8 +116,8 @@ fn it_follows_the_latency_up_and_down() {
         assert_eq!(shown(&runtime), (millis(40), millis(40)));
         assert_eq!(visits(&runtime, &clock, 20, 1).await, millis(40));
         // Slower: one visit is late, and the late function runs. The next visit measures how slow it is.
-        let (given, phase) = visit(&runtime, &clock, 300).await;
-        assert_eq!((given, phase), (millis(40), Asking::GivenUp));
+        let (given, end) = visit(&runtime, &clock, 300).await;
+        assert_eq!((given, end), (millis(40), AskingEnd::GivenUp));
         assert_eq!(visits(&runtime, &clock, 300, 1).await, CEILING);
         visits(&runtime, &clock, 300, 20).await;
         assert_eq!(shown(&runtime), (millis(600), millis(600)));
@@ -136,8 +136,8 @@ fn floor_and_ceiling_hold() {
         assert_eq!(visits(&runtime, &clock, 1, ENOUGH + 1).await, FLOOR);
         let runtime = one(&clock).build().unwrap();
         assert_eq!(visits(&runtime, &clock, 999, ENOUGH + 1).await, CEILING);
-        let (given, phase) = visit(&runtime, &clock, 1001).await;
-        assert_eq!((given, phase), (CEILING, Asking::GivenUp));
+        let (given, end) = visit(&runtime, &clock, 1001).await;
+        assert_eq!((given, end), (CEILING, AskingEnd::GivenUp));
     });
 }
 
@@ -169,7 +169,7 @@ fn it_follows_the_load() {
         runtime.quiet().await;
         clock.advance(millis(20));
         for ask in burst {
-            assert_eq!(ask.await.unwrap().phase, Asking::Answered);
+            assert_eq!(ask.await.unwrap().end, AskingEnd::Answered);
         }
         // Ten visits at once were measured now: they take no longer.
         let burst: Vec<_> = (0..10)
@@ -241,12 +241,15 @@ fn a_resumed_fom_has_what_was_left() {
         // In another process, where nothing was measured.
         let runtime = one(&clock).build().unwrap();
         for _ in 0..2 * ENOUGH {
-            for (snapshot, end) in snapshots.iter().zip([Asking::Answered, Asking::GivenUp]) {
+            for (snapshot, end) in snapshots
+                .iter()
+                .zip([AskingEnd::Answered, AskingEnd::GivenUp])
+            {
                 let resumed = runtime.resume::<Ask>(snapshot).unwrap().start().unwrap();
                 runtime.quiet().await;
                 assert_eq!(given(&runtime, &resumed), millis(40));
-                clock.advance(millis(if end == Asking::Answered { 30 } else { 40 }));
-                assert_eq!(resumed.await.unwrap().phase, end);
+                clock.advance(millis(if end == AskingEnd::Answered { 30 } else { 40 }));
+                assert_eq!(resumed.await.unwrap().end, end);
             }
         }
         assert_eq!(shown(&runtime), (CEILING, CEILING));
@@ -413,8 +416,8 @@ fn a_kept_deadline_is_no_miss() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = one(&clock).build().unwrap();
-        for (prepares, left, end) in std::iter::repeat_n((10, 90, Hurrying::Asked), ENOUGH)
-            .chain([(90, 10, Hurrying::Missed), (10, 40, Hurrying::Asked)])
+        for (prepares, left, end) in std::iter::repeat_n((10, 90, HurryingEnd::Asked), ENOUGH)
+            .chain([(90, 10, HurryingEnd::Missed), (10, 40, HurryingEnd::Asked)])
         {
             let fom = runtime.submit(Hurry(prepares)).start().unwrap();
             runtime.quiet().await;
@@ -422,7 +425,7 @@ fn a_kept_deadline_is_no_miss() {
             runtime.quiet().await;
             assert_eq!(given(&runtime, &fom), millis(left));
             clock.advance(millis(left.min(20)));
-            assert_eq!(fom.await.unwrap().phase, end);
+            assert_eq!(fom.await.unwrap().end, end);
         }
     });
 }

@@ -130,7 +130,7 @@ fn cancel_while_it_runs() {
             fom.cancel();
             go.send(()).unwrap();
             match fom.await {
-                Ok(ended) => assert!(!waits && matches!(ended.phase, Being::Done)),
+                Ok(ended) => assert!(!waits && matches!(ended.end, BeingEnd::Done)),
                 Err(failure) => {
                     assert!(waits);
                     assert_eq!((failure.cause.name(), failure.phase), ("cancelled", "Next"));

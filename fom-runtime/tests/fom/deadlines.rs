@@ -143,7 +143,7 @@ fn a_result_beats_a_deadline_that_passed_meanwhile() {
         // The locality has looked at its timers meanwhile.
         assert_eq!(runtime.call(0, |local| local.index()).await, Ok(0));
         go.send(()).unwrap();
-        assert!(matches!(fom.await.unwrap().phase, Slowly::Done));
+        assert!(matches!(fom.await.unwrap().end, SlowlyEnd::Done));
     });
 }
 
@@ -260,7 +260,7 @@ fn a_kept_deadline_goes_on_in_its_set_and_ends_outside() {
             ]
         );
         keeps(&runtime, &clock, &fom, &[1000]).await;
-        assert!(matches!(fom.await.unwrap().phase, Keeping::Done));
+        assert!(matches!(fom.await.unwrap().end, KeepingEnd::Done));
 
         // The deadline passes in a phase with a farther deadline of its own: the cause names the phase that armed it.
         let start = runtime.now();
@@ -384,8 +384,8 @@ fn time_comes_from_the_clock_and_passes_while_idle() {
             .unwrap();
         let before = real.now();
         assert!(matches!(
-            real.submit(Real).await.unwrap().phase,
-            Really::Done
+            real.submit(Real).await.unwrap().end,
+            ReallyEnd::Done
         ));
         assert!(real.now() - before >= millis(10), "both took their time");
 

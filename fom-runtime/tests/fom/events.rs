@@ -330,7 +330,7 @@ fn stay_waits_for_the_next_event_in_the_same_visit() {
         clock.advance(secs(100));
         fom.send(Call::Bye { why: "" }).unwrap();
         let ended = fom.await.unwrap();
-        assert!(matches!(ended.phase, Switching::Done { level: 5 }));
+        assert!(matches!(ended.end, SwitchingEnd::Done { level: 5 }));
         assert_eq!(
             log.take(),
             [r#"on 5 Bye { why: "" }"#, r#"to Some("Done")"#]
@@ -355,7 +355,7 @@ fn a_wait_for_events_has_one_deadline() {
         runtime.quiet().await;
         clock.advance(secs(2));
         let ended = fom.await.unwrap();
-        assert!(matches!(ended.phase, Switching::Broken));
+        assert!(matches!(ended.end, SwitchingEnd::Broken));
         assert_eq!(
             log.take(),
             ["off Ring due 10s", "off Ring due 10s", "late at 10s"]
@@ -394,7 +394,7 @@ fn each_visit_waits_anew() {
         }
         gate.open();
         let ended = fom.await.unwrap();
-        assert!(matches!(ended.phase, Switching::Done { level: 1 }));
+        assert!(matches!(ended.end, SwitchingEnd::Done { level: 1 }));
         assert_eq!(
             log.take(),
             [
@@ -451,8 +451,8 @@ fn a_fom_gives_its_address_away() {
         let address = book.lock().unwrap().take().unwrap();
         address.send(Call::Ring).unwrap();
         assert!(matches!(
-            fom.await.unwrap().phase,
-            Giving::Done { event: Call::Ring }
+            fom.await.unwrap().end,
+            GivingEnd::Done { event: Call::Ring }
         ));
         assert_eq!(address.send(Call::Ring), Err(SendError::Ended(Call::Ring)));
     });

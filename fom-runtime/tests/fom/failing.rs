@@ -67,8 +67,8 @@ impl Job {
 
 struct Awaits(Job);
 
-#[derive(Debug)]
 #[fom(operation(Awaits), error(Oops), transient)]
+#[derive(Debug)]
 enum Awaiting {
     #[phase(start, to(Work))]
     Begin,
@@ -109,8 +109,8 @@ impl AwaitingTransitions for Awaits {
 
 struct Plain(Job);
 
-#[derive(Debug)]
 #[fom(operation(Plain), error(Oops), transient)]
+#[derive(Debug)]
 enum Plainly {
     #[phase(start, sync, to(Work))]
     Begin,
@@ -204,7 +204,7 @@ fn a_failure_goes_along_its_own_way() {
         for (work, word, lines) in fails {
             let log = Log::default();
             let (ended, heard) = course(Awaits(Job::new(&log, work, Do::Well))).await;
-            let Awaiting::Broken { cause, number: 7 } = ended.unwrap().phase else {
+            let AwaitingEnd::Broken { cause, number: 7 } = ended.unwrap().end else {
                 panic!("{work:?} ended elsewhere")
             };
             assert_eq!(cause.name(), word);
@@ -214,7 +214,7 @@ fn a_failure_goes_along_its_own_way() {
         }
         let log = Log::default();
         let (ended, _) = course(Awaits(Job::new(&log, Do::Well, Do::Well))).await;
-        assert!(matches!(ended.unwrap().phase, Awaiting::Done));
+        assert!(matches!(ended.unwrap().end, AwaitingEnd::Done));
         assert_eq!(log.take(), ["works"]);
     });
 }
@@ -226,7 +226,7 @@ fn a_plain_function_fails_along_its_own_way_too() {
         for (work, word) in [(Do::Fail("no"), "error"), (Do::Panic("oh"), "panicked")] {
             let log = Log::default();
             let (ended, heard) = course(Plain(Job::new(&log, work, Do::Well))).await;
-            let Plainly::Broken { cause, number: 7 } = ended.unwrap().phase else {
+            let PlainlyEnd::Broken { cause, number: 7 } = ended.unwrap().end else {
                 panic!("{work:?} ended elsewhere")
             };
             assert_eq!(cause.name(), word);
@@ -236,7 +236,7 @@ fn a_plain_function_fails_along_its_own_way_too() {
         // An exit to another phase: the failed phase is over, and the other phase fails by itself.
         let log = Log::default();
         let (ended, heard) = course(Plain(Job::new(&log, Do::Panic("oh"), Do::Hang))).await;
-        assert!(matches!(ended.unwrap().phase, Plainly::Done));
+        assert!(matches!(ended.unwrap().end, PlainlyEnd::Done));
         assert_eq!(heard[2..], ["Again (panicked)", "Done (panicked)"]);
         assert_eq!(
             log.take().last().unwrap(),

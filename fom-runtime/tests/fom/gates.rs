@@ -74,8 +74,8 @@ impl Gate for Shut {
 
 struct Visit;
 
-#[derive(Debug)]
 #[fom(operation(Visit), transient)]
+#[derive(Debug)]
 enum Visiting {
     #[phase(start, gate, to(Inside), failed(Outside))]
     Enter,
@@ -108,11 +108,11 @@ impl VisitingTransitions for Visit {
 fn the_error_of_a_gate_takes_the_exit_for_failures() {
     let runtime = Runtime::builder().localities(1).build().unwrap();
     let outcome = runtime.submit(Visit).start().unwrap().wait().unwrap();
-    let Visiting::Outside {
+    let VisitingEnd::Outside {
         cause: Cause::Gate(error),
-    } = outcome.phase
+    } = outcome.end
     else {
-        panic!("another end: {:?}", outcome.phase)
+        panic!("another end: {:?}", outcome.end)
     };
     assert_eq!(error.to_string(), "it is shut");
 }

@@ -151,7 +151,7 @@ fn retries_wait_twice_as_long_each_time() {
         // Stray wakes do not make it try earlier.
         fom.wake();
         run_for(&runtime, &clock, 300).await;
-        assert!(matches!(fom.await.unwrap().phase, Trying::Done));
+        assert!(matches!(fom.await.unwrap().end, TryingEnd::Done));
         assert_eq!(log.take(), expected);
     });
 }
@@ -191,7 +191,7 @@ fn retries_of_plain_functions() {
         let fom = runtime.submit(Plain(timed(2, &log))).start().unwrap();
         run_for(&runtime, &clock, 200).await;
         let ended = fom.await.unwrap();
-        assert!(matches!(ended.phase, PlainTrying::Done { kept: 3 }));
+        assert!(matches!(ended.end, PlainTryingEnd::Done { kept: 3 }));
         assert_eq!(
             log.take(),
             [
@@ -231,7 +231,7 @@ fn the_deadline_covers_the_retries() {
                 ]
             );
             match fom.await {
-                Ok(ended) => assert!(!fails && matches!(ended.phase, LateTrying::Done)),
+                Ok(ended) => assert!(!fails && matches!(ended.end, LateTryingEnd::Done)),
                 Err(failure) => assert!(fails && matches!(failure.cause, Cause::Error(Oops(77)))),
             }
         }

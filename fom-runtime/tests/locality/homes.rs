@@ -73,9 +73,7 @@ fn a_fom_never_moves() {
                 .unwrap();
         }
         for (fom, home) in foms.into_iter().zip(homes) {
-            let Living::Told { before, after } = fom.await.unwrap().phase else {
-                unreachable!()
-            };
+            let LivingEnd::Told { before, after } = fom.await.unwrap().end;
             assert_eq!((before, after), (home, home));
         }
     });
@@ -168,22 +166,13 @@ fn what_a_fom_submits_lives_with_it() {
                 let parent = runtime
                     .submit(Parent(placement))
                     .place(Placement::Locality(n));
-                let Parenting::Done { homes } = parent.await.unwrap().phase else {
-                    unreachable!()
-                };
+                let ParentingEnd::Done { homes } = parent.await.unwrap().end;
                 assert_eq!(homes, (n, n));
             }
         }
         let elsewhere = Parent(Some(Placement::Locality(1)));
-        let Parenting::Done { homes } = runtime
-            .submit(elsewhere)
-            .place(Placement::Locality(0))
-            .await
-            .unwrap()
-            .phase
-        else {
-            unreachable!()
-        };
+        let elsewhere = runtime.submit(elsewhere).place(Placement::Locality(0));
+        let ParentingEnd::Done { homes } = elsewhere.await.unwrap().end;
         assert_eq!(homes, (0, 1));
         let first = runtime.submit(Native).start().unwrap();
         let follow_up = runtime

@@ -240,7 +240,7 @@ fn an_idle_locality_is_given_foms() {
         for fom in foms {
             let home = fom.locality();
             let ended = fom.await.unwrap();
-            assert!(matches!(ended.phase, Hike::Home));
+            assert!(matches!(ended.end, HikeEnd::Home));
             // Four runs and the word; a moved fom does not go back to where the others come from.
             assert_eq!(ended.operation.been.len(), 5);
             assert_eq!(ended.operation.been[4], home);

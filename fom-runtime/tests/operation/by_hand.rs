@@ -55,6 +55,7 @@ const PHASES: &[PhaseInfo] = &[
 
 impl Operation for ByHand {
     type Phase = Phase;
+    type End = Phase;
     type Kind = Phase;
     type Error = BoxError;
     type Event = NoEvent;
@@ -67,6 +68,11 @@ impl Operation for ByHand {
     fn kind(phase: &Phase) -> Phase {
         meddle();
         *phase
+    }
+
+    fn end(phase: Phase) -> Option<Phase> {
+        meddle();
+        (phase == Phase::Done).then_some(phase)
     }
 
     fn index(phase: Phase) -> usize {
@@ -94,7 +100,7 @@ fn functions_of_a_hand_written_operation_may_submit_others() {
     runtime.submit(submits).start().unwrap().wait().unwrap();
     // The thread of the locality still has the runtime: it goes on with every operation of this kind.
     let ended = runtime.submit(ByHand).start().unwrap().wait().unwrap();
-    assert_eq!(ended.phase, Phase::Done);
+    assert_eq!(ended.end, Phase::Done);
     let releases = quick(|_| RUNTIME.set(None));
     runtime.submit(releases).start().unwrap().wait().unwrap();
     futures::executor::block_on(runtime.idle());

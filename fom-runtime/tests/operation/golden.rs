@@ -29,8 +29,8 @@ mod first {
         Card { digits: [u8; 4] },
     }
 
-    #[derive(Clone, Debug, PartialEq)]
     #[fom(operation(Order))]
+    #[derive(Clone, Debug, PartialEq)]
     pub(super) enum Shop {
         #[phase(start, to(Paying, Refused))]
         Received,
@@ -122,13 +122,13 @@ mod today {
         pub(super) place: u16,
     }
 
-    #[derive(Clone, Debug, PartialEq)]
     #[fom(
         operation(Order),
         version = 3,
         migrate(v1(rows), v2(notes)),
         retired("Refused")
     )]
+    #[derive(Clone, Debug, PartialEq)]
     pub(super) enum Shop {
         #[phase(start, sync, to(Paying, Packing, Sent, Ended), was = "Received")]
         Accepted,

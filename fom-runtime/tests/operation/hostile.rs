@@ -79,8 +79,8 @@ struct Parcel {
     inner: Vec<Parcel>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
 #[fom(operation(Order), version = 2, migrate(v1(counted)), retired("Old"))]
+#[derive(Clone, Debug, PartialEq)]
 enum Shop {
     #[phase(start, sync, to(Paying, Sent))]
     Received,

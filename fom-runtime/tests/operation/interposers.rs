@@ -3,7 +3,7 @@
 use fom_runtime::{observe::Interpose, prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, one};
-use crate::trip::{Leg, Oops, Trip};
+use crate::trip::{Leg, LegEnd, Oops, Trip};
 
 /// A phase, and the result to use there.
 type Instead = (&'static str, fn() -> Result<Leg, Oops>);
@@ -108,7 +108,7 @@ fn a_before_takes_the_place_of_the_phase() {
         let mut trip = Trip::new(&["There"]);
         trip.log = log.clone();
         let ended = runtime.submit(trip).await.unwrap();
-        assert!(matches!(ended.phase, Leg::There { by: "bus" }));
+        assert!(matches!(ended.end, LegEnd::There { by: "bus" }));
         assert_eq!(
             log.take(),
             [
@@ -139,7 +139,7 @@ fn an_after_replaces_the_result() {
         });
         let ended = runtime.submit(Trip::new(&["oh"])).await.unwrap();
         assert!(
-            matches!(ended.phase, Leg::Lost),
+            matches!(ended.end, LegEnd::Lost),
             "the error was replaced by an exit"
         );
         layer.remove().unwrap();

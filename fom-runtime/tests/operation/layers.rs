@@ -6,8 +6,8 @@ use fom_runtime::{machine::Layered, observe::Interpose, prelude::*, time::TestCl
 
 use crate::kit::{Log, limited, many, secs};
 use crate::request::{
-    Answer, Disk, Guarded, Put, Read, Reading, ReadingKind, ServerError, Standard, StandardKind,
-    Write,
+    Answer, Disk, Guarded, Put, Read, ReadingEnd, ReadingKind, ServerError, Standard, StandardEnd,
+    StandardKind, Write,
 };
 
 /// A layer that only stands before, around another layer or not.
@@ -60,7 +60,7 @@ fn the_phases_of_a_layer_stand_round_those_of_an_operation() {
         });
         let request = Guarded::new(&log, "Ada", read(&log, "sky"));
         let ended = runtime.submit(request).await.unwrap();
-        assert!(matches!(ended.phase, Standard::Done));
+        assert!(matches!(ended.end, StandardEnd::Done));
         assert_eq!(ended.operation.answer, "sky at 3");
         assert_eq!(
             log.take(),
@@ -96,7 +96,7 @@ fn a_request_that_is_turned_away_is_not_begun() {
         let log = Log::default();
         let request = Guarded::new(&log, "guest", read(&log, "sky"));
         let ended = runtime.submit(request).await.unwrap();
-        assert!(matches!(ended.phase, Standard::Denied { why: "no" }));
+        assert!(matches!(ended.end, StandardEnd::Denied { why: "no" }));
         assert_eq!(log.take(), ["authenticate", "authorise"]);
     });
 }
@@ -107,7 +107,7 @@ fn what_is_inside_a_layer_still_runs_by_itself() {
     limited(|| async {
         let runtime = many(2, &TestClock::new()).build().unwrap();
         let ended = runtime.submit(read(&Log::default(), "sky")).await.unwrap();
-        assert!(matches!(ended.phase, Reading::Done { text } if text == "sky at 3"));
+        assert!(matches!(ended.end, ReadingEnd::Done { text } if text == "sky at 3"));
     });
 }
 
@@ -192,18 +192,18 @@ fn layers_stand_around_layers() {
         };
         let ended = runtime.submit(count(read(&log, "sky"))).await.unwrap();
         assert!(matches!(
-            ended.phase,
-            Counting::Run {
-                phase: Reading::Done { .. }
+            ended.end,
+            CountingEnd::Run {
+                phase: ReadingEnd::Done { .. }
             }
         ));
         assert_eq!(ended.operation.count, 1);
         assert_eq!(log.take(), ["count", "look", "fetch"]);
         let ended = runtime.submit(count(read(&log, ""))).await.unwrap();
         assert!(matches!(
-            ended.phase,
-            Counting::Run {
-                phase: Reading::Missing
+            ended.end,
+            CountingEnd::Run {
+                phase: ReadingEnd::Missing
             }
         ));
         assert!(
@@ -221,9 +221,9 @@ fn layers_stand_around_layers() {
         };
         let ended = runtime.submit(stacked).await.unwrap();
         assert!(matches!(
-            ended.phase,
-            Counting::Run {
-                phase: Standard::Done
+            ended.end,
+            CountingEnd::Run {
+                phase: StandardEnd::Done
             }
         ));
         assert_eq!(ended.operation.request.answer, "sky at 3");

@@ -85,8 +85,8 @@ mod now {
         pub(crate) size: u32,
     }
 
-    #[derive(Debug, PartialEq)]
     #[fom(operation(Read), version = 2, migrate(v1(renamed)))]
+    #[derive(Debug, PartialEq)]
     pub(crate) enum Reading {
         #[phase(start, to(Hold))]
         Look,
@@ -126,8 +126,8 @@ mod now {
         pub(crate) request: R,
     }
 
-    #[derive(Debug, PartialEq)]
     #[fom(operation(Guarded<R>), around(R), version = 2, migrate(v1(counted)))]
+    #[derive(Debug, PartialEq)]
     pub(crate) enum Standard<R: Persistent> {
         #[phase(start, to(Serve), was = "Check")]
         Authenticate,

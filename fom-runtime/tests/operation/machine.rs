@@ -38,7 +38,7 @@ fn a_machine_ends_in_an_end_phase_or_in_the_failed_outcome() {
             .forever();
         for way in WAYS {
             let ended = runtime.submit(Trip::new(way)).await.unwrap();
-            let kind = Trip::kind(&ended.phase);
+            let kind = ended.kind();
             assert!(Trip::GRAPH.phases()[Trip::index(kind)].is_end());
             assert_eq!(format!("{kind:?}"), *way.last().unwrap());
             assert!(

@@ -639,7 +639,7 @@ trait PhaseName {
 
 impl<O: Operation> PhaseName for Ended<O> {
     fn phase_name(&self) -> String {
-        format!("{:?}", O::kind(&self.phase))
+        format!("{:?}", self.kind())
     }
 }
 

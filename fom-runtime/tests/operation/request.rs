@@ -15,8 +15,8 @@ pub(crate) struct Read {
     pub(crate) name: &'static str,
 }
 
-#[derive(Debug)]
 #[fom(operation(Read), error(ReadError), transient)]
+#[derive(Debug)]
 pub(crate) enum Reading {
     #[phase(start, to(Fetch, Missing))]
     Look,
@@ -96,8 +96,8 @@ pub(crate) enum Disk {
     Panics,
 }
 
-#[derive(Debug)]
 #[fom(operation(Write), error(ReadError), event(Put), transient)]
+#[derive(Debug)]
 pub(crate) enum Writing {
     #[phase(start, sync, to(Take))]
     Open,

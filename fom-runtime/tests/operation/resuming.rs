@@ -6,7 +6,7 @@ use fom_runtime::{observe::TransitionCause, prelude::*, snapshot::RestoreError, 
 
 use crate::kit::{Log, limited, one, secs};
 use crate::record::Record;
-use crate::shop::{News, Oops, Order, Shop, each_phase, order};
+use crate::shop::{News, Oops, Order, Shop, ShopEnd, each_phase, order};
 
 /// Every snapshot of a run, resumed in a new runtime, reaches the same end. The function of the saved phase is entered
 /// again, with the phase's data; no earlier function is.
@@ -18,7 +18,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
         runtime: &Runtime,
         clock: &TestClock,
         handle: Handle<Order>,
-    ) -> (Shop, Order) {
+    ) -> (ShopEnd, Order) {
         while !handle.state().eq(&fom_runtime::machine::FomState::Finished) {
             runtime.quiet().await;
             match handle.phase() {
@@ -29,7 +29,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
             runtime.quiet().await;
         }
         let ended = handle.await.unwrap();
-        (ended.phase, ended.operation)
+        (ended.end, ended.operation)
     }
 
     limited(|| async {
@@ -44,7 +44,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
         let log = first.log.0.clone();
         let handle = runtime.submit(first).start().unwrap();
         let (end, _) = to_the_end(&runtime, &clock, handle).await;
-        assert_eq!(end, Shop::Delivered { at: "noon".into() });
+        assert_eq!(end, ShopEnd::Delivered { at: "noon".into() });
         let lines = log.take();
         let names = ["received", "reserved", "paying", "packing", "shipping"];
         assert_eq!(lines.len(), names.len());
@@ -70,7 +70,7 @@ fn a_resumed_fom_goes_on_where_it_was() {
             let (end, operation) = to_the_end(&runtime, &clock, handle).await;
             assert_eq!(
                 (end, &operation),
-                (Shop::Delivered { at: "noon".into() }, &order())
+                (ShopEnd::Delivered { at: "noon".into() }, &order())
             );
             relog.remove().unwrap();
             let again: Vec<_> = log
@@ -155,7 +155,8 @@ fn resume_at_the_end_and_resume_of_nothing() {
         let refused = Shop::Refused { why: Ok(4) };
         let snapshot = order().snapshot(&refused).unwrap();
         let ended = runtime.resume::<Order>(&snapshot).unwrap().await.unwrap();
-        assert_eq!((ended.phase, ended.operation), (refused, order()));
+        assert_eq!(ended.end, ShopEnd::Refused { why: Ok(4) });
+        assert_eq!(ended.operation, order());
         let mut record = Record::of(&snapshot);
         record.phase = "Gone".into();
         let snapshot = Snapshot::from_bytes(record.second(1)).unwrap();

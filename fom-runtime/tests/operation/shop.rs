@@ -57,8 +57,8 @@ pub(crate) enum News {
     Paid,
 }
 
-#[derive(Clone, Debug, PartialEq)]
 #[fom(operation(Order), error(Oops), event(News))]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shop {
     #[phase(start, to(Reserved, Refused), sync)]
     Received,

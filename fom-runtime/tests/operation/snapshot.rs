@@ -210,8 +210,8 @@ fn a_snapshot_of_another_operation_is_refused() {
             pub(super) number: u64,
         }
 
-        #[derive(Debug)]
         #[fom(operation(Parcel), error(Oops))]
+        #[derive(Debug)]
         pub(super) enum Shop {
             #[phase(start, to(Done), sync)]
             Received,

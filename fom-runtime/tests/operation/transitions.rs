@@ -3,7 +3,7 @@
 use fom_runtime::{observe::TransitionCause, prelude::*, time::TestClock};
 
 use crate::kit::{Log, limited, one, secs};
-use crate::trip::{Leg, Oops, Trip};
+use crate::trip::{LegEnd, Oops, Trip};
 
 /// SM-05: one transition has this order: the old phase's function returns and its data is dropped; the phase is stored;
 /// listeners hear of it and see the new phase; the new phase's function is entered. The exit and entry of a phase are
@@ -418,7 +418,7 @@ fn ok_moves_on_and_an_error_fails() {
         // An end phase that is a failure is an outcome like any other, with its data; only the totals count it
         // separately.
         let ended = runtime.submit(Trip::new(&["Ride", "Lost"])).await.unwrap();
-        assert!(matches!(ended.phase, Leg::Lost));
+        assert!(matches!(ended.end, LegEnd::Lost));
         runtime.submit(Trip::new(&["Ride", "There"])).await.unwrap();
         runtime.idle().await;
         let totals = &runtime.operations().types[0];

@@ -267,7 +267,7 @@ fn a_listener_that_panics_is_taken_off() {
         let _last = runtime.listen(move |step| last.put(format_args!("last {:?}", step.to())));
         let fom = runtime.submit(walk(0)).start().unwrap();
         run_for(&runtime, &clock, 2).await;
-        assert!(matches!(fom.await.unwrap().phase, Step::Done));
+        assert!(matches!(fom.await.unwrap().end, StepEnd::Done));
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         let expected: Vec<_> = ["One", "Tries", "Rests", "Rests", "Done"]
             .into_iter()

@@ -146,7 +146,7 @@ fn moved_against_words_and_a_cancel() {
         });
         for (n, fom) in foms.into_iter().enumerate() {
             match fom.wait() {
-                Ok(ended) => assert!(matches!(ended.phase, Hike::Home)),
+                Ok(ended) => assert!(matches!(ended.end, HikeEnd::Home)),
                 Err(failure) => assert!(matches!(failure.cause, Cause::Cancelled) && n == 0),
             }
         }

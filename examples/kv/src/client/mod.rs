@@ -27,10 +27,10 @@ use replies::LOST;
 pub(crate) use replies::Slot;
 
 use crate::common::Common;
-use crate::pop::{Pop, Popping, Told};
+use crate::pop::{Pop, PoppingEnd, Told};
 use crate::rate::{Beyond, LIMITED, Ticket, unless_started};
 use crate::shard::Shard;
-use crate::transaction::{Exchange, Part, Transaction, Watched};
+use crate::transaction::{ExchangeEnd, Part, Transaction, Watched};
 use crate::wire::{Reply, Request};
 use line::News;
 use take::Stop;
@@ -246,7 +246,7 @@ impl Connection {
         }
         Ok(match ended? {
             Ok(Ended {
-                phase: Exchange::Done { reply },
+                end: ExchangeEnd::Done { reply },
                 ..
             }) => reply,
             _ => LOST,
@@ -265,7 +265,7 @@ impl Connection {
         };
         match self.beside(&mut handle).await {
             Ok(Ok(Ended {
-                phase: Popping::Served { reply },
+                end: PoppingEnd::Served { reply },
                 ..
             })) => Ok(reply),
             Ok(_) => Ok(LOST),
