@@ -76,7 +76,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `attempt`, `savable`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `instant`, `clock`, `attempt`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -108,6 +108,7 @@ mod gate;
 mod graph;
 mod heap;
 mod id;
+mod instant;
 mod key_encoding;
 mod layer;
 mod locality;
@@ -192,6 +193,7 @@ pub mod submission {
 pub mod time {
     pub use crate::{
         clock::{Clock, TestClock},
+        instant::Instant,
         locality::Sleep,
     };
 }

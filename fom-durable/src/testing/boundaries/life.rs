@@ -203,7 +203,7 @@ fn stay<O: Persistent>(
         };
         match next {
             Some(next) => {
-                let now = nanos(runtime.now());
+                let now = nanos(runtime.now() - fom_runtime::time::Instant::START);
                 around
                     .clock
                     .advance(Duration::from_nanos(next.saturating_sub(now).max(1)));
