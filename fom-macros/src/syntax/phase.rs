@@ -6,7 +6,7 @@ use syn::{Ident, LitStr};
 use super::duration::{self, Retry};
 use super::versions::is_name;
 use super::within::{self, Within};
-use super::{Entry, Form, Keys, entries, names, text, words};
+use super::{Entry, Form, Keys, Setting, Value, constant, entries, names, text, words};
 use crate::diag::Diagnostics;
 
 /// The arguments of one `#[phase(..)]`. Keys are kept for their places.
@@ -28,10 +28,10 @@ pub(crate) struct PhaseArgs {
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     pub(crate) failed: Option<(Ident, Vec<Ident>)>,
     /// The time limit. An inner `None` was written, but was already reported.
-    pub(crate) within: Option<(Ident, Option<Within>)>,
+    pub(crate) within: Option<(Ident, Option<Setting<Within>>)>,
     /// The key and an earlier name of the phase. An inner `None` was already reported.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
-    pub(crate) retry: Option<(Ident, Option<Retry>)>,
+    pub(crate) retry: Option<(Ident, Option<Setting<Retry>>)>,
     /// Whether a mistake here was already reported.
     pub(crate) has_mistake: bool,
     /// The mistake because of which the next phases are unknown.
@@ -50,7 +50,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("failure", Form::Flag),
     ("inner", Form::List("inner(field)")),
     ("to", Form::List("to(Phase, Other)")),
-    ("within", Form::Text("within = \"2s\"")),
+    ("within", Form::Time("within = \"2s\"")),
     ("late", Form::Flag),
     ("failed", Form::List("failed(Phase, Other)")),
     ("sync", Form::Flag),
@@ -58,7 +58,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("locks", Form::Flag),
     ("gate", Form::Flag),
     ("on", Form::List("on(Event, Other)")),
-    ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
+    ("retry", Form::Time("retry = \"3, 50ms..2s\"")),
     ("exhausted", Form::Flag),
     ("keep", Form::List("keep(Phase, Other)")),
     ("was", Form::Text("was = \"Name\"")),
@@ -74,6 +74,19 @@ const FIELD_KEYS: Keys<'_> = Keys {
 pub(crate) fn of_field(tokens: TokenStream, diag: &mut Diagnostics) -> Option<Ident> {
     let keys = entries(tokens, &FIELD_KEYS, diag);
     keys.into_iter().map(|entry| entry.key).next()
+}
+
+/// Parses the text of a key. A mistake is reported at the text.
+fn parsed<T>(
+    key: &Ident,
+    value: &Value,
+    parse: fn(&str) -> Result<T, String>,
+    diag: &mut Diagnostics,
+) -> Option<T> {
+    let text = text(key, value, diag)?;
+    parse(&text.value())
+        .map_err(|message| diag.error(&text, message))
+        .ok()
 }
 
 impl PhaseArgs {
@@ -119,21 +132,25 @@ impl PhaseArgs {
                     args.was.push((key, name));
                 }
                 "within" => {
-                    let text = text(&key, &value, &mut own);
-                    let within = text.and_then(|text| {
-                        within::within(&text.value())
-                            .map_err(|message| own.error(&text, message))
-                            .ok()
-                    });
+                    let within = match &value {
+                        Value::List(path) => {
+                            constant(&key, path, "RING_TIME", &mut own).map(Setting::Constant)
+                        }
+                        value => {
+                            parsed(&key, value, within::within, &mut own).map(Setting::Written)
+                        }
+                    };
                     args.within = Some((key, within));
                 }
                 "retry" => {
-                    let text = text(&key, &value, &mut own);
-                    let retry = text.and_then(|text| {
-                        duration::retry(&text.value())
-                            .map_err(|message| own.error(&text, message))
-                            .ok()
-                    });
+                    let retry = match &value {
+                        Value::List(path) => {
+                            constant(&key, path, "RETRIES", &mut own).map(Setting::Constant)
+                        }
+                        value => {
+                            parsed(&key, value, duration::retry, &mut own).map(Setting::Written)
+                        }
+                    };
                     args.retry = Some((key, retry));
                 }
                 _ => unreachable!("`entries` returns known keys only"),
