@@ -68,6 +68,7 @@
 //! | let a phase wait for a condition of your own | [`extension::Gate`] |
 //! | end a runtime | [`Runtime::shutdown`], [`Shutdown`](config::Shutdown) |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
+//! | test one phase function after the other, without threads | [`testing::Stepper`] |
 //! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
@@ -87,6 +88,7 @@
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
 // - `run`: what runs a fom from phase to phase
+// - `testing`: an operation that a test steps by hand
 // - `prelude`, `__private` for generated code, `__durability` for `fom-durable`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -119,6 +121,8 @@ mod runtime;
 mod savable;
 pub mod snapshot;
 mod step_key;
+#[cfg(not(fom_shuttle))]
+pub mod testing;
 pub mod topology;
 mod typed;
 pub use cx::{BlockingCx, Cx};
