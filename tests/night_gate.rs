@@ -12,7 +12,7 @@ use fom_runtime::{
     extension::{Attached, FomAddress, Gate, GateError, Wait, WaitKind, block_on},
     machine::FomState,
     prelude::*,
-    time::{Sleep, TestClock},
+    time::{Instant, Sleep, TestClock},
 };
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -24,7 +24,8 @@ const NIGHT_ENDS: u64 = 6;
 static NIGHT: WaitKind = WaitKind::new("the night");
 
 /// Returns how long it is until the night, which is zero at night.
-fn until_night(now: Duration) -> Duration {
+fn until_night(now: Instant) -> Duration {
+    let now = now - Instant::START;
     let hour = (now.as_secs() / HOUR.as_secs()) % DAY;
     if (NIGHT_ENDS..NIGHT_BEGINS).contains(&hour) {
         let midnight = HOUR * (now.as_secs() / HOUR.as_secs() / DAY * DAY) as u32;
@@ -45,7 +46,7 @@ struct NightGate {
 /// What a listing shows of a fom that waits for the night.
 struct NightWait {
     fom: FomAddress,
-    since: Duration,
+    since: Instant,
     name: String,
 }
 
@@ -70,7 +71,10 @@ impl Gate for NightGate {
             let waiting = Arc::new(NightWait {
                 fom: self.fom.clone(),
                 since: now,
-                name: format!("of day {}", now.as_secs() / HOUR.as_secs() / DAY),
+                name: format!(
+                    "of day {}",
+                    now.duration_since(Instant::START).as_secs() / HOUR.as_secs() / DAY
+                ),
             });
             let part: Arc<dyn Attached> = Arc::clone(&waiting) as _;
             self.fom.attach(Arc::downgrade(&part));
@@ -100,7 +104,7 @@ impl Attached for NightWait {
 
 /// Cleans up at night: in a plain function, and in an async one.
 struct Cleanup {
-    done: Vec<Duration>,
+    done: Vec<Instant>,
 }
 
 #[fom(operation(Cleanup), transient)]
@@ -143,7 +147,7 @@ impl CleaningTransitions for Cleanup {
 /// The same with plain functions only, which has no future.
 #[derive(Default)]
 struct Audit {
-    at: Option<Duration>,
+    at: Option<Instant>,
 }
 
 #[fom(operation(Audit), transient)]
@@ -171,6 +175,11 @@ impl AuditingTransitions for Audit {
     }
 }
 
+/// Returns this hour of the first day.
+fn at(hour: u32) -> Instant {
+    Instant::START + HOUR * hour
+}
+
 fn runtime(clock: &TestClock) -> Runtime {
     Runtime::builder()
         .localities(1)
@@ -188,7 +197,7 @@ fn a_phase_runs_only_at_night() {
     let cleanup = || Cleanup { done: Vec::new() };
     let ended = runtime.submit(cleanup()).start().unwrap().wait().unwrap();
     assert!(matches!(ended.end, CleaningEnd::Done));
-    assert_eq!(ended.operation.done, [HOUR * 5, HOUR * 5]);
+    assert_eq!(ended.operation.done, [at(5), at(5)]);
     clock.advance(HOUR * 4);
     let fom = runtime.submit(cleanup()).start().unwrap();
     let audit = runtime.submit(Audit::default()).start().unwrap();
@@ -212,8 +221,8 @@ fn a_phase_runs_only_at_night() {
     assert_eq!((info.phase, info.waits), ("Sweep", vec![told]));
     clock.advance(HOUR);
     let ended = fom.wait().unwrap();
-    assert_eq!(ended.operation.done, [HOUR * 22, HOUR * 22]);
-    assert_eq!(audit.wait().unwrap().operation.at, Some(HOUR * 22));
+    assert_eq!(ended.operation.done, [at(22), at(22)]);
+    assert_eq!(audit.wait().unwrap().operation.at, Some(at(22)));
 }
 
 /// The wait at a gate is a wait of the phase: it can be cancelled, and it counts for the deadline of the phase.

@@ -382,6 +382,10 @@ struct Readme;
 /// The time limit of the phase, from entering to leaving it. Write numbers with `ns`, `us`, `ms`, `s`, `m`, `h`, `d`,
 /// for example `"1m30s"`. For what happens after the limit, see `late`.
 ///
+/// ### `within(RING_TIME)`
+///
+/// The same with a constant of the type `Duration`, by its path. Drawings show its name.
+///
 /// ### `within = "adaptive, 50ms..30s"`
 ///
 /// A time limit that adapts. It follows the durations of earlier visits of this phase in the same locality, and the
@@ -503,6 +507,10 @@ struct Readme;
 ///
 /// Retries the phase after an error, here up to 3 more times. The first pause is 50 ms, and each later pause is twice
 /// as long, up to 2 s. `cx.attempt()` counts.
+///
+/// ### `retry(PATIENT)`
+///
+/// The same with a constant of the type `fom_runtime::machine::Retry`, by its path. Drawings show its name.
 ///
 /// ### `locks`
 ///

@@ -3,9 +3,10 @@
 use std::{
     fmt,
     sync::{Arc, Weak},
-    time::{Duration, Instant},
+    time::{self, Duration},
 };
 
+use crate::instant::Instant;
 use fom_protocol::nanos;
 use fom_protocol::sync::{
     Mutex,
@@ -30,7 +31,7 @@ pub struct Clock(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    System(Instant),
+    System(time::Instant),
     Test(TestClock),
 }
 
@@ -43,12 +44,12 @@ impl Default for Clock {
 impl Clock {
     /// Returns the machine's monotonic clock.
     pub fn system() -> Self {
-        Self(Source::System(Instant::now()))
+        Self(Source::System(time::Instant::now()))
     }
 
-    /// Returns the time since the clock was made.
-    pub fn now(&self) -> Duration {
-        Duration::from_nanos(self.nanos())
+    /// Returns the time now.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.nanos())
     }
 
     pub(crate) fn nanos(&self) -> u64 {
@@ -91,12 +92,12 @@ pub(crate) trait Moved: Send + Sync {
 ///
 /// ```
 /// use std::time::Duration;
-/// use fom_runtime::time::{Clock, TestClock};
+/// use fom_runtime::time::{Clock, Instant, TestClock};
 ///
 /// let clock = TestClock::new();
 /// let seen = Clock::from(&clock);
 /// clock.advance(Duration::from_secs(32));
-/// assert_eq!(seen.now(), Duration::from_secs(32));
+/// assert_eq!(seen.now(), Instant::START + Duration::from_secs(32));
 /// ```
 #[derive(Clone)]
 pub struct TestClock(Arc<Shared>);

@@ -68,6 +68,7 @@
 //! | let a phase wait for a condition of your own | [`extension::Gate`] |
 //! | end a runtime | [`Runtime::shutdown`], [`Shutdown`](config::Shutdown) |
 //! | spread an unbalanced load | [`Builder::balance`], [`balance`] |
+//! | test one phase function after the other, without threads | [`testing::Stepper`] |
 //! | test deadlines | [`TestClock`](time::TestClock), [`Runtime::quiet`] |
 //! | draw a machine | [`Operation::GRAPH`], [`Graph`](machine::Graph) |
 //! | make a package of patterns on top of foms | [`extension`] |
@@ -76,7 +77,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `clock`, `attempt`, `savable`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `instant`, `clock`, `attempt`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -87,6 +88,7 @@
 // - `runtime`: the localities together, and the ways into them
 // - `cx`, `layer`: what a phase function can do, and operations around others
 // - `run`: what runs a fom from phase to phase
+// - `testing`: an operation that a test steps by hand
 // - `prelude`, `__private` for generated code, `__durability` for `fom-durable`
 
 // Makes the paths in generated code right in this crate's own tests, too.
@@ -108,6 +110,7 @@ mod gate;
 mod graph;
 mod heap;
 mod id;
+mod instant;
 mod key_encoding;
 mod layer;
 mod locality;
@@ -118,6 +121,8 @@ mod runtime;
 mod savable;
 pub mod snapshot;
 mod step_key;
+#[cfg(not(fom_shuttle))]
+pub mod testing;
 pub mod topology;
 mod typed;
 pub use cx::{BlockingCx, Cx};
@@ -193,6 +198,7 @@ pub mod submission {
 pub mod time {
     pub use crate::{
         clock::{Clock, TestClock},
+        instant::Instant,
         locality::Sleep,
     };
 }

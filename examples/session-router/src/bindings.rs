@@ -11,6 +11,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::call::since_start;
 use crate::locator::{Locator, Place, Registered, Update, Updated};
 use crate::places;
 use crate::sources::Source;
@@ -121,9 +122,11 @@ impl ContactsTransitions for Bindings {
         &mut self,
         cx: &mut Cx<'_, BindingsEvent>,
     ) -> Result<ContactsAfterKnown, BoxError> {
-        let deadline = cx.deadline().unwrap_or(cx.now() + LONGEST);
+        let deadline = cx
+            .deadline()
+            .map_or_else(|| since_start(cx.now()) + LONGEST, since_start);
         let begun = |now| LONGEST - Duration::min(LONGEST, deadline.saturating_sub(now));
-        let told = self.tell(cx, begun(cx.now())).await;
+        let told = self.tell(cx, begun(since_start(cx.now()))).await;
         if let Some((reply, updated)) = self.asked.take()
             && told.is_ok()
         {
@@ -133,7 +136,7 @@ impl ContactsTransitions for Bindings {
             let Some(last) = self.place.last() else {
                 return Ok(ContactsAfterKnown::Gone);
             };
-            let left = last.saturating_sub(begun(cx.now()));
+            let left = last.saturating_sub(begun(since_start(cx.now())));
             if left.is_zero() {
                 return Ok(ContactsAfterKnown::Gone);
             }
@@ -142,7 +145,7 @@ impl ContactsTransitions for Bindings {
             };
             // From here on the times count from the next visit.
             let mut place = self.place.clone();
-            place.pass(begun(cx.now()));
+            place.pass(begun(since_start(cx.now())));
             let updated = place.update(&update, Duration::ZERO);
             if update.asks_only() || !matches!(updated, Updated::Bindings(_)) {
                 let _ = reply.send(updated);
@@ -170,7 +173,7 @@ impl Bindings {
         begun: Duration,
     ) -> Result<(), Unanswered> {
         loop {
-            let now = cx.now();
+            let now = since_start(cx.now());
             let bindings: Vec<Registered> = self.place.at(now, begun);
             let user = self.user.clone();
             let told = cx

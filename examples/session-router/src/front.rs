@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fom_runtime::prelude::*;
 use rsipstack::sip::{Header, Method};
 
+use crate::call::since_start;
 use crate::call::{Call, CallEvent};
 use crate::registrar::Registration;
 use crate::router::Settings;
@@ -127,7 +128,7 @@ impl Front {
     /// Returns what becomes of a datagram, and what it has cost. A packet of a known call is read as long as its source
     /// does not send too many packets of any kind. All other packets have the rate for new calls.
     fn look(&mut self, datagram: &[u8], from: SocketAddr) -> (Charge, Verdict) {
-        let now = self.runtime.now();
+        let now = since_start(self.runtime.now());
         let (source, within) =
             self.sources
                 .packet(from.ip(), datagram.len(), self.net.call_places(), now);
@@ -185,7 +186,10 @@ impl Front {
         };
         if begins
             && !charge.begins
-            && self.sources.begin(source, 0, self.runtime.now()) != Verdict::Read
+            && self
+                .sources
+                .begin(source, 0, since_start(self.runtime.now()))
+                != Verdict::Read
         {
             return self.net.counters().ignored.add();
         }

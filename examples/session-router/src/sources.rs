@@ -267,6 +267,7 @@ mod tests {
     use fom_runtime::time::{Clock, TestClock};
 
     use super::*;
+    use crate::call::since_start;
 
     fn sources(rate: u32, sources: usize) -> Sources {
         Sources::new(Limits {
@@ -318,7 +319,7 @@ mod tests {
     #[test]
     fn one_source_has_its_rate_and_another_has_all_of_its_own() {
         let (clock, calls) = (TestClock::new(), Places::new(100, 50));
-        let now = || Clock::from(&clock).now();
+        let now = || since_start(Clock::from(&clock).now());
         let mut sources = sources(100, 8);
         assert_eq!(
             flood(&mut sources, &calls, v4(1), 40_000, now()),
@@ -432,7 +433,7 @@ mod tests {
     #[test]
     fn the_table_is_bounded_and_all_beyond_share_one_rate() {
         let (clock, calls) = (TestClock::new(), Places::new(100, 50));
-        let now = || Clock::from(&clock).now();
+        let now = || since_start(Clock::from(&clock).now());
         let mut sources = sources(10, 4);
         for known in 0..4 {
             assert_eq!(flood(&mut sources, &calls, v4(known), 1, now()), [1, 0, 0]);
@@ -452,7 +453,7 @@ mod tests {
     #[test]
     fn a_source_cannot_fill_its_bucket_by_being_forgotten() {
         let (clock, calls) = (TestClock::new(), Places::new(100, 50));
-        let now = || Clock::from(&clock).now();
+        let now = || since_start(Clock::from(&clock).now());
         let mut sources = sources(10, 4);
         let mut read = 0;
         for round in 0..100 {
@@ -471,7 +472,7 @@ mod tests {
     #[test]
     fn a_source_with_a_call_keeps_buckets_of_its_own() {
         let (clock, calls) = (TestClock::new(), Arc::new(Places::new(100, 50)));
-        let now = || Clock::from(&clock).now();
+        let now = || since_start(Clock::from(&clock).now());
         let mut sources = sources(10, 4);
         let friend = v4(1);
         let place = calls.take(friend.into()).expect("a place");

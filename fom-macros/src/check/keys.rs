@@ -4,6 +4,7 @@ use syn::Ident;
 
 use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
+use crate::syntax::Setting;
 use crate::syntax::args::Durability;
 use crate::syntax::phase::PhaseArgs;
 use crate::syntax::within::Within;
@@ -210,7 +211,8 @@ fn times(args: &PhaseArgs, timed: bool, diag: &mut Diagnostics) {
             "`keep` needs a deadline; write `within = \"..\"` beside it",
         );
     }
-    if let (Some((keep, _)), Some((_, Some(Within::Adaptive { .. })))) = (&args.keep, &args.within)
+    if let (Some((keep, _)), Some((_, Some(Setting::Written(Within::Adaptive { .. }))))) =
+        (&args.keep, &args.within)
     {
         diag.error(
             keep,

@@ -6,6 +6,7 @@ use syn::{Attribute, Expr, Lit, Meta};
 
 use crate::model::{Machine, Mode, Phase};
 use crate::syntax::within::Within;
+use crate::syntax::{Setting, path_text};
 
 /// Returns the enum as written, with a table and a drawing after its docs.
 pub(super) fn documented(machine: &Machine) -> TokenStream {
@@ -39,12 +40,13 @@ fn table(machine: &Machine) -> String {
             .args
             .within
             .as_ref()
-            .and_then(|(_, within)| *within)
+            .and_then(|(_, within)| within.as_ref())
             .map_or_else(String::new, |within| match within {
-                Within::Fixed(nanos) => duration(nanos),
-                Within::Adaptive { floor, ceiling } => {
-                    format!("adaptive {}..{}", duration(floor), duration(ceiling))
+                Setting::Written(Within::Fixed(nanos)) => duration(*nanos),
+                Setting::Written(Within::Adaptive { floor, ceiling }) => {
+                    format!("adaptive {}..{}", duration(*floor), duration(*ceiling))
                 }
+                Setting::Constant(path) => format!("`{}`", path_text(path)),
             });
         let notes = notes(phase).join("; ");
         table.push_str(&format!(
@@ -98,13 +100,17 @@ fn notes(phase: &Phase) -> Vec<String> {
             .collect();
         notes.push(format!("after a failure: {}", failed.join(", ")));
     }
-    if let Some((_, Some(retry))) = &args.retry {
-        notes.push(format!(
+    match &args.retry {
+        Some((_, Some(Setting::Written(retry)))) => notes.push(format!(
             "up to {} retries, after {} to {}",
             retry.times,
             duration(retry.least),
             duration(retry.most)
-        ));
+        )),
+        Some((_, Some(Setting::Constant(path)))) => {
+            notes.push(format!("tried again as `{}` says", path_text(path)));
+        }
+        _ => {}
     }
     notes
 }

@@ -15,6 +15,7 @@ use crate::paths::type_name;
 use crate::syntax::args::Durability;
 use crate::syntax::phase::PhaseArgs;
 use crate::syntax::within::Within;
+use crate::syntax::{Setting, path_text};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
@@ -303,27 +304,35 @@ fn failed(machine: &Machine, phase: &Phase) -> Option<TokenStream> {
 
 fn within(args: &PhaseArgs) -> Option<TokenStream> {
     let (_, within) = args.within.as_ref()?;
-    Some(match (*within)? {
-        Within::Fixed(nanos) => {
-            let nanos = number(nanos);
+    Some(match within.as_ref()? {
+        Setting::Written(Within::Fixed(nanos)) => {
+            let nanos = number(*nanos);
             quote!(.within_nanos(#nanos))
         }
-        Within::Adaptive { floor, ceiling } => {
-            let (floor, ceiling) = (number(floor), number(ceiling));
+        Setting::Written(Within::Adaptive { floor, ceiling }) => {
+            let (floor, ceiling) = (number(*floor), number(*ceiling));
             quote!(.within_adaptive(#floor, #ceiling))
+        }
+        Setting::Constant(path) => {
+            let name = path_text(path);
+            quote!(.within_constant(#path, #name))
         }
     })
 }
 
 fn retry(args: &PhaseArgs) -> Option<TokenStream> {
     let (_, retry) = args.retry.as_ref()?;
-    let retry = (*retry)?;
-    let (times, least, most) = (
-        number(retry.times.into()),
-        number(retry.least),
-        number(retry.most),
-    );
-    Some(quote!(.retry(#times, #least, #most)))
+    Some(match retry.as_ref()? {
+        Setting::Written(retry) => {
+            let times = number(retry.times.into());
+            let (least, most) = (number(retry.least), number(retry.most));
+            quote!(.retry(#times, #least, #most))
+        }
+        Setting::Constant(path) => {
+            let name = path_text(path);
+            quote!(.retry_constant(#path, #name))
+        }
+    })
 }
 
 fn places(machine: &Machine, targets: &[Target]) -> Vec<TokenStream> {

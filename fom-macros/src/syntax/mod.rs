@@ -41,6 +41,14 @@ pub(crate) enum Form {
     List(&'static str),
     /// `key = "..."`; the text is an example.
     Text(&'static str),
+    /// `key = "..."`, or `key(PATH)` with a constant; the text is an example.
+    Time(&'static str),
+}
+
+/// A value that is written in the attribute, or a constant elsewhere.
+pub(crate) enum Setting<T> {
+    Written(T),
+    Constant(syn::Path),
 }
 
 /// The one key that may be repeated: a phase can have had many names.
@@ -73,7 +81,7 @@ impl Keys<'_> {
             Some((_, Meant::Key(meant))) => {
                 let example = match self.form(meant) {
                     Some(Form::List(_)) => format!("{meant}(..)"),
-                    Some(Form::Text(_)) => format!("{meant} = \"..\""),
+                    Some(Form::Text(_) | Form::Time(_)) => format!("{meant} = \"..\""),
                     Some(Form::Flag) | None => (*meant).to_owned(),
                 };
                 (format!("write `{example}`"), Some(*meant))
@@ -120,8 +128,12 @@ pub(crate) fn entries(tokens: TokenStream, keys: &Keys<'_>, diag: &mut Diagnosti
         let value = in_form(form, &entry.value);
         let remedy = match (form, &value) {
             (Form::Flag, _) => format!("write only `{key}`"),
-            (Form::List(_), Value::List(tokens)) => format!("write `{key}({tokens})`"),
-            (Form::Text(_), Value::Equals(tokens)) => format!("write `{key} = {tokens}`"),
+            (Form::List(_) | Form::Time(_), Value::List(tokens)) => {
+                format!("write `{key}({})`", joined(tokens))
+            }
+            (Form::Text(_) | Form::Time(_), Value::Equals(tokens)) => {
+                format!("write `{key} = {tokens}`")
+            }
             _ => format!("write `{example}`"),
         };
         diag.error(&entry.key, format!("`{key}` has another form; {remedy}"));
@@ -143,9 +155,10 @@ fn in_form(form: Form, value: &Value) -> Value {
             let inside = text.and_then(|text| text.parse::<TokenStream>().ok());
             Value::List(inside.unwrap_or_else(|| tokens.clone()))
         }
-        (Form::Text(_), Value::List(tokens)) if syn::parse2::<LitStr>(tokens.clone()).is_ok() => {
+        (Form::Text(_) | Form::Time(_), Value::List(tokens)) if is_text(tokens) => {
             Value::Equals(tokens.clone())
         }
+        (Form::Time(_), Value::Equals(tokens)) if is_path(tokens) => Value::List(tokens.clone()),
         _ => Value::None,
     }
 }
@@ -155,9 +168,67 @@ fn mismatch(form: Form, value: &Value) -> Option<&'static str> {
         (Form::Flag, Value::None)
         | (Form::List(_), Value::List(_))
         | (Form::Text(_), Value::Equals(_)) => None,
+        (Form::Time(_), Value::Equals(tokens)) if !is_path(tokens) => None,
+        (Form::Time(_), Value::List(tokens)) if !is_text(tokens) => None,
         (Form::Flag, _) => Some(""),
-        (Form::List(example) | Form::Text(example), _) => Some(example),
+        (Form::List(example) | Form::Text(example) | Form::Time(example), _) => Some(example),
     }
+}
+
+fn is_text(tokens: &TokenStream) -> bool {
+    syn::parse2::<LitStr>(tokens.clone()).is_ok()
+}
+
+fn is_path(tokens: &TokenStream) -> bool {
+    syn::parse2::<syn::Path>(tokens.clone()).is_ok()
+}
+
+/// Returns the tokens without the spaces between them, which a path has none of.
+fn joined(tokens: &TokenStream) -> String {
+    match syn::parse2::<syn::Path>(tokens.clone()) {
+        Ok(path) => path_text(&path),
+        Err(_) => tokens.to_string(),
+    }
+}
+
+/// Returns a path as written.
+pub(crate) fn path_text(path: &syn::Path) -> String {
+    path.to_token_stream().to_string().replace(' ', "")
+}
+
+/// Parses the path of a constant inside `key(..)`.
+pub(crate) fn constant(
+    key: &Ident,
+    tokens: &TokenStream,
+    example: &str,
+    diag: &mut Diagnostics,
+) -> Option<syn::Path> {
+    if tokens.is_empty() {
+        diag.error(
+            key,
+            format!("`{key}` names no constant; write `{key}({example})`, or remove it"),
+        );
+        return None;
+    }
+    let Ok(path) = syn::parse2::<syn::Path>(tokens.clone()) else {
+        diag.error(
+            tokens,
+            format!("`{key}` takes the path of one constant; write `{key}({example})`"),
+        );
+        return None;
+    };
+    if path
+        .segments
+        .first()
+        .is_some_and(|first| first.ident == "Self")
+    {
+        diag.error(
+            &path,
+            "`Self` has no meaning here; write the name of the type that has the constant",
+        );
+        return None;
+    }
+    Some(path)
 }
 
 pub(crate) fn split_at_commas(tokens: TokenStream) -> Vec<Vec<TokenTree>> {

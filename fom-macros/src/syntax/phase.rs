@@ -6,7 +6,7 @@ use syn::{Ident, LitStr};
 use super::duration::{self, Retry};
 use super::versions::is_name;
 use super::within::{self, Within};
-use super::{Entry, Form, Keys, entries, exits, names, text, words};
+use super::{Entry, Form, Keys, Setting, Value, constant, entries, exits, names, text, words};
 use crate::diag::Diagnostics;
 
 /// The arguments of one `#[phase(..)]`. Keys are kept for their places.
@@ -33,10 +33,10 @@ pub(crate) struct PhaseArgs {
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     pub(crate) failed: Option<(Ident, Vec<Ident>)>,
     /// The time limit. An inner `None` was written, but was already reported.
-    pub(crate) within: Option<(Ident, Option<Within>)>,
+    pub(crate) within: Option<(Ident, Option<Setting<Within>>)>,
     /// The key and an earlier name of the phase. An inner `None` was already reported.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
-    pub(crate) retry: Option<(Ident, Option<Retry>)>,
+    pub(crate) retry: Option<(Ident, Option<Setting<Retry>>)>,
     /// Whether a mistake here was already reported.
     pub(crate) has_mistake: bool,
     /// The mistake because of which the next phases are unknown.
@@ -55,7 +55,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("failure", Form::Flag),
     ("inner", Form::List("inner(field)")),
     ("to", Form::List("to(Phase, Other)")),
-    ("within", Form::Text("within = \"2s\"")),
+    ("within", Form::Time("within = \"2s\"")),
     ("late", Form::Flag),
     ("failed", Form::List("failed(Phase, Other)")),
     ("sync", Form::Flag),
@@ -65,7 +65,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("limit", Form::Text("limit = \"charges\"")),
     ("invariant", Form::Flag),
     ("on", Form::List("on(Event, Other)")),
-    ("retry", Form::Text("retry = \"3, 50ms..2s\"")),
+    ("retry", Form::Time("retry = \"3, 50ms..2s\"")),
     ("exhausted", Form::Flag),
     ("keep", Form::List("keep(Phase, Other)")),
     ("was", Form::Text("was = \"Name\"")),
@@ -93,6 +93,19 @@ fn is_limit(name: &LitStr, diag: &mut Diagnostics) -> bool {
         );
     }
     is_name
+}
+
+/// Parses the text of a key. A mistake is reported at the text.
+fn parsed<T>(
+    key: &Ident,
+    value: &Value,
+    parse: fn(&str) -> Result<T, String>,
+    diag: &mut Diagnostics,
+) -> Option<T> {
+    let text = text(key, value, diag)?;
+    parse(&text.value())
+        .map_err(|message| diag.error(&text, message))
+        .ok()
 }
 
 impl PhaseArgs {
@@ -145,21 +158,25 @@ impl PhaseArgs {
                     args.was.push((key, name));
                 }
                 "within" => {
-                    let text = text(&key, &value, &mut own);
-                    let within = text.and_then(|text| {
-                        within::within(&text.value())
-                            .map_err(|message| own.error(&text, message))
-                            .ok()
-                    });
+                    let within = match &value {
+                        Value::List(path) => {
+                            constant(&key, path, "RING_TIME", &mut own).map(Setting::Constant)
+                        }
+                        value => {
+                            parsed(&key, value, within::within, &mut own).map(Setting::Written)
+                        }
+                    };
                     args.within = Some((key, within));
                 }
                 "retry" => {
-                    let text = text(&key, &value, &mut own);
-                    let retry = text.and_then(|text| {
-                        duration::retry(&text.value())
-                            .map_err(|message| own.error(&text, message))
-                            .ok()
-                    });
+                    let retry = match &value {
+                        Value::List(path) => {
+                            constant(&key, path, "RETRIES", &mut own).map(Setting::Constant)
+                        }
+                        value => {
+                            parsed(&key, value, duration::retry, &mut own).map(Setting::Written)
+                        }
+                    };
                     args.retry = Some((key, retry));
                 }
                 _ => unreachable!("`entries` returns known keys only"),

@@ -10,7 +10,12 @@ use std::{
 };
 
 use fom_protocol::sync::block_on;
-use fom_runtime::{Runtime, context::Local, extension::holds_locality, time::Sleep};
+use fom_runtime::{
+    Runtime,
+    context::Local,
+    extension::holds_locality,
+    time::{Instant, Sleep},
+};
 use futures::{FutureExt, future};
 
 use crate::active::{
@@ -96,9 +101,9 @@ impl<T> Call<T> {
     }
 
     /// Like [`within`](Self::within), with the deadline at the time `at` of the runtime's clock ([`Runtime::now`]).
-    pub fn until(self, at: Duration) -> Self {
+    pub fn until(self, at: Instant) -> Self {
         let now = self.handle().runtime().now();
-        self.within(at.saturating_sub(now))
+        self.within(at - now)
     }
 
     /// Blocks the thread until the call is answered. For threads that are not handlers.
@@ -148,9 +153,9 @@ impl<T> Call<T> {
     /// # Panics
     ///
     /// Panics like [`wait_within`](Self::wait_within).
-    pub fn wait_until(&mut self, at: Duration) -> Option<Result<T, ActiveCallError>> {
+    pub fn wait_until(&mut self, at: Instant) -> Option<Result<T, ActiveCallError>> {
         let now = self.handle().runtime().now();
-        self.wait_within(at.saturating_sub(now))
+        self.wait_within(at - now)
     }
 
     /// Returns a future that can be cloned. All clones get the same outcome.

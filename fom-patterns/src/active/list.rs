@@ -1,22 +1,20 @@
 //! The activation list: the requests of one object that wait for their turn. No user code runs in this module.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::active::{
     object_handle::Place,
     request::Request,
     water_marks::{Limits, Pressure},
 };
+use fom_runtime::time::Instant;
 
 /// A request in the list.
 pub(super) struct Queued<A> {
     pub(super) place: Place,
     pub(super) request: Box<dyn Request<A>>,
     /// The time when its guard was first seen false.
-    pub(super) blocked: Option<Duration>,
+    pub(super) blocked: Option<Instant>,
 }
 
 /// The object's next action.

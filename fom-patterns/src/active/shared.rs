@@ -16,6 +16,7 @@ use fom_runtime::{
     FomId, FomRef, Runtime,
     extension::{Attached, Daemon, Wait, WaitKind},
     machine::FomState,
+    time::Instant,
 };
 
 use crate::active::{
@@ -272,8 +273,8 @@ impl<A: Active> Attached for Shared<A> {
         vec![match list.first_blocked() {
             None => Wait::of("a request"),
             Some(first) => {
-                let since = first.blocked.unwrap_or_default();
-                let nanos = nanos(self.runtime.now().saturating_sub(since));
+                let since = first.blocked.unwrap_or(Instant::START);
+                let nanos = nanos(self.runtime.now() - since);
                 Wait {
                     subject: Some(first.request.name().to_owned()),
                     waited: Some(Duration::from_millis(nanos / 1_000_000)),

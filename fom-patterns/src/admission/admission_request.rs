@@ -95,7 +95,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     /// [`submit`](super::Admission::submit). Only [`DeadlineFirst`](super::DeadlineFirst) sorts by it. A late operation
     /// is not dropped.
     pub fn deadline(mut self, within: Duration) -> Self {
-        self.tags.deadline = Some(self.tags.since.saturating_add(within));
+        self.tags.deadline = Some(self.tags.since + within);
         self
     }
 

@@ -12,6 +12,7 @@ use fom_protocol::{caught, shrink::Shrink as _};
 use fom_runtime::{
     Key, Runtime,
     extension::{Alarm, RuntimeState},
+    time::Instant,
 };
 
 use crate::admission::{
@@ -26,7 +27,7 @@ pub(super) struct Dispatcher {
     changing: Changing,
     /// The number of foms that run.
     running: usize,
-    timer: Option<(Duration, Alarm)>,
+    timer: Option<(Instant, Alarm)>,
     /// Requests that left the queue since the last call of `take_left`.
     left: usize,
     /// The memory of the last batch, to be used again.
@@ -81,7 +82,7 @@ impl Dispatcher {
         self.start_all(shared, now);
     }
 
-    fn event(&mut self, shared: &Arc<Shared>, event: Event, now: Duration) {
+    fn event(&mut self, shared: &Arc<Shared>, event: Event, now: Instant) {
         match event {
             Event::LetIn(request) => fenced(shared, || request.progress.end_wait(true)),
             Event::Submitted(request) => self.enqueue(shared, request, now),
@@ -125,7 +126,7 @@ impl Dispatcher {
         }
     }
 
-    fn enqueue(&mut self, shared: &Shared, request: Request, now: Duration) {
+    fn enqueue(&mut self, shared: &Shared, request: Request, now: Instant) {
         if shared.is_closed() {
             self.answer(shared, request, Unstarted::Shutdown);
             return;
@@ -144,7 +145,7 @@ impl Dispatcher {
     }
 
     /// Notes that a new policy is in use: all requests queued now are older.
-    fn begin_change(&mut self, now: Duration) {
+    fn begin_change(&mut self, now: Instant) {
         let Changing {
             since,
             older,
@@ -166,7 +167,7 @@ impl Dispatcher {
     }
 
     /// Notes that a request has left the policies. Requests behind it may be next.
-    fn gone(&mut self, tags: &Tags, now: Duration) {
+    fn gone(&mut self, tags: &Tags, now: Instant) {
         let changing = &mut self.changing;
         if changing.older.is_empty() || tags.number() >= changing.since {
             return;
@@ -193,7 +194,7 @@ impl Dispatcher {
     }
 
     /// Takes a request out, if it has not started.
-    fn take_out(&mut self, request: &Arc<WaitingRequest>, now: Duration) -> Option<Request> {
+    fn take_out(&mut self, request: &Arc<WaitingRequest>, now: Instant) -> Option<Request> {
         let client = request.tags.client().cloned();
         let behind = &mut self.changing.behind;
         if let Some(line) = behind.get_mut(&client) {
@@ -213,7 +214,7 @@ impl Dispatcher {
     }
 
     /// Sheds a request, if there is one too many since `newest` came.
-    fn shed(&mut self, shared: &Arc<Shared>, newest: &Arc<WaitingRequest>, now: Duration) {
+    fn shed(&mut self, shared: &Arc<Shared>, newest: &Arc<WaitingRequest>, now: Instant) {
         self.start_all(shared, now);
         if self.queued() <= shared.settings.high {
             return;
@@ -238,7 +239,7 @@ impl Dispatcher {
     }
 
     /// Starts as many requests as there are free permits.
-    fn start_all(&mut self, shared: &Arc<Shared>, now: Duration) {
+    fn start_all(&mut self, shared: &Arc<Shared>, now: Instant) {
         if shared.is_closed() {
             let behind = mem::take(&mut self.changing.behind);
             for request in behind.into_values().flatten() {
@@ -269,7 +270,7 @@ impl Dispatcher {
     }
 
     /// Makes the dispatcher look again at this time, or earlier.
-    fn set_timer(&mut self, shared: &Arc<Shared>, at: Duration, now: Duration) {
+    fn set_timer(&mut self, shared: &Arc<Shared>, at: Instant, now: Instant) {
         if let Some((armed, _)) = &self.timer
             && *armed <= at
             && *armed > now
@@ -280,7 +281,7 @@ impl Dispatcher {
         self.timer = Some((at, shared.runtime.extension().alarm(at, look.into())));
     }
 
-    fn status(&mut self, shared: &Shared, now: Duration) -> AdmissionStatus {
+    fn status(&mut self, shared: &Shared, now: Instant) -> AdmissionStatus {
         let mut queues: HashMap<_, QueueStatus> = HashMap::new();
         let mut count = |tags: &Tags| {
             let of = (tags.client().cloned(), tags.class().cloned());
@@ -291,7 +292,7 @@ impl Dispatcher {
                 longest: Duration::ZERO,
             });
             queue.queued += 1;
-            queue.longest = queue.longest.max(now.saturating_sub(tags.since()));
+            queue.longest = queue.longest.max(now - tags.since());
         };
         self.policies.visit(&mut count);
         for request in self.changing.behind.values().flatten() {

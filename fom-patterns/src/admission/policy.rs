@@ -4,8 +4,9 @@ use std::{
     fmt,
     sync::{Arc, Weak},
     task::Wake,
-    time::Duration,
 };
+
+use fom_runtime::time::Instant;
 
 use crate::admission::{
     Request, Tags,
@@ -20,7 +21,7 @@ pub enum Next {
     Request(Request),
     /// The policy has requests, but none may start before this time on the runtime's clock. The queue asks again then,
     /// so a policy needs no timer of its own.
-    Throttled(Duration),
+    Throttled(Instant),
     /// The policy has no requests.
     Empty,
 }
@@ -33,8 +34,9 @@ pub enum Next {
 /// first-in-first-out queue.
 ///
 /// ```
-/// use std::{collections::VecDeque, time::Duration};
+/// use std::collections::VecDeque;
 /// use fom_patterns::admission::{Next, Policy, Request, Tags};
+/// use fom_runtime::time::Instant;
 ///
 /// /// The newest first: under overload, clients that have waited long have gone.
 /// #[derive(Default)]
@@ -44,11 +46,11 @@ pub enum Next {
 ///     fn name(&self) -> &str {
 ///         "newest first"
 ///     }
-///     fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+///     fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
 ///         self.0.push_front(request);
 ///         Ok(())
 ///     }
-///     fn get(&mut self, _: Duration, _: bool) -> Next {
+///     fn get(&mut self, _: Instant, _: bool) -> Next {
 ///         self.0.pop_front().map_or(Next::Empty, Next::Request)
 ///     }
 ///     fn remove(&mut self, request: &Tags) -> Option<Request> {
@@ -69,11 +71,11 @@ pub trait Policy: Send + 'static {
     /// # Errors
     ///
     /// Returns the request if this policy has no rule for such requests.
-    fn enqueue(&mut self, request: Request, now: Duration) -> Result<(), Request>;
+    fn enqueue(&mut self, request: Request, now: Instant) -> Result<(), Request>;
 
     /// Returns the next request. If `force` is set, the runtime drains, and the policy must give every request now,
     /// whatever its rate.
-    fn get(&mut self, now: Duration, force: bool) -> Next;
+    fn get(&mut self, now: Instant, force: bool) -> Next;
 
     /// Removes and returns the request with these tags, if the policy has it. The request is cancelled, or shed. No two
     /// requests have the same number.

@@ -1,10 +1,10 @@
 //! The policies of an intake: the policy in use, the policies that are being emptied, and the first-in-first-out queue
 //! behind them all.
 
-use std::{mem, time::Duration};
+use std::mem;
 
 use fom_protocol::{caught, sync::atomic::Ordering};
-use fom_runtime::Runtime;
+use fom_runtime::{Runtime, time::Instant};
 
 use crate::admission::{
     Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, waiting_request::WaitingRequest,
@@ -84,7 +84,7 @@ impl PolicySet {
     }
 
     /// Gives a request to the policy in use. A declined request goes to the policy behind all others.
-    pub(super) fn enqueue(&mut self, request: Request, now: Duration) {
+    pub(super) fn enqueue(&mut self, request: Request, now: Instant) {
         let last = self.slots.len() - 1;
         let slot = &mut self.slots[last];
         if last > 0 {
@@ -105,7 +105,7 @@ impl PolicySet {
     }
 
     /// Puts a request into the queue behind all policies.
-    fn fall(&mut self, request: Request, now: Duration) {
+    fn fall(&mut self, request: Request, now: Instant) {
         let slot = &mut self.slots[0];
         request.set_policy(slot.number);
         slot.queued += 1;
@@ -114,7 +114,7 @@ impl PolicySet {
     }
 
     /// Takes back a request that a policy has dropped.
-    pub(super) fn fallen(&mut self, request: Request, now: Duration) {
+    pub(super) fn fallen(&mut self, request: Request, now: Instant) {
         self.one_less(request.waiting());
         self.fall(request, now);
         self.sweep();
@@ -133,8 +133,8 @@ impl PolicySet {
     }
 
     /// Returns the next request. Policies with requests take turns.
-    pub(super) fn next(&mut self, now: Duration, force: bool) -> Next {
-        let mut until: Option<Duration> = None;
+    pub(super) fn next(&mut self, now: Instant, force: bool) -> Next {
+        let mut until: Option<Instant> = None;
         let count = self.slots.len();
         for index in (self.turn..count).chain(0..self.turn.min(count)) {
             let slot = &mut self.slots[index];

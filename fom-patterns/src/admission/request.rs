@@ -7,10 +7,9 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
-use fom_runtime::{Key, submission::Priority};
+use fom_runtime::{Key, submission::Priority, time::Instant};
 
 use crate::admission::{
     intake::Event,
@@ -26,9 +25,9 @@ pub struct Tags {
     pub(super) class: Option<Key>,
     pub(super) object: Option<Key>,
     pub(super) sort_key: u64,
-    pub(super) deadline: Option<Duration>,
+    pub(super) deadline: Option<Instant>,
     pub(super) priority: Priority,
-    pub(super) since: Duration,
+    pub(super) since: Instant,
 }
 
 impl fmt::Debug for Tags {
@@ -73,7 +72,7 @@ impl Tags {
     }
 
     /// Returns the time by which the request should start, on the runtime's clock, if one was given.
-    pub fn deadline(&self) -> Option<Duration> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
@@ -83,7 +82,7 @@ impl Tags {
     }
 
     /// Returns the time of the request's arrival, on the runtime's clock.
-    pub fn since(&self) -> Duration {
+    pub fn since(&self) -> Instant {
         self.since
     }
 }

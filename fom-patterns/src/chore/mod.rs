@@ -73,13 +73,15 @@ pub trait ChoreExt {
     /// # use std::time::Duration;
     /// # use fom_patterns::prelude::*;
     /// # use fom_runtime::time::TestClock;
-    /// struct Sessions(Vec<(u64, Duration)>);
+    /// use fom_runtime::time::Instant;
+    ///
+    /// struct Sessions(Vec<(u64, Instant)>);
     ///
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), BoxError> {
     /// # let clock = TestClock::new();
     /// let runtime = Runtime::builder()
     ///     .localities(2)
-    ///     .locality_data(|_| Ok::<_, BoxError>(Sessions(vec![(1, Duration::from_secs(30))])))
+    ///     .locality_data(|_| Ok::<_, BoxError>(Sessions(vec![(1, Instant::START + Duration::from_secs(30))])))
     /// #   .clock(clock.clone())
     ///     .build()?;
     /// let forget = runtime

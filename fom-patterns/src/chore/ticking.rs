@@ -7,6 +7,7 @@ use fom_runtime::{
     Runtime,
     context::Local,
     extension::{Alarm, Part, PartId, Turn, hold_locality},
+    time::Instant,
 };
 
 /// The function of a chore in one locality, with its state there.
@@ -20,7 +21,7 @@ pub(super) struct Ticking {
     tick: Option<Tick>,
     /// The interval, and the time of the next tick.
     every: u64,
-    due: u64,
+    due: Instant,
     /// Set while the chore waits for its next tick.
     alarm: Option<Alarm>,
 }
@@ -32,14 +33,14 @@ impl Ticking {
             name,
             tick: Some(tick),
             every,
-            due: 0,
+            due: Instant::START,
             alarm: None,
         }
     }
 
     /// Adds the chore to a locality. The first tick is due after one interval.
     pub(super) fn begin(mut self, local: &mut Local<'_>) -> PartId<Self> {
-        let due = nanos(local.now()).saturating_add(self.every);
+        let due = local.now() + Duration::from_nanos(self.every);
         self.due = due;
         let id = local.add_part(self);
         wait(local, id, due);
@@ -47,16 +48,16 @@ impl Ticking {
     }
 
     /// Sets the next tick. Missed ticks are not made up for. The next tick is due when it would have been without them.
-    fn pass(&mut self, now: u64) {
-        let missed = now.saturating_sub(self.due) / self.every;
+    fn pass(&mut self, now: Instant) {
+        let missed = nanos(now - self.due) / self.every;
         let ahead = self.every.saturating_mul(missed + 1);
-        self.due = self.due.saturating_add(ahead);
+        self.due += Duration::from_nanos(ahead);
     }
 }
 
 /// Lets the chore have a turn when its next tick is due.
-fn wait(local: &mut Local<'_>, id: PartId<Ticking>, due: u64) {
-    let alarm = local.wake_part_at(id, Duration::from_nanos(due));
+fn wait(local: &mut Local<'_>, id: PartId<Ticking>, due: Instant) {
+    let alarm = local.wake_part_at(id, due);
     if let Some(ticking) = local.part(id) {
         ticking.alarm = Some(alarm);
     }
@@ -64,7 +65,7 @@ fn wait(local: &mut Local<'_>, id: PartId<Ticking>, due: u64) {
 
 impl Part for Ticking {
     fn turn(turn: &mut Turn<'_, Self>) {
-        let (id, now) = (turn.id(), nanos(turn.local().now()));
+        let (id, now) = (turn.id(), turn.local().now());
         let ticking = turn.part();
         // All parts have a turn when the runtime is closed.
         if now < ticking.due {
@@ -74,7 +75,7 @@ impl Part for Ticking {
             return;
         };
         let ran = caught(|| hold_locality(|| tick(&mut turn.local())));
-        let (index, now) = (turn.local().index(), nanos(turn.local().now()));
+        let (index, now) = (turn.local().index(), turn.local().now());
         let ticking = turn.part();
         let Err(message) = ran else {
             ticking.tick = Some(tick);

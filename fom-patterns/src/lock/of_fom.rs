@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use fom_protocol::{nanos, sync::Mutex};
+use fom_protocol::sync::Mutex;
 use fom_runtime::extension::{Attached, Blocker, FomAddress, Hold, Holder, Wait, WaitKind};
+use fom_runtime::time::Instant;
 
 use crate::lock::{LockMode, LongLock, line::Place, owner::Owner};
 
@@ -36,7 +37,7 @@ struct Waiting {
     mode: LockMode,
     ticket: u64,
     /// When the fom joined the queue.
-    since: u64,
+    since: Instant,
     /// The fom, for the time.
     fom: FomAddress,
 }
@@ -49,7 +50,7 @@ impl FomLocks {
             lock,
             mode,
             ticket,
-            since: nanos(fom.now()),
+            since: fom.now(),
             fom: fom.clone(),
         };
         locks.0.lock().waiting.push(waiting);
@@ -117,11 +118,7 @@ impl Waiting {
         (!owners.is_empty()).then(|| Wait {
             subject: Some(self.lock.to_string()),
             holders: owners.iter().map(holder).collect(),
-            waited: Some(
-                self.fom
-                    .now()
-                    .saturating_sub(Duration::from_nanos(self.since)),
-            ),
+            waited: Some(self.fom.now() - self.since),
             ..Wait::of(KIND)
         })
     }

@@ -8,10 +8,10 @@ use std::{
     },
 };
 
-use fom_protocol::nanos;
 use fom_runtime::{
     BlockingCx, Cx, Runtime,
     extension::{FomAddress, FomIdentity},
+    time::Instant,
 };
 
 /// The owner of a request for a long lock: a fom, by its [`Cx`] or [`BlockingCx`], or code outside of foms, by a
@@ -101,11 +101,11 @@ impl Owner {
     }
 
     /// Returns the time on the clock of the owner's runtime.
-    pub(super) fn now(&self) -> u64 {
-        nanos(match &self.0 {
+    pub(super) fn now(&self) -> Instant {
+        match &self.0 {
             Kind::Fom(fom) => fom.now(),
             Kind::Outside(outside) => outside.runtime.now(),
-        })
+        }
     }
 }
 

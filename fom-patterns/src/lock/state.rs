@@ -7,7 +7,8 @@ use std::{
     task::Waker,
 };
 
-use fom_protocol::caught;
+use fom_protocol::{caught, nanos};
+use fom_runtime::time::Instant;
 
 use crate::lock::{
     LockMode, LockStats,
@@ -20,7 +21,7 @@ pub(super) struct Hold {
     pub(super) mode: LockMode,
     /// The number of this request for the lock.
     pub(super) ticket: u64,
-    since: u64,
+    since: Instant,
     /// How long the holder waited for the lock.
     pub(super) waited: u64,
 }
@@ -30,7 +31,7 @@ pub(super) struct Waiter {
     pub(super) owner: Owner,
     pub(super) mode: LockMode,
     waker: Waker,
-    since: u64,
+    since: Instant,
 }
 
 /// The result of a request.
@@ -93,7 +94,7 @@ impl State {
         Asked::Granted
     }
 
-    fn grant(&mut self, owner: Owner, mode: LockMode, ticket: u64, since: u64, waited: u64) {
+    fn grant(&mut self, owner: Owner, mode: LockMode, ticket: u64, since: Instant, waited: u64) {
         match mode {
             LockMode::Read => self.stats.reads += 1,
             LockMode::Write => self.stats.writes += 1,
@@ -134,7 +135,7 @@ impl State {
     pub(super) fn give_up(&mut self, ticket: u64, left: &mut Left) -> Option<u64> {
         let waiter = self.queue.remove(&ticket)?;
         self.writers.remove(&ticket);
-        let waited = waiter.owner.now().saturating_sub(waiter.since);
+        let waited = nanos(waiter.owner.now() - waiter.since);
         self.stats.waited(waited);
         self.stats.given_up += 1;
         left.gone = Some((waiter.owner, Some(waiter.waker)));
@@ -147,7 +148,7 @@ impl State {
         let Some(hold) = self.holders.remove(owner) else {
             return;
         };
-        self.stats.held(hold.owner.now().saturating_sub(hold.since));
+        self.stats.held(nanos(hold.owner.now() - hold.since));
         left.gone = Some((hold.owner, None));
         self.grant_next(left);
     }
@@ -169,7 +170,7 @@ impl State {
             let (ticket, waiter) = next.remove_entry();
             self.writers.remove(&ticket);
             let now = waiter.owner.now();
-            let waited = now.saturating_sub(waiter.since);
+            let waited = nanos(now - waiter.since);
             self.stats.waited(waited);
             self.grant(waiter.owner, waiter.mode, ticket, now, waited);
             left.wakers.push(waiter.waker);

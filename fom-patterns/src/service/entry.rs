@@ -1,6 +1,6 @@
 //! One registered service: its state, its calls, and the waiters for its idleness.
 
-use std::{any::Any, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{any::Any, collections::BTreeMap, sync::Arc};
 
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
@@ -9,7 +9,7 @@ use crate::service::{
     Admits, CallCause, DomainState, Refusal, ServiceState, Signature, fenced, provider::Hooks,
 };
 use fom_protocol::sync::Mutex;
-use fom_runtime::{Cx, FomId, extension::UnfinishedStop};
+use fom_runtime::{Cx, FomId, extension::UnfinishedStop, time::Instant};
 
 /// A call, whatever its types are.
 pub(super) trait AnyCall: Send + Sync {
@@ -45,7 +45,7 @@ pub(super) struct Lifecycle {
     /// Why the service failed.
     pub(super) reason: Option<String>,
     /// When the state began, on the runtime's clock.
-    pub(super) since: Duration,
+    pub(super) since: Instant,
     /// What is left to do of the stop.
     pub(super) stop: Stop,
     /// The runtime has ended, so the service is stopped and stays stopped.
@@ -76,7 +76,7 @@ struct Idle {
 }
 
 impl Lifecycle {
-    pub(super) fn new(state: ServiceState, since: Duration) -> Self {
+    pub(super) fn new(state: ServiceState, since: Instant) -> Self {
         Self {
             state,
             reason: None,
@@ -164,7 +164,7 @@ impl Entry {
 
     /// Goes to `to` if the state is one of `from`, and returns whether it was. Does nothing after the end of the
     /// runtime.
-    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: Duration) -> bool {
+    pub(super) fn go(&self, from: &[ServiceState], to: ServiceState, now: Instant) -> bool {
         self.lifecycle(|lifecycle| {
             let goes = !lifecycle.ended && from.contains(&lifecycle.state);
             if goes {
@@ -289,7 +289,7 @@ impl Entry {
 
     /// Ends the service with the runtime: the service is stopped and stays stopped, whatever of it still runs. Returns
     /// whether it was not stopped before.
-    pub(super) fn end(&self, now: Duration) -> bool {
+    pub(super) fn end(&self, now: Instant) -> bool {
         self.tell_idle(|lifecycle| {
             let stops = lifecycle.state != ServiceState::Stopped;
             if stops {
@@ -309,7 +309,7 @@ impl Entry {
     }
 
     /// Marks the service as unregistered: it must stop.
-    pub(super) fn leave(&self, now: Duration) {
+    pub(super) fn leave(&self, now: Instant) {
         self.lifecycle(|lifecycle| {
             lifecycle.gone = true;
             if !lifecycle.ended {

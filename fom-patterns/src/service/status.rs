@@ -70,7 +70,7 @@ impl Services {
                 level: entry.level,
                 state: lifecycle.state,
                 reason: lifecycle.reason.clone(),
-                since: now.saturating_sub(lifecycle.since),
+                since: now - lifecycle.since,
                 waiting: lifecycle.totals.waiting,
                 running: lifecycle.totals.running,
                 callers,

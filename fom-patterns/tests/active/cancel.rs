@@ -10,7 +10,7 @@ use fom_patterns::{
     active::{ActiveCallError, is_cancelled},
     prelude::*,
 };
-use fom_runtime::time::TestClock;
+use fom_runtime::time::{Instant, TestClock};
 
 use crate::kit::{Gate, Log, limited, one, poll_once, secs};
 
@@ -164,7 +164,7 @@ fn a_deadline_takes_the_request_back() {
         let runtime = one(&clock).build().unwrap();
         let (worker, log) = worker(&runtime);
         let mut relative = Box::pin(worker.enter().within(secs(5)));
-        let mut absolute = Box::pin(worker.enter().until(secs(7)));
+        let mut absolute = Box::pin(worker.enter().until(Instant::START + secs(7)));
         assert!(poll_once(relative.as_mut()).await.is_pending());
         assert!(poll_once(absolute.as_mut()).await.is_pending());
         runtime.quiet().await;

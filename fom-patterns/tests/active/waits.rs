@@ -10,7 +10,7 @@ use fom_patterns::{
     active::{ActiveCallError, CallSet},
     prelude::*,
 };
-use fom_runtime::time::TestClock;
+use fom_runtime::time::{Instant, TestClock};
 
 use crate::kit::{self, Gate, limited, many, one, secs};
 
@@ -77,7 +77,7 @@ fn a_timed_get_can_be_repeated() {
         let waiter = thread::spawn(move || {
             at.send(()).unwrap();
             let relative = call.wait_within(secs(2)).is_none();
-            let absolute = call.wait_until(secs(3)).is_none();
+            let absolute = call.wait_until(Instant::START + secs(3)).is_none();
             at.send(()).unwrap();
             (relative, absolute, call.wait())
         });

@@ -10,7 +10,7 @@ use fom_patterns::{
     admission::{Admission, ConfigError, Rate, Rule, Rules, Share, TokenBuckets},
     prelude::*,
 };
-use fom_runtime::time::TestClock;
+use fom_runtime::time::{Instant, TestClock};
 
 use crate::kit::{limited, many, millis, one, secs};
 use crate::queue::{Quick, Random, Starts};
@@ -33,7 +33,10 @@ enum DatedPhase {
 
 impl DatedPhaseTransitions for Dated {
     fn serve(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        self.log.lock().unwrap().push((self.client, cx.now()));
+        self.log
+            .lock()
+            .unwrap()
+            .push((self.client, cx.now() - Instant::START));
         Ok(())
     }
 }

@@ -13,7 +13,10 @@ use fom_patterns::{
     admission::{Admission, Next, Nudge, Policy, Queued, Request, Tags},
     prelude::*,
 };
-use fom_runtime::{Key, time::TestClock};
+use fom_runtime::{
+    Key,
+    time::{Instant, TestClock},
+};
 
 use crate::kit::{self, limited, many, millis, one};
 use crate::queue::{Held, Random, Slow};
@@ -203,7 +206,7 @@ impl Policy for Picky {
     fn name(&self) -> &str {
         "picky"
     }
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         let declines = matches!(request.client(), Some(Key::Text(name)) if name.starts_with('x'));
         if declines {
             return Err(request);
@@ -217,7 +220,7 @@ impl Policy for Picky {
         self.queue.push_front(request);
         Ok(())
     }
-    fn get(&mut self, now: Duration, force: bool) -> Next {
+    fn get(&mut self, now: Instant, force: bool) -> Next {
         self.may_panic("get");
         let closed = self.open.as_ref().is_some_and(|open| !open.load(SeqCst));
         if closed && !force {
@@ -288,11 +291,11 @@ impl Policy for GivenUp {
     fn name(&self) -> &str {
         "given up"
     }
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         self.queue.push_back(request);
         Ok(())
     }
-    fn get(&mut self, _: Duration, _: bool) -> Next {
+    fn get(&mut self, _: Instant, _: bool) -> Next {
         let next = self.queue.pop_front();
         if next.is_some()
             && let Some(caller) = self.caller.lock().unwrap().take()

@@ -12,7 +12,10 @@ use fom_patterns::{
     chore::{Chore, ChoreError},
     prelude::*,
 };
-use fom_runtime::{context::Local, time::TestClock};
+use fom_runtime::{
+    context::Local,
+    time::{Instant, TestClock},
+};
 use futures::executor::block_on;
 
 use crate::kit::task::{self, Drops, LIMIT, limit, quick, until};
@@ -42,7 +45,7 @@ fn ticks(runtime: &Runtime) -> Vec<Vec<u64>> {
 fn note(runtime: &Runtime, every: Duration) -> Chore {
     let chore = runtime.chore("note the time", every, |_| {
         Ok::<_, BoxError>(|local: &mut Local<'_>| {
-            let now = local.now();
+            let now = local.now() - Instant::START;
             local.data::<Vec<Duration>>().push(now);
         })
     });
@@ -86,7 +89,7 @@ fn a_chore_begins_everywhere_or_nowhere() {
         let kept = Drops(Arc::clone(&drops));
         Ok(move |local: &mut Local<'_>| {
             let _kept = &kept;
-            let now = local.now();
+            let now = local.now() - Instant::START;
             local.data::<Vec<Duration>>().push(now);
         })
     });
@@ -207,7 +210,7 @@ fn a_chore_without_its_caller_ends() {
         let kept = Drops(Arc::clone(&drops));
         Ok::<_, BoxError>(move |local: &mut Local<'_>| {
             let _kept = &kept;
-            let now = local.now();
+            let now = local.now() - Instant::START;
             local.data::<Vec<Duration>>().push(now);
         })
     });

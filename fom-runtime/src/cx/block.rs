@@ -1,11 +1,12 @@
 //! Blocking sections: a thread that blocks leaves its locality to another thread.
 
-use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, time::Duration};
+use std::{any::type_name, fmt, marker::PhantomData, ops::Deref};
 
 use crate::{
     cx::Cx,
     fom::{BlockError, FomAddress, Header},
     id::{FomId, Key},
+    instant::Instant,
     locality::Away,
     operation::Operation,
     runtime::{Runtime, Shared, Submission},
@@ -108,7 +109,7 @@ impl BlockingCx<'_> {
     }
 
     /// Returns the time on the runtime's clock.
-    pub fn now(&self) -> Duration {
+    pub fn now(&self) -> Instant {
         self.fom.env().clock.now()
     }
 

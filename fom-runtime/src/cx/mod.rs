@@ -12,6 +12,7 @@ use crate::{
     defaults::NoEvent,
     fom::{Cause, FomAddress, Header, Mailed, RunningFom, WaitingFor},
     id::{FomId, Key},
+    instant::Instant,
     locality::{Home, Sleep},
     operation::Operation,
     runtime::{EventSender, Runtime, Shared, Submission},
@@ -112,13 +113,13 @@ impl<'a, E> Cx<'a, E> {
     }
 
     /// Returns the time on the runtime's clock.
-    pub fn now(&self) -> Duration {
+    pub fn now(&self) -> Instant {
         self.fom.env().clock.now()
     }
 
     /// Returns the deadline of this visit, on the runtime's clock.
-    pub fn deadline(&self) -> Option<Duration> {
-        self.fom.visit().deadline().map(Duration::from_nanos)
+    pub fn deadline(&self) -> Option<Instant> {
+        self.fom.visit().deadline().map(Instant::from_nanos)
     }
 
     /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.

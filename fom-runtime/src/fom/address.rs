@@ -4,12 +4,12 @@ use std::{
     fmt,
     hash::{Hash, Hasher},
     sync::{Arc, Weak},
-    time::Duration,
 };
 
 use crate::{
     fom::{AnyRef, Attached, Header, WaitKind},
     id::FomId,
+    instant::Instant,
 };
 
 /// The address of a fom of any operation type. It keeps the memory of the fom, not the fom.
@@ -58,7 +58,7 @@ impl FomAddress {
     }
 
     /// Returns the time on the clock of the fom's runtime.
-    pub fn now(&self) -> Duration {
+    pub fn now(&self) -> Instant {
         self.0.env().clock.now()
     }
 

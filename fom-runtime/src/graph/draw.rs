@@ -243,6 +243,9 @@ impl Graph {
             json.raw(&retry.times.to_string());
             json.pair("min", &duration(retry.min));
             json.pair("max", &duration(retry.max));
+            if let Some(name) = retry.name {
+                json.pair("name", name);
+            }
             if retry.exhausted {
                 json.key("exhausted");
                 json.raw("true");
@@ -306,12 +309,9 @@ impl Graph {
             notes.push(format!("its time goes on in {}", kept.join(", ")));
         }
         if let Some(retry) = phase.retry {
-            notes.push(format!(
-                "retry {}, {}..{}",
-                retry.times,
-                duration(retry.min),
-                duration(retry.max)
-            ));
+            let (min, max) = (duration(retry.min), duration(retry.max));
+            let value = format!("{}, {min}..{max}", retry.times);
+            notes.push(format!("retry {}", named(retry.name, value)));
         }
         notes
     }
@@ -367,7 +367,18 @@ fn line(out: &mut String, depth: usize, text: std::fmt::Arguments<'_>) {
 fn within(phase: &PhaseInfo) -> Option<String> {
     match phase.deadline.adaptive() {
         Some(bounds) => Some(adaptive(bounds)),
-        None => phase.deadline.within().map(duration),
+        None => {
+            let within = phase.deadline.within().map(duration)?;
+            Some(named(phase.deadline.name(), within))
+        }
+    }
+}
+
+/// Formats a value for a drawing, with the name of its constant.
+fn named(name: Option<&str>, value: String) -> String {
+    match name {
+        Some(name) => format!("{name} ({value})"),
+        None => value,
     }
 }
 

@@ -28,6 +28,47 @@ pub struct Retry {
     pub max: Duration,
     /// Whether the phase has a function for the case that its attempts are used up.
     pub exhausted: bool,
+    /// The name of the constant that says so, if the phase has `retry(PATH)`.
+    pub name: Option<&'static str>,
+}
+
+impl Retry {
+    /// Returns this number of retries, with waits from `min` to `max`. It is for a constant that `retry(PATH)` names:
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use fom_runtime::machine::Retry;
+    ///
+    /// const PATIENT: Retry = Retry::new(5, Duration::from_millis(100), Duration::from_secs(10));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if there are no retries, if `min` is zero, or if `min` is longer than `max`. In a constant, such a panic
+    /// is an error of the compiler.
+    #[must_use]
+    pub const fn new(times: u32, min: Duration, max: Duration) -> Self {
+        assert!(times > 0, "there are 0 retries; remove `retry`");
+        assert!(
+            !min.is_zero(),
+            "the first pause is zero; write a longer one"
+        );
+        assert!(
+            min.as_nanos() <= max.as_nanos(),
+            "the first pause is longer than the longest; swap the two"
+        );
+        assert!(
+            max.as_nanos() <= u64::MAX as u128,
+            "the longest pause is too long; write at most 584 years"
+        );
+        Self {
+            times,
+            min,
+            max,
+            exhausted: false,
+            name: None,
+        }
+    }
 }
 
 /// The limits of the time of a phase with `within = "adaptive"`.
@@ -86,6 +127,8 @@ pub(super) struct SavedNames {
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline {
     within: Within,
+    /// The name of the constant with the longest stay.
+    name: Option<&'static str>,
     late: bool,
     pub(super) keep: &'static [u16],
 }
@@ -121,6 +164,12 @@ impl Deadline {
         }
     }
 
+    /// Returns the name of the constant that `within(PATH)` names, as it is written there.
+    #[must_use]
+    pub const fn name(&self) -> Option<&'static str> {
+        self.name
+    }
+
     /// Whether a missed deadline runs the phase's second function.
     #[must_use]
     pub const fn is_late(&self) -> bool {
@@ -153,6 +202,7 @@ impl PhaseInfo {
             },
             deadline: Deadline {
                 within: Within::Any,
+                name: None,
                 late: false,
                 keep: &[],
             },
@@ -262,6 +312,22 @@ impl PhaseInfo {
         self
     }
 
+    /// Sets the longest stay to a constant with this name.
+    #[must_use]
+    pub const fn within_constant(mut self, time: Duration, name: &'static str) -> Self {
+        assert!(
+            !time.is_zero(),
+            "the time limit is zero; write a longer one"
+        );
+        assert!(
+            time.as_nanos() <= u64::MAX as u128,
+            "the time limit is too long; write at most 584 years"
+        );
+        self.deadline.within = Within::Fixed(time.as_nanos() as u64);
+        self.deadline.name = Some(name);
+        self
+    }
+
     /// Sets a longest stay that follows the time of earlier visits, between these limits.
     #[must_use]
     pub const fn within_adaptive(mut self, floor_nanos: u64, ceiling_nanos: u64) -> Self {
@@ -284,7 +350,16 @@ impl PhaseInfo {
             min: Duration::from_nanos(min_nanos),
             max: Duration::from_nanos(max_nanos),
             exhausted: false,
+            name: None,
         });
+        self
+    }
+
+    /// Sets the retries to a constant with this name.
+    #[must_use]
+    pub const fn retry_constant(mut self, mut retry: Retry, name: &'static str) -> Self {
+        retry.name = Some(name);
+        self.retry = Some(retry);
         self
     }
 

@@ -107,7 +107,7 @@ fn handle(mut core: Box<Core>) {
     }
 }
 
-fn run_jobs(mut core: Box<Core>) -> Box<Core> {
+pub(super) fn run_jobs(mut core: Box<Core>) -> Box<Core> {
     for _ in 0..JOBS {
         let Some(job) = core.next_job() else {
             break;
@@ -145,7 +145,7 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
 }
 
 #[inline]
-fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
+pub(super) fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
     core.begin_run();
     let (mut core, fom, progress) = context::run(core, fom);
     core.after_run(fom, progress);
@@ -153,7 +153,7 @@ fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
 }
 
 /// Ends the locality: no fom lives here any more, and none can come.
-fn end(mut core: Box<Core>) {
+pub(super) fn end(mut core: Box<Core>) {
     let home = core.home.clone();
     home.closed.store(true, Ordering::SeqCst);
     for parcel in home.inbox.drain() {

@@ -7,6 +7,8 @@
 mod block;
 mod block_guess;
 mod block_watch;
+#[cfg(not(fom_shuttle))]
+mod by_hand;
 mod context;
 mod core;
 mod handler;

@@ -12,6 +12,7 @@ use std::{
 
 use crate::{
     fom::{WaitingFor, hand::Sleeper},
+    instant::Instant,
     locality::{Core, Home, with_core},
 };
 
@@ -31,7 +32,7 @@ pub struct Sleep {
 impl fmt::Debug for Sleep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sleep")
-            .field("at", &Duration::from_nanos(self.at))
+            .field("at", &Instant::from_nanos(self.at))
             .finish()
     }
 }

@@ -104,6 +104,8 @@ struct Threads {
     spawner: Spawner,
     budget: Budget,
     spin: Duration,
+    /// Whether a test runs the locality on its own thread.
+    by_hand: bool,
 }
 
 impl Threads {
@@ -121,6 +123,20 @@ impl Threads {
             return out_of_range("budget.phases", "at least one");
         }
         Ok(())
+    }
+
+    /// Returns the settings of a runtime without threads, where each run calls one phase function.
+    #[cfg(not(fom_shuttle))]
+    fn by_hand() -> Self {
+        Self {
+            spawner: Spawner::of_no_threads(),
+            budget: Budget {
+                phases: 1,
+                time: Duration::MAX,
+            },
+            by_hand: true,
+            ..Self::default()
+        }
     }
 
     /// Returns the budget in the units of its comparisons.
@@ -344,6 +360,13 @@ impl Builder {
         })
     }
 
+    /// Makes a runtime of one locality, which runs on the thread of a test.
+    #[cfg(not(fom_shuttle))]
+    pub(crate) fn by_hand(mut self) -> Self {
+        self.threads = Threads::by_hand();
+        self.localities(1).pin(false)
+    }
+
     pub(crate) fn hook(mut self, add: impl FnOnce(&Hooks) + Send + 'static) -> Self {
         self.hooks.push(Box::new(add));
         self
@@ -431,11 +454,16 @@ impl Builder {
         let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&shared) as _;
         shared.env.clock.watch(Arc::downgrade(&watcher));
         for make in &self.data {
-            for home in &shared.localities {
-                if let Err(source) = make_data(home, make) {
+            for (index, home) in shared.localities.iter().enumerate() {
+                let told = begin_data(home, make);
+                #[cfg(not(fom_shuttle))]
+                if self.threads.by_hand {
+                    Home::new(shared.env.owned(), index).run_one_by_hand();
+                }
+                if let Err(source) = end_data(told) {
                     abort(&shared, &shared.localities);
                     return Err(BuildError::LocalityData {
-                        locality: home.index,
+                        locality: index,
                         source,
                     });
                 }
@@ -454,14 +482,21 @@ impl Builder {
     }
 }
 
-/// Makes one value inside its locality and waits for it.
-fn make_data(home: &Locality, make: &Arc<MakeData>) -> Result<(), BoxError> {
+type MadeData = oneshot::Receiver<Result<(), BoxError>>;
+
+/// Makes one value inside its locality.
+fn begin_data(home: &Locality, make: &Arc<MakeData>) -> MadeData {
     let (tell, told) = oneshot::channel();
     let make = Arc::clone(make);
     home.post_job(Box::new(move |core| {
         // Cannot fail: the builder waits.
         let _ = tell.send(make(core));
     }));
+    told
+}
+
+/// Waits for a value that is made inside its locality.
+fn end_data(told: MadeData) -> Result<(), BoxError> {
     fom_protocol::sync::block_on(told).unwrap_or_else(|_| Err("the constructor panicked".into()))
 }
 

@@ -5,6 +5,7 @@ use std::{any::type_name, fmt};
 use tokio::sync::oneshot;
 
 use crate::{
+    instant::Instant,
     locality::{Core, Locality},
     runtime::Runtime,
 };
@@ -42,7 +43,7 @@ impl Local<'_> {
     }
 
     /// Returns the time on the runtime's clock.
-    pub fn now(&self) -> std::time::Duration {
+    pub fn now(&self) -> Instant {
         self.core.home.env().clock.now()
     }
 

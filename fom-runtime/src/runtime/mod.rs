@@ -242,7 +242,7 @@ impl Runtime {
     }
 
     /// Returns the time on the runtime's clock.
-    pub fn now(&self) -> std::time::Duration {
+    pub fn now(&self) -> crate::instant::Instant {
         self.shared.env.clock.now()
     }
 }

@@ -140,6 +140,16 @@ fn tell_all(shared: &Shared) {
     }
 }
 
+impl Runtime {
+    /// Begins the end of a runtime without threads.
+    #[cfg(not(fom_shuttle))]
+    pub(crate) fn end_by_hand(&self) {
+        drop(Guard {
+            shared: Arc::clone(&self.shared),
+        });
+    }
+}
+
 /// Dropped with the user's last handle.
 pub(super) struct Guard {
     pub(super) shared: Arc<Shared>,

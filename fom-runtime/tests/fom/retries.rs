@@ -1,8 +1,9 @@
 //! Retries: a phase that is entered again after an error, on time, up to its last attempt.
 
-use std::time::Duration;
-
-use fom_runtime::{prelude::*, time::TestClock};
+use fom_runtime::{
+    prelude::*,
+    time::{Instant, TestClock},
+};
 
 use crate::kit::{Log, limited, millis, one};
 
@@ -17,7 +18,7 @@ struct Timed {
 }
 
 impl Timed {
-    fn try_it(&mut self, now: Duration, attempt: u32) -> Result<(), Oops> {
+    fn try_it(&mut self, now: Instant, attempt: u32) -> Result<(), Oops> {
         self.log.put(format_args!("attempt {attempt} at {now:?}"));
         if self.fails == 0 {
             return Ok(());

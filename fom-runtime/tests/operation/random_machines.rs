@@ -14,7 +14,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use fom_runtime::{prelude::*, time::TestClock};
+use fom_runtime::{
+    prelude::*,
+    time::{Instant, TestClock},
+};
 use proptest::{
     prelude::*,
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
@@ -530,7 +533,7 @@ fn put(logs: &Logs, name: u32, transition: &fom_runtime::observe::Transition<'_>
         transition.from().unwrap_or_default().to_owned(),
         transition.to().unwrap_or_default().to_owned(),
         &transition.cause().to_string(),
-        transition.at().as_secs(),
+        (transition.at() - Instant::START).as_secs(),
         transition.stayed().as_secs(),
         transition.attempt(),
     );

@@ -2,7 +2,11 @@
 
 use std::{future::pending, sync::mpsc};
 
-use fom_runtime::{FomId, prelude::*, time::TestClock};
+use fom_runtime::{
+    FomId,
+    prelude::*,
+    time::{Instant, TestClock},
+};
 
 use crate::kit::foms::{Chain, Oops, Walker, Word, walker};
 use crate::kit::{Log, limited, one, secs};
@@ -67,7 +71,10 @@ fn the_last_phases_of_a_fom_are_kept() {
             }
             fom.reached([HangingKind::Three]).await;
             let history = runtime.operation(fom.id()).unwrap().history;
-            let history: Vec<_> = history.iter().map(|seen| (seen.phase, seen.at)).collect();
+            let history: Vec<_> = history
+                .iter()
+                .map(|seen| (seen.phase, seen.at - Instant::START))
+                .collect();
             assert_eq!(history, expected);
             go.send(()).unwrap();
             fom.await.unwrap();
@@ -110,8 +117,8 @@ fn operations_are_listed_counted_and_found() {
             foms.iter()
                 .zip([(Word::Stop, 2), (Word::Fail, 4), (Word::Stop, 4)])
         {
-            let target = secs(age);
-            clock.advance(target.saturating_sub(runtime.now()));
+            let target = Instant::START + secs(age);
+            clock.advance(target - runtime.now());
             runtime.quiet().await;
             fom.send(word).unwrap();
             runtime.quiet().await;

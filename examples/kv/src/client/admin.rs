@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use fom_runtime::prelude::*;
+use fom_runtime::{prelude::*, time::Instant};
 
 use super::{Client, Connection, Why};
 use crate::command::{Command, Kind, OfClient, scripts, table, wrong_number};
@@ -207,7 +207,7 @@ pub(super) async fn info(runtime: &Runtime, common: &Common) -> Result<Reply, Wh
          # Replication\r\nrole:master\r\nconnected_slaves:0\r\n\r\n# Foms\r\n",
         std::process::id(),
         runtime.localities(),
-        runtime.now().as_secs(),
+        (runtime.now() - Instant::START).as_secs(),
         shards.iter().map(|shard| shard.2).sum::<usize>(),
         common.live.clients(),
         common.memory.all(),

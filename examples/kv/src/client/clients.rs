@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use fom_runtime::{FomRef, Key};
+use fom_runtime::{FomRef, Key, time::Instant};
 
 use super::{Connection, Why};
 use crate::wire::{Protocol, Reply};
@@ -29,7 +29,7 @@ pub(crate) struct Client {
     pub(crate) key: Key,
     pub(crate) locality: usize,
     /// The time of the connection, on the runtime's clock.
-    since: Duration,
+    since: Instant,
     about: Mutex<About>,
     commands: AtomicU64,
     /// The time of its last command, on the runtime's clock, in nanoseconds. Known only if the server sends idle
@@ -45,14 +45,14 @@ impl Client {
     }
 
     /// Notes that the client sent something.
-    pub(crate) fn heard(&self, now: Duration) {
-        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+    pub(crate) fn heard(&self, now: Instant) {
+        let now = u64::try_from(now.duration_since(Instant::START).as_nanos()).unwrap_or(u64::MAX);
         self.heard.store(now, Ordering::Relaxed);
     }
 
     /// Returns the time at which the client last sent something.
-    pub(crate) fn last_heard(&self) -> Duration {
-        Duration::from_nanos(self.heard.load(Ordering::Relaxed))
+    pub(crate) fn last_heard(&self) -> Instant {
+        Instant::START + Duration::from_nanos(self.heard.load(Ordering::Relaxed))
     }
 
     pub(crate) fn about(&self) -> MutexGuard<'_, About> {
@@ -60,14 +60,14 @@ impl Client {
     }
 
     /// Returns the line of CLIENT LIST for this client.
-    pub(crate) fn line(&self, now: Duration) -> String {
+    pub(crate) fn line(&self, now: Instant) -> String {
         let about = self.about();
         format!(
             "id={} addr={} name={} age={} locality={} cmds={} fom={} resp={} lib-name={} lib-ver={}\n",
             self.id,
             self.address,
             about.name,
-            now.saturating_sub(self.since).as_secs(),
+            (now - self.since).as_secs(),
             self.locality,
             self.commands.load(Ordering::Relaxed),
             self.fom.get().map_or(0, |fom| fom.id().get()),
@@ -100,7 +100,7 @@ impl Clients {
     pub(crate) fn come(
         &self,
         address: SocketAddr,
-        now: Duration,
+        now: Instant,
         most: usize,
         localities: usize,
     ) -> Option<Arc<Client>> {
@@ -172,7 +172,7 @@ impl Clients {
     }
 
     /// Returns the reply to CLIENT LIST.
-    pub(crate) fn list(&self, now: Duration) -> Reply {
+    pub(crate) fn list(&self, now: Instant) -> Reply {
         Reply::verbatim(
             self.all()
                 .iter()

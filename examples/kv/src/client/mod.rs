@@ -403,7 +403,7 @@ impl Idle {
         if timer.as_mut().poll(task).is_pending() {
             return Poll::Pending;
         }
-        let idle = self.runtime.now().saturating_sub(me.last_heard());
+        let idle = self.runtime.now() - me.last_heard();
         if idle >= most && !is_busy {
             return Poll::Ready(Err(Why::Idle));
         }

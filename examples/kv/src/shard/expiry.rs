@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use fom_runtime::time::Clock;
+use fom_runtime::time::{Clock, Instant};
 
 use super::Shard;
 
@@ -19,13 +19,13 @@ impl Wall {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let began = millis(now.saturating_sub(clock.now()));
+        let began = millis(now.saturating_sub(clock.now() - Instant::START));
         Self { clock, began }
     }
 
     /// Returns the milliseconds since 1970.
     pub(crate) fn now(&self) -> u64 {
-        self.began + millis(self.clock.now())
+        self.began + millis(self.clock.now() - Instant::START)
     }
 }
 

@@ -36,6 +36,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::packets::Happened;
 pub use self::timers::Timers;
+pub(crate) use self::timers::since_start;
 use self::{dialog::Dialogs, exchange::Exchange, fork::Forks, timers::Repeat};
 use crate::cdr::Record;
 use crate::locator::Binding;

@@ -2,7 +2,14 @@
 
 use std::time::Duration;
 
+use fom_runtime::time::Instant;
 use serde::{Deserialize, Serialize};
+
+/// Returns the time since the start of the router's clock. A call is saved with its times, and the router on bare tokio
+/// has the same calls, so they have no instants of fom.
+pub(crate) fn since_start(at: Instant) -> Duration {
+    at.duration_since(Instant::START)
+}
 
 /// The times from which all others derive.
 #[derive(Debug, Clone, Copy)]

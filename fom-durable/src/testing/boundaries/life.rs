@@ -220,7 +220,7 @@ fn stay<O: Persistent>(
             }
             Some(next) => {
                 waits_since = None;
-                let now = nanos(runtime.now());
+                let now = nanos(runtime.now() - fom_runtime::time::Instant::START);
                 around
                     .clock
                     .advance(Duration::from_nanos(next.saturating_sub(now).max(1)));

@@ -11,7 +11,7 @@ use std::{
 };
 
 use fom_protocol::{nanos, shrink::Shrink as _};
-use fom_runtime::Key;
+use fom_runtime::{Key, time::Instant};
 use slab::Slab;
 use tokio::sync::watch;
 
@@ -255,14 +255,14 @@ impl Policy for TokenBuckets {
         &self.name
     }
 
-    fn enqueue(&mut self, request: Request, now: Duration) -> Result<(), Request> {
-        let now = nanos(now);
+    fn enqueue(&mut self, request: Request, now: Instant) -> Result<(), Request> {
+        let now = nanos(now - Instant::START);
         self.refresh(now);
         self.put(request, now)
     }
 
-    fn get(&mut self, now: Duration, force: bool) -> Next {
-        let now = nanos(now);
+    fn get(&mut self, now: Instant, force: bool) -> Next {
+        let now = nanos(now - Instant::START);
         self.refresh(now);
         while let Some(&(at, place)) = self.throttled.first()
             && (at <= now || force)
@@ -284,7 +284,7 @@ impl Policy for TokenBuckets {
             }
         }
         match self.throttled.first() {
-            Some((at, _)) => Next::Throttled(Duration::from_nanos(*at)),
+            Some((at, _)) => Next::Throttled(Instant::START + Duration::from_nanos(*at)),
             None => Next::Empty,
         }
     }

@@ -8,7 +8,12 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{Cx, Runtime, error::BoxError, fom, time::TestClock};
+use fom_runtime::{
+    Cx, Runtime,
+    error::BoxError,
+    fom,
+    time::{Instant, TestClock},
+};
 
 use super::{MOST_IDLE, Rate, TokenBuckets};
 use crate::admission::{Admission, Next, Policy, Request, Tags};
@@ -36,10 +41,10 @@ impl Policy for Counted {
     fn name(&self) -> &str {
         self.0.name()
     }
-    fn enqueue(&mut self, request: Request, now: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, now: Instant) -> Result<(), Request> {
         self.0.enqueue(request, now)
     }
-    fn get(&mut self, now: Duration, force: bool) -> Next {
+    fn get(&mut self, now: Instant, force: bool) -> Next {
         let next = self.0.get(now, force);
         self.1.store(self.0.buckets.len(), Relaxed);
         next

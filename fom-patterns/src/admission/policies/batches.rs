@@ -1,8 +1,8 @@
 //! Batches by object, sorted within each batch.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use fom_runtime::Key;
+use fom_runtime::{Key, time::Instant};
 
 use super::rounds::{Batch, Rounds};
 use crate::admission::{ConfigError, Next, Policy, Request, Tags};
@@ -67,7 +67,7 @@ impl Policy for SortedBatches {
         &self.name
     }
 
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         let Some(object) = request.object().cloned() else {
             return Err(request);
         };
@@ -75,7 +75,7 @@ impl Policy for SortedBatches {
         Ok(())
     }
 
-    fn get(&mut self, _: Duration, _: bool) -> Next {
+    fn get(&mut self, _: Instant, _: bool) -> Next {
         self.rounds.take().map_or(Next::Empty, Next::Request)
     }
 

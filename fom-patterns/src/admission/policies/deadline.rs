@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::admission::{Next, Policy, Request, Tags, text::Shown};
+use fom_runtime::time::Instant;
 
 /// Serves the earliest deadline first, and equal deadlines first in, first out. Sheds the latest deadline.
 ///
@@ -11,7 +12,7 @@ use crate::admission::{Next, Policy, Request, Tags, text::Shown};
 #[derive(Debug)]
 pub struct DeadlineFirst {
     others: Duration,
-    queue: BTreeMap<(Duration, u64), Request>,
+    queue: BTreeMap<(Instant, u64), Request>,
     name: String,
 }
 
@@ -25,10 +26,10 @@ impl DeadlineFirst {
         }
     }
 
-    fn place(&self, request: &Tags) -> (Duration, u64) {
+    fn place(&self, request: &Tags) -> (Instant, u64) {
         let by = request
             .deadline()
-            .unwrap_or_else(|| request.since().saturating_add(self.others));
+            .unwrap_or_else(|| request.since() + self.others);
         (by, request.number())
     }
 }
@@ -38,12 +39,12 @@ impl Policy for DeadlineFirst {
         &self.name
     }
 
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         self.queue.insert(self.place(&request), request);
         Ok(())
     }
 
-    fn get(&mut self, _: Duration, _: bool) -> Next {
+    fn get(&mut self, _: Instant, _: bool) -> Next {
         let first = self.queue.pop_first();
         first.map_or(Next::Empty, |(_, request)| Next::Request(request))
     }

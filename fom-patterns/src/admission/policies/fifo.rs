@@ -1,8 +1,7 @@
 //! First in, first out.
 
-use std::time::Duration;
-
 use crate::admission::{Line, Next, Policy, Request, Tags};
+use fom_runtime::time::Instant;
 
 /// First in, first out. The first policy of an intake by default, and the queue behind every other policy. Sheds the
 /// newest request.
@@ -21,12 +20,12 @@ impl Policy for Fifo {
         "fifo"
     }
 
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         self.0.put(request);
         Ok(())
     }
 
-    fn get(&mut self, _: Duration, _: bool) -> Next {
+    fn get(&mut self, _: Instant, _: bool) -> Next {
         self.0.take().map_or(Next::Empty, Next::Request)
     }
 

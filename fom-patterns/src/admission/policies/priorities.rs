@@ -1,8 +1,6 @@
 //! Priorities with bounded preference.
 
-use std::time::Duration;
-
-use fom_runtime::submission::Priority;
+use fom_runtime::{submission::Priority, time::Instant};
 
 use crate::admission::{ConfigError, Line, Next, Policy, Request, Tags};
 
@@ -48,12 +46,12 @@ impl Policy for Priorities {
         &self.name
     }
 
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         self.lines[request.priority() as usize].put(request);
         Ok(())
     }
 
-    fn get(&mut self, _: Duration, _: bool) -> Next {
+    fn get(&mut self, _: Instant, _: bool) -> Next {
         for level in 0..self.lines.len() {
             if self.lines[level].is_empty() {
                 continue;

@@ -3,11 +3,10 @@
 use std::{
     collections::{BTreeMap, HashMap},
     hash::Hash,
-    time::Duration,
 };
 
 use fom_protocol::shrink::Shrink as _;
-use fom_runtime::Key;
+use fom_runtime::{Key, time::Instant};
 
 use crate::admission::{ConfigError, Line, Next, Policy, Request, Tags};
 
@@ -166,13 +165,13 @@ impl Policy for ClientRoundRobin {
         &self.name
     }
 
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         let client = request.client().cloned();
         self.rounds.put(&client, request);
         Ok(())
     }
 
-    fn get(&mut self, _: Duration, _: bool) -> Next {
+    fn get(&mut self, _: Instant, _: bool) -> Next {
         self.rounds.take().map_or(Next::Empty, Next::Request)
     }
 

@@ -6,6 +6,7 @@ use crate::{
     attempt::Tried,
     fom::Header,
     id::{FomId, Key},
+    instant::Instant,
 };
 
 /// One failed attempt of one fom at a phase.
@@ -86,13 +87,13 @@ impl<'a> FailedAttempt<'a> {
     }
 
     /// Returns when the attempt failed, on the runtime's clock.
-    pub fn at(&self) -> Duration {
-        Duration::from_nanos(self.attempt.at)
+    pub fn at(&self) -> Instant {
+        Instant::from_nanos(self.attempt.at)
     }
 
     /// Returns when the next attempt is due, on the runtime's clock. Returns `None` if this was the last attempt.
-    pub fn next(&self) -> Option<Duration> {
-        self.next.map(Duration::from_nanos)
+    pub fn next(&self) -> Option<Instant> {
+        self.next.map(Instant::from_nanos)
     }
 
     /// Returns the index of the fom's locality.

@@ -6,6 +6,7 @@ use crate::{
     fom::Header,
     graph::Graph,
     id::{FomId, Key},
+    instant::Instant,
 };
 
 /// Why a fom made a transition.
@@ -170,8 +171,8 @@ impl<'a> Transition<'a> {
     }
 
     /// Returns the time of the transition, on the runtime's clock.
-    pub fn at(&self) -> Duration {
-        Duration::from_nanos(self.at)
+    pub fn at(&self) -> Instant {
+        Instant::from_nanos(self.at)
     }
 
     /// Returns how long the fom was in the phase that it left, or in the queue when it begins. For a fom that came

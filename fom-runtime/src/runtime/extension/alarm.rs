@@ -4,13 +4,11 @@ use std::{
     fmt,
     sync::Arc,
     task::{Wake, Waker},
-    time::Duration,
 };
-
-use fom_protocol::nanos;
 
 use crate::{
     fom::{PartPlace, hand::Sleeper},
+    instant::Instant,
     locality::{Home, PartId},
     runtime::{
         Local,
@@ -34,12 +32,12 @@ impl fmt::Debug for Alarm {
 impl Extension<'_> {
     /// Wakes `waker` once, at the time `at` of the runtime's clock ([`Runtime::now`](crate::Runtime::now)), in the
     /// first locality. A runtime that is closed may never wake it.
-    pub fn alarm(self, at: Duration, waker: Waker) -> Alarm {
+    pub fn alarm(self, at: Instant, waker: Waker) -> Alarm {
         let home = Home::new(self.runtime.shared.env.owned(), 0);
         let sleeper = Sleeper::new(waker);
         let armed = Arc::clone(&sleeper);
         home.post_job(Box::new(move |core| {
-            core.timers.arm_sleeper(&armed, nanos(at));
+            core.timers.arm_sleeper(&armed, at.nanos());
         }));
         Alarm { home, sleeper }
     }
@@ -63,14 +61,14 @@ impl Local<'_> {
     /// Lets a part of this locality have a turn at the time `at` of the runtime's clock ([`Local::now`]). A time in the
     /// past gives the turn soon. The drop of the alarm takes the turn back. The part may have other turns before. If
     /// the part was removed by then, nothing happens.
-    pub fn wake_part_at<P: Part>(&mut self, id: PartId<P>, at: Duration) -> Alarm {
+    pub fn wake_part_at<P: Part>(&mut self, id: PartId<P>, at: Instant) -> Alarm {
         let home = self.core().home.clone();
         let bell = PartBell {
             home: home.clone(),
             part: id.place(),
         };
         let sleeper = Sleeper::new(Waker::from(Arc::new(bell)));
-        self.core().timers.arm_sleeper(&sleeper, nanos(at));
+        self.core().timers.arm_sleeper(&sleeper, at.nanos());
         Alarm { home, sleeper }
     }
 }

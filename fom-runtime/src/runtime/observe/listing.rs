@@ -7,6 +7,7 @@ use crate::{
     clock::elapsed,
     fom::{AnyRef, Attached, Attachments, Header, Wait, WaitKind, WaitingFor},
     id::{FomId, Key},
+    instant::Instant,
     locality::Locality,
     runtime::{Shared, totals},
     snapshot::Quarantined,
@@ -19,7 +20,7 @@ pub struct Visited {
     /// The phase.
     pub phase: &'static str,
     /// When the fom entered it, on the runtime's clock.
-    pub at: Duration,
+    pub at: Instant,
 }
 
 /// One fom in flight.
@@ -237,7 +238,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
             .iter()
             .map(|seen| Visited {
                 phase: header.graph().phases()[usize::from(seen.phase)].name(),
-                at: Duration::from_nanos(seen.at),
+                at: Instant::from_nanos(seen.at),
             })
             .collect(),
     }
