@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
-    order::{Intake, News, Order, TakeIn},
+    order::{Intake, News, Order, TakeInEnd},
     provider::Webhook,
 };
 
@@ -73,7 +73,7 @@ async fn show(
     match app.runtime.outcome::<Order>(id) {
         Lookup::Ended {
             outcome: Ok(ended), ..
-        } => Ok(Json(json!(ended.phase))),
+        } => Ok(Json(json!(ended.end))),
         Lookup::Ended {
             outcome: Err(failure),
             ..
@@ -128,10 +128,10 @@ impl App {
         match self.runtime.outcome::<Intake>(Address::once(reference)) {
             Lookup::Ended {
                 outcome: Ok(ended), ..
-            } => match ended.phase {
-                TakeIn::Accepted { order } => Ok(order),
-                TakeIn::Post => Err(StatusCode::NOT_FOUND),
-            },
+            } => {
+                let TakeInEnd::Accepted { order } = ended.end;
+                Ok(order)
+            }
             _ => Err(StatusCode::NOT_FOUND),
         }
     }

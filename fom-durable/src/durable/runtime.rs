@@ -82,7 +82,7 @@ pub trait DurableExt {
     /// runtime.submit(Order).once("order 7").start()?.wait()?;
     ///
     /// match runtime.outcome::<Order>(Address::once("order 7")) {
-    ///     Lookup::Ended { outcome: Ok(ended), .. } => assert!(matches!(ended.phase, Delivery::Sent)),
+    ///     Lookup::Ended { outcome: Ok(ended), .. } => assert!(matches!(ended.end, DeliveryEnd::Sent)),
     ///     other => panic!("{other:?}"),
     /// }
     /// assert!(matches!(runtime.outcome::<Order>("order 8"), Lookup::Unknown));

@@ -117,10 +117,10 @@ pub(crate) fn payments(found: &Lookup<Order>) -> Option<usize> {
     match found {
         Lookup::Ended {
             outcome: Ok(ended), ..
-        } => match ended.phase {
-            Sale::Closed { payments } => Some(payments),
-            Sale::Open => None,
-        },
+        } => {
+            let SaleEnd::Closed { payments } = ended.end;
+            Some(payments)
+        }
         _ => None,
     }
 }

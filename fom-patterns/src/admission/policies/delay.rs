@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use fom_protocol::nanos;
+use fom_runtime::time::Instant;
 
 use crate::admission::{ConfigError, Next, Policy, Request, Tags, text::Shown};
 
@@ -16,7 +17,7 @@ pub struct Delay {
     most: Duration,
     percent: u8,
     seed: u64,
-    queue: BTreeMap<(Duration, u64), Request>,
+    queue: BTreeMap<(Instant, u64), Request>,
     name: String,
 }
 
@@ -60,7 +61,7 @@ impl Delay {
     }
 
     /// Returns when the request may start, or `None` if it is not delayed.
-    fn place(&self, request: &Tags) -> Option<(Duration, u64)> {
+    fn place(&self, request: &Tags) -> Option<(Instant, u64)> {
         let number = request.number();
         let chosen = mixed(self.seed ^ mixed(number));
         if chosen % 100 >= u64::from(self.percent) {
@@ -68,7 +69,7 @@ impl Delay {
         }
         let span = nanos(self.most - self.least).saturating_add(1);
         let delay = self.least + Duration::from_nanos(mixed(chosen) % span);
-        Some((request.since().saturating_add(delay), number))
+        Some((request.since() + delay, number))
     }
 }
 
@@ -85,7 +86,7 @@ impl Policy for Delay {
         &self.name
     }
 
-    fn enqueue(&mut self, request: Request, _: Duration) -> Result<(), Request> {
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
         match self.place(&request) {
             Some(place) => {
                 self.queue.insert(place, request);
@@ -95,7 +96,7 @@ impl Policy for Delay {
         }
     }
 
-    fn get(&mut self, now: Duration, force: bool) -> Next {
+    fn get(&mut self, now: Instant, force: bool) -> Next {
         let Some(first) = self.queue.first_entry() else {
             return Next::Empty;
         };
