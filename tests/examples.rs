@@ -112,6 +112,26 @@ fn book_shows_what_survives() {
     }
 }
 
+/// The chapter about the web service quotes the service.
+#[test]
+fn book_quotes_the_order_service() {
+    let source = [
+        include_str!("../examples/orders/src/order.rs"),
+        include_str!("../examples/orders/src/shop.rs"),
+        include_str!("../examples/orders/src/web.rs"),
+        include_str!("../examples/orders/src/main.rs"),
+    ];
+    let shown = blocks(include_str!("../book/src/web-service.md"), "rust,ignore");
+    assert!(shown.len() > 10);
+    for quote in shown {
+        let quote = quote.trim_end();
+        assert!(
+            source.iter().any(|file| file.contains(quote)),
+            "examples/orders has not:\n{quote}"
+        );
+    }
+}
+
 /// The README shows the program that runs.
 #[test]
 fn readme_shows_the_program_and_its_diagram() {

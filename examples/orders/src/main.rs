@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use fom_durable::prelude::*;
 use lexopt::prelude::*;
 use orders::{
-    order::{Order, Site},
+    order::{Charges, Order, Site},
     provider::Provider,
     shop::Shop,
     web::{App, Step, routes},
@@ -13,7 +13,7 @@ use orders::{
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
-    sync::broadcast,
+    sync::{Semaphore, broadcast},
 };
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -64,6 +64,7 @@ async fn main() -> Result<(), BoxError> {
     let runtime = Runtime::builder()
         .resource(shop)
         .resource(Provider::new(settings.provider)?)
+        .resource(Charges(Semaphore::new(8)))
         .resource(Site {
             webhook: format!("http://{address}/webhooks/payment"),
         })

@@ -3,6 +3,7 @@
 use fom_durable::prelude::*;
 use fom_runtime::FomId;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
 use crate::{
     provider::{Charge, Provider},
@@ -133,6 +134,8 @@ impl FulfilTransitions for Order {
             cents: self.cents,
             webhook: cx.resource::<Site>().webhook.clone(),
         };
+        // At most eight charges at once: the provider asks for that.
+        let _one = cx.resource::<Charges>().0.acquire().await?;
         let provider = cx.resource::<Provider>();
         provider.charge(cx.step_key(), &charge).await?;
         Ok(FulfilAfterCharge::AwaitPayment)
@@ -201,6 +204,10 @@ impl FulfilTransitions for Order {
 }
 
 type Paying<'a> = Cx<'a, News>;
+
+/// Limits the charges under way.
+#[derive(Debug)]
+pub struct Charges(pub Semaphore);
 
 /// What this service knows of itself.
 #[derive(Debug)]

@@ -1,7 +1,8 @@
 //! Sends orders to the service, kills it with `kill -9` again and again, and checks the books at the end: every accepted
 //! order has ended, no customer paid twice, and no piece is lost.
 //!
-//! `load [--orders N] [--kills N] [--server PATH]..`: each start takes the next of the given servers.
+//! `load [--orders N] [--kills N] [--limit SECONDS] [--server PATH]..`: each start takes the next of the given servers. It
+//! fails if it takes longer than the limit.
 
 use std::{
     collections::HashMap,
@@ -30,6 +31,7 @@ const STOCK: u32 = 1_000_000;
 struct Settings {
     orders: usize,
     kills: usize,
+    limit: Duration,
     servers: Vec<PathBuf>,
     directory: PathBuf,
 }
@@ -40,6 +42,7 @@ impl Settings {
         let mut settings = Self {
             orders: 300,
             kills: 5,
+            limit: Duration::from_secs(600),
             servers: Vec::new(),
             directory: std::env::temp_dir().join(format!("orders-{}", std::process::id())),
         };
@@ -48,6 +51,9 @@ impl Settings {
             match argument {
                 Long("orders") => settings.orders = arguments.value()?.parse()?,
                 Long("kills") => settings.kills = arguments.value()?.parse()?,
+                Long("limit") => {
+                    settings.limit = Duration::from_secs(arguments.value()?.parse()?);
+                }
                 Long("server") => settings.servers.push(arguments.value()?.into()),
                 other => return Err(other.unexpected().into()),
             }
@@ -266,9 +272,13 @@ fn check(ends: &[(Order, String)], books: &Value, shop: &Shop) -> Result<(), Box
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let settings = Settings::parse()?;
+    timeout(settings.limit, run(&settings)).await?
+}
+
+async fn run(settings: &Settings) -> Result<(), BoxError> {
     std::fs::create_dir_all(&settings.directory)?;
     let (_provider, provider) = start(&beside("provider")?, &["127.0.0.1:0"]).await?;
-    let mut server = Server::start(&settings, &provider).await?;
+    let mut server = Server::start(settings, &provider).await?;
     let client = Client::builder().timeout(Duration::from_secs(10)).build()?;
     let web = Web {
         client: client.clone(),
