@@ -9,14 +9,19 @@ use super::{allowed_in_types, braces, visibility};
 use crate::model::{ExitSet, Machine, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
+    sets(machine)
+        .map(|exit_set| after(machine, exit_set))
+        .collect()
+}
+
+/// Returns the exits that have an enum.
+pub(super) fn sets(machine: &Machine) -> impl Iterator<Item = ExitSet<'_>> {
     let own = machine.working().filter(|phase| !phase.is_handed_over());
     let own = own.map(Phase::exit_set);
     let failed = machine.phases.iter().map(Phase::failed_exit_set);
     let failed = failed.filter(|exit_set| exit_set.phase.failed_function.is_some());
     own.chain(failed)
         .filter(|exit_set| !exit_set.is_unit(machine))
-        .map(|exit_set| after(machine, exit_set))
-        .collect()
 }
 
 fn after(machine: &Machine, exit_set: ExitSet<'_>) -> TokenStream {

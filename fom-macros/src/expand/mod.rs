@@ -1,6 +1,7 @@
 //! The items beside the enum, in order. Each part is one function of the model.
 
 mod docs;
+mod editor;
 mod exits;
 mod kinds;
 mod layer;
@@ -75,7 +76,7 @@ fn in_scope(machine: &Machine, impls: TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the same names without behaviour, so that one mistake does not cause many, and editors keep working.
+/// Returns the same names without behaviour, so that one mistake does not cause many.
 pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
     let exposed = [
         enum_of_skeleton(machine),
@@ -83,12 +84,35 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         transitions::expand(machine),
         exits::expand(machine),
     ];
+    exposed.into_iter().chain([unfinished(machine)]).collect()
+}
+
+/// Returns the names without behaviour for an editor, with or without a mistake.
+pub(crate) fn for_editor(mut machine: Machine) -> TokenStream {
+    editor::prepare(&mut machine);
+    let machine = &machine;
+    let item = if machine.named_like_operation {
+        enum_of_skeleton(machine)
+    } else {
+        docs::documented(machine)
+    };
+    let exposed = [
+        editor::mentions(machine),
+        item,
+        editor::types(machine),
+        transitions::expand(machine),
+    ];
+    exposed.into_iter().chain([unfinished(machine)]).collect()
+}
+
+/// Returns an operation that never runs.
+fn unfinished(machine: &Machine) -> TokenStream {
     let borrows = machine.item.generics.lifetimes().next().is_some();
-    let operation = (!borrows).then(|| [operation::skeleton(machine), persist::skeleton(machine)]);
-    exposed
-        .into_iter()
-        .chain(operation.into_iter().flatten())
-        .collect()
+    if borrows {
+        return TokenStream::new();
+    }
+    let parts = [operation::skeleton(machine), persist::skeleton(machine)];
+    parts.into_iter().collect()
 }
 
 /// Returns the enum. If it has the name of its operation, it hides behind a glob import, so that the operation keeps
