@@ -233,7 +233,6 @@ impl Editor {
             places.push(Place::from_json(&location["range"]["start"]));
         }
         places.sort();
-        places.dedup();
         places
     }
 

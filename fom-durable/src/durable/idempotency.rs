@@ -224,9 +224,10 @@ impl Stored {
             Self::Ended(snapshot) => snapshot,
         };
         let why = match catch_unwind(AssertUnwindSafe(|| open(snapshot))) {
-            Ok(Ok((operation, phase))) => {
-                return Ok(seam::ended(operation, phase));
-            }
+            Ok(Ok((operation, phase))) => match seam::ended(operation, phase) {
+                Ok(ended) => return Ok(ended),
+                Err(phase) => format!("it ended in phase `{phase}`, which is no end any more"),
+            },
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("it panicked: {}", panic_message(panic)),
         };

@@ -7,8 +7,8 @@ use crate::durable::{
     quarantine::{Stays, is_of},
 };
 use fom_runtime::{
-    __durability::{self as seam, Outcome, Shared},
-    FomId, Key, Operation, Persistent,
+    __durability::{self as seam, Shared},
+    Ended, Failure, FomId, Key, Operation, Persistent,
     snapshot::{QuarantineKind, Quarantined},
 };
 
@@ -26,7 +26,7 @@ pub enum Lookup<O: Operation> {
         /// The end phase and the operation, or the failure. A failure has
         /// [`Cause::Remembered`](fom_runtime::Cause::Remembered) and no operation. It has
         /// [`Cause::Unread`](fom_runtime::Cause::Unread) if this release cannot read how the operation ended.
-        outcome: Outcome<O>,
+        outcome: Result<Ended<O>, Failure<O>>,
     },
     /// The operation is in the journal, and cannot go on for now; see
     /// [`quarantine`](crate::DurableExt::quarantine).
@@ -196,7 +196,7 @@ impl Durable {
             Some(Found::Ended(id, at, answer)) => Lookup::Ended {
                 id,
                 age: Duration::from_nanos(self.journal_now().saturating_sub(at)),
-                outcome: answer.outcome(O::restore),
+                outcome: seam::told(answer.outcome(O::restore)),
             },
         }
     }

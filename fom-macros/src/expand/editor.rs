@@ -10,7 +10,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{GenericParam, Generics, Ident, PathArguments, Type};
 
-use super::{allowed_in_types, exits, kinds, visibility};
+use super::{allowed_in_types, ends, exits, kinds, visibility};
 use crate::model::{ExitSet, Machine, Phase, Target};
 use crate::paths::respan;
 
@@ -26,7 +26,7 @@ pub(super) fn prepare(machine: &mut Machine) {
             &mut phase.failed_function,
         ];
         for name in functions.into_iter().flatten() {
-            name.set_span(Span::call_site());
+            name.set_span(Span::call_site().located_at(name.span()));
         }
     }
 }
@@ -49,8 +49,16 @@ pub(super) fn types(machine: &Machine) -> TokenStream {
         let alias = alias(machine, &vis, exit_set.after, &generics, &doc);
         quote!(#(#cfg)* #alias)
     });
+    // As for the kinds.
+    let end = if machine.inner_phase().is_some() {
+        ends::expand(machine)
+    } else {
+        let (name, doc) = (&machine.names.end, " The ends, with their data.");
+        let vis = visibility(machine, machine.item.ident.span());
+        alias(machine, &vis, name, &ends::generics(machine), doc)
+    };
     let stay = stay(machine);
-    quote!(#kind #(#exits)* #stay)
+    quote!(#kind #end #(#exits)* #stay)
 }
 
 /// Returns another name of the enum. Parameters that the name does not have are filled with anything.
@@ -172,6 +180,6 @@ fn to_event(machine: &Machine, phase: &Phase, event: &Ident) -> Option<TokenStre
 /// Returns the name of the enum, not at its declaration: an editor would count it as one more place.
 fn phases(machine: &Machine) -> Ident {
     let mut name = machine.item.ident.clone();
-    name.set_span(Span::call_site());
+    name.set_span(Span::call_site().located_at(name.span()));
     name
 }

@@ -107,7 +107,7 @@ fn field_type(machine: &Machine, phase: &Phase, field: &syn::Field) -> TokenStre
     )
 }
 
-fn generics(machine: &Machine) -> syn::Generics {
+pub(super) fn generics(machine: &Machine) -> syn::Generics {
     let fields =
         ends(machine).flat_map(|phase| phase.fields.iter().map(move |field| (phase, field)));
     let data = fields.map(|(phase, field)| field_type(machine, phase, field));

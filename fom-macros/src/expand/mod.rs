@@ -91,9 +91,14 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
 pub(crate) fn for_editor(mut machine: Machine) -> TokenStream {
     editor::prepare(&mut machine);
     let machine = &machine;
+    let item = if machine.named_like_operation {
+        enum_of_skeleton(machine)
+    } else {
+        docs::documented(machine)
+    };
     let exposed = [
-        enum_of_skeleton(machine),
         editor::mentions(machine),
+        item,
         editor::types(machine),
         transitions::expand(machine),
     ];

@@ -231,6 +231,25 @@ fn after_a_mistake_the_names_are_still_there() {
 }
 
 #[test]
+fn an_editor_reads_one_enum_under_several_names() {
+    let tokens = crate::fallback::for_editor(
+        quote!(operation(Call), event(Signal), transient),
+        quote! {
+            enum Route<T> {
+                #[phase(start, sync, to(Ring, Rejected), on(Bye))]
+                Locate,
+                #[phase(to(Rejected, Rign))]
+                Ring { endpoint: T },
+                #[phase(end, failure)]
+                Rejected,
+            }
+        },
+    );
+    let file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
+    assert_text!(prettyplease::unparse(&file));
+}
+
+#[test]
 fn the_enum_gets_a_table_and_a_drawing() {
     let tokens = crate::fallback::attribute(
         quote!(operation(Call), event(Signal)),

@@ -8,7 +8,7 @@ use crate::{
     runtime::{JoinedOutcome, Once, Recorded, Shared, StartOnce},
     snapshot::SnapshotError,
     submission::{Placement, Priority},
-    typed::{AtEnd, Outcome},
+    typed::{AtEnd, Ended, Failure, Outcome},
 };
 
 /// Prepares an operation that this fom submits through its outbox.
@@ -186,6 +186,23 @@ pub fn joined<O: Operation>(fom: FomRef<O>, outcome: JoinedOutcome<O>) -> Handle
 }
 
 /// Returns the end of an operation that ended in an earlier run, with no events left.
-pub fn ended<O: Operation>(operation: O, phase: O::Phase) -> AtEnd<O> {
-    AtEnd::new(operation, phase)
+///
+/// # Errors
+///
+/// Fails with the name of the phase if it is no end in this release.
+pub fn ended<O: Operation>(operation: O, phase: O::Phase) -> Result<AtEnd<O>, &'static str> {
+    let info = &O::GRAPH.phases()[O::index(O::kind(&phase))];
+    match info.is_end() {
+        true => Ok(AtEnd::new(operation, phase)),
+        false => Err(info.name()),
+    }
+}
+
+/// Returns the outcome as a handle returns it.
+///
+/// # Errors
+///
+/// Fails with the failure of the operation.
+pub fn told<O: Operation>(outcome: Outcome<O>) -> Result<Ended<O>, Failure<O>> {
+    outcome.map(AtEnd::ended)
 }

@@ -128,7 +128,7 @@ fn each_step_calls_one_function_on_this_thread() {
     assert_eq!(parcel.step(), Step::Entered(WayKind::Sent));
     assert_eq!((parcel.step(), parcel.step()), (Step::Ended, Step::Ended));
     let ended = parcel.take_outcome().unwrap().unwrap();
-    assert!(matches!(ended.phase, Way::Sent));
+    assert!(matches!(ended.end, WayEnd::Sent));
     assert_eq!(ended.operation.weight, 7);
     assert!(parcel.take_outcome().is_none());
 }

@@ -87,7 +87,7 @@ fn a_machine_of_255_phases_runs() {
         let _listening = runtime.listen(move |step| heard.put(step.to().unwrap_or("failed")));
         let ended = runtime.submit(Chain(0)).await.unwrap();
         assert_eq!(ended.operation.0, 254);
-        let last = Chain::kind(&ended.phase);
+        let last = ended.kind();
         assert_eq!((last, Chain::index(last)), (ChainedKind::P254, 254));
         let all: Vec<_> = (0..255).map(|number| format!("P{number}")).collect();
         assert_eq!(log.take(), all);

@@ -175,7 +175,7 @@ fn the_invariant_of_a_phase_is_checked_before_it_is_entered() {
         assert_eq!(log.take(), ["Open", "open returns", "check Paid", "failed"]);
 
         let ended = runtime.submit(order(6)).await.unwrap();
-        assert_eq!(Order::kind(&ended.phase), OrderingKind::Refunded);
+        assert_eq!(ended.kind(), OrderingKind::Refunded);
         let log = log.take();
         assert_eq!(log[5], "check Shipped");
         assert!(log[6].contains("`Shipped` does not hold"), "{}", log[6]);
