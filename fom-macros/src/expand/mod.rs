@@ -8,6 +8,7 @@ mod kinds;
 mod layer;
 mod operation;
 mod persist;
+mod times;
 mod transitions;
 
 use proc_macro2::{Delimiter, Group, Span, TokenStream};

@@ -7,15 +7,13 @@ use syn::spanned::Spanned;
 use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
+use super::times::{retry, within};
 use super::{
     any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
 };
 use crate::model::{ExitSet, Machine, Mode, Phase, Target};
 use crate::paths::type_name;
 use crate::syntax::args::Durability;
-use crate::syntax::phase::PhaseArgs;
-use crate::syntax::within::Within;
-use crate::syntax::{Setting, path_text};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
@@ -302,39 +300,6 @@ fn failed(machine: &Machine, phase: &Phase) -> Option<TokenStream> {
     Some(quote!(.failed(&[#(#failed),*], &[#(#all),*])))
 }
 
-fn within(args: &PhaseArgs) -> Option<TokenStream> {
-    let (_, within) = args.within.as_ref()?;
-    Some(match within.as_ref()? {
-        Setting::Written(Within::Fixed(nanos)) => {
-            let nanos = number(*nanos);
-            quote!(.within_nanos(#nanos))
-        }
-        Setting::Written(Within::Adaptive { floor, ceiling }) => {
-            let (floor, ceiling) = (number(*floor), number(*ceiling));
-            quote!(.within_adaptive(#floor, #ceiling))
-        }
-        Setting::Constant(path) => {
-            let name = path_text(path);
-            quote!(.within_constant(#path, #name))
-        }
-    })
-}
-
-fn retry(args: &PhaseArgs) -> Option<TokenStream> {
-    let (_, retry) = args.retry.as_ref()?;
-    Some(match retry.as_ref()? {
-        Setting::Written(retry) => {
-            let times = number(retry.times.into());
-            let (least, most) = (number(retry.least), number(retry.most));
-            quote!(.retry(#times, #least, #most))
-        }
-        Setting::Constant(path) => {
-            let name = path_text(path);
-            quote!(.retry_constant(#path, #name))
-        }
-    })
-}
-
 fn places(machine: &Machine, targets: &[Target]) -> Vec<TokenStream> {
     let targets = targets.iter();
     targets.map(|target| place(machine, target)).collect()
@@ -355,20 +320,6 @@ fn place(machine: &Machine, target: &Target) -> TokenStream {
     } else {
         quote!(#(#cfg)* { K_::#ident as u16 })
     }
-}
-
-/// Returns a literal that clippy calls readable: `2_000_000_000`.
-fn number(value: u64) -> proc_macro2::Literal {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push('_');
-        }
-        text.push(digit);
-    }
-    text.parse()
-        .unwrap_or_else(|_| proc_macro2::Literal::u64_unsuffixed(value))
 }
 
 /// Returns which phase takes which event. The match is over the events, so rustc finds an event that no phase takes.
