@@ -151,7 +151,7 @@ mod tests {
         }
     }
 
-    /// If the wall clock is changed while the machine runs, only the uptime counts.
+    /// WK-16: if the wall clock is changed while the machine runs, only the uptime counts.
     #[test]
     fn a_wall_clock_that_is_set_moves_no_deadline() {
         let before = stamp("a", 100, 1_000);
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(before.until(&stamp("a", 130, 5)), 30);
     }
 
-    /// After a restart of the machine only the wall clock is left, and time never goes back.
+    /// WK-16: after a restart of the machine only the wall clock is left, and time never goes back.
     #[test]
     fn after_a_new_start_of_the_machine_the_wall_clock_counts_and_never_backwards() {
         let before = stamp("a", 100, 1_000);

@@ -370,8 +370,8 @@ impl ReallyTransitions for Real {
 }
 
 /// WK-16: all times come from one clock: the clock of a test, which moves when the test moves it, or the machine's
-/// monotonic clock. On a clock that stands still, nothing is ever late. Not shown: a step of the machine's date, which
-/// no test sets.
+/// monotonic clock. On a clock that stands still, nothing is ever late. `durable::identity` of fom-durable tests the
+/// steps of the machine's date.
 /// Trap 12: an idle locality without any posts still serves its deadlines and its sleeps.
 #[test]
 fn time_comes_from_the_clock_and_passes_while_idle() {

@@ -16,3 +16,4 @@ mod reactor;
 mod short_sections;
 mod synthetic;
 mod topology;
+mod wake_calls;

@@ -69,8 +69,8 @@ fn tokio_user() -> task::Task {
     })
 }
 
-/// LO-07: what a fom awaits of tokio wakes it while its locality is otherwise idle. The tests do not count the system
-/// calls of a wake, here and below. No other thread runs work of an idle locality in place.
+/// LO-07: what a fom awaits of tokio wakes it while its locality is otherwise idle. No other thread runs work of an idle
+/// locality in place.
 #[test]
 fn tokio_in_an_idle_locality() {
     let _limit = limit();
