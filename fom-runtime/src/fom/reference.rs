@@ -170,6 +170,14 @@ impl Header {
         }
     }
 
+    /// Like [`wake`](Self::wake), and ends the pause before the next attempt.
+    pub(crate) fn wake_to_retry(&self) {
+        if let Some(timing) = self.timing() {
+            timing.hurry_retry();
+        }
+        self.wake();
+    }
+
     /// Tells the fom to end. Its work is dropped at its next wait.
     pub(crate) fn cancel(&self) {
         if self.token.cancel() == Cancelled::Enqueue {

@@ -16,6 +16,8 @@ use fom_protocol::{
 };
 
 const NEVER: u64 = u64::MAX;
+/// The value of `retry_at` if the next attempt is due now. A pause of the test clock can begin at time zero.
+const DUE: u64 = 1;
 /// The value of `late_of` if no deadline has passed.
 const NOT_LATE: u8 = u8::MAX;
 
@@ -87,6 +89,22 @@ impl Timing {
     pub(crate) fn retry_at(&self) -> Option<u64> {
         let at = self.retry_at.load(Ordering::Relaxed);
         (at != 0).then_some(at)
+    }
+
+    /// Makes the next attempt due now, if the fom waits for one. The caller wakes the fom. Any thread may call this.
+    pub(crate) fn hurry_retry(&self) {
+        let at = self.retry_at.load(Ordering::Relaxed);
+        if at != 0 {
+            // If the exchange fails, the pause has ended, or another wake has ended it.
+            let _ = self
+                .retry_at
+                .compare_exchange(at, DUE, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether an attempt for this time is due.
+    pub(crate) fn is_due(at: u64, now: u64) -> bool {
+        at <= now.max(DUE)
     }
 
     /// Returns whether leaving the phase has nothing to take back.
@@ -249,7 +267,10 @@ impl Timing {
 
     /// Wakes the fom for its next attempt at `at`, or earlier if a deadline is nearer.
     pub(crate) fn await_retry(&self, header: &Header, at: u64) {
-        self.retry_at.store(at.max(1), Ordering::Relaxed);
+        // Only the begin of the pause sets the time. A wake may have set it to `DUE` since this run read it.
+        let _ =
+            self.retry_at
+                .compare_exchange(0, at.max(DUE), Ordering::Relaxed, Ordering::Relaxed);
         regain_leaked(header);
         if let Some(cold) = header.cold() {
             cold.pause(header.env());

@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Entry, Function, MayBegin, Progress, RefusedReason, Rejected, Then, TransitionCause,
-        WaitingFor, reference,
+        Cause, Entry, Function, MayBegin, Progress, RefusedReason, Rejected, Then, Timing,
+        TransitionCause, WaitingFor, reference,
     },
     operation::Operation,
     run::{
@@ -231,7 +231,7 @@ impl<O: Operation> Run<'_, O> {
         let Some(timing) = fom.timing() else {
             unreachable!("a retry without a timer")
         };
-        if fom.env().clock.nanos() >= until {
+        if Timing::is_due(until, fom.env().clock.nanos()) {
             timing.retried(fom);
             return Poll::Ready(Ok(()));
         }

@@ -267,8 +267,16 @@ impl<O: Operation> FomRef<O> {
     }
 
     /// Wakes the fom, which checks again what it waits for. Wakes coalesce, and a wake after the end does nothing.
+    ///
+    /// If the fom waits in the pause of a retry, its next attempt starts now. The attempt counts as any other. The wake
+    /// is not written to a journal: after a crash before the attempt, the fom waits for the rest of the pause.
     pub fn wake(&self) {
-        self.0.wake();
+        // Most machines have no retry, and their wake has nothing to look for.
+        if const { O::GRAPH.has_deadlines() } {
+            self.0.wake_to_retry();
+        } else {
+            self.0.wake();
+        }
     }
 
     /// Cancels the fom:

@@ -212,9 +212,9 @@ impl Runtime {
         self.operations().foms.into_iter().find(|fom| fom.id == id)
     }
 
-    /// Wakes a fom, which checks again what it waits for. Returns `false` if the fom is not in flight.
+    /// Wakes a fom, as [`FomRef::wake`] does. Returns `false` if the fom is not in flight.
     pub fn wake(&self, id: FomId) -> bool {
-        self.shared.tell(id, |fom| fom.wake())
+        self.shared.tell(id, |fom| fom.wake_to_retry())
     }
 
     /// Cancels a fom, as [`FomRef::cancel`] does. Returns `false` if the fom is not in flight.

@@ -149,11 +149,63 @@ fn retries_wait_twice_as_long_each_time() {
             (listed.attempt, listed.waiting_for.as_deref()),
             (1, Some("its next attempt"))
         );
-        // Stray wakes do not make it try earlier.
-        fom.wake();
         run_for(&runtime, &clock, 300).await;
         assert!(matches!(fom.await.unwrap().end, TryingEnd::Done));
         assert_eq!(log.take(), expected);
+    });
+}
+
+/// A wake in the pause starts the next attempt at once, also at time zero of the clock. The attempt counts, so the
+/// next pause is as long as it would be without the wake.
+#[test]
+fn a_wake_in_the_pause_starts_the_next_attempt() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let log = Log::default();
+        let fom = runtime.submit(timed(3, &log)).start().unwrap();
+        runtime.quiet().await;
+        fom.wake();
+        runtime.quiet().await;
+        assert_eq!(log.take(), ["attempt 0 at 0ns", "attempt 1 at 0ns"]);
+        let listed = runtime.operation(fom.id()).unwrap();
+        assert_eq!(
+            (listed.attempt, listed.waiting_for.as_deref()),
+            (2, Some("its next attempt"))
+        );
+        run_for(&runtime, &clock, 99).await;
+        assert!(log.take().is_empty());
+        run_for(&runtime, &clock, 10).await;
+        assert_eq!(log.take(), ["attempt 2 at 100ms"]);
+        assert!(runtime.wake(fom.id()));
+        assert!(matches!(fom.await.unwrap().phase, Trying::Done));
+        assert_eq!(log.take(), ["attempt 3 at 109ms"]);
+    });
+}
+
+/// A wake does not add attempts: after the last one the fom fails as it does without a wake.
+#[test]
+fn wakes_in_the_pause_use_up_the_attempts() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let log = Log::default();
+        let fom = runtime.submit(Plain(timed(100, &log))).start().unwrap();
+        for _ in 0..3 {
+            runtime.quiet().await;
+            fom.wake();
+        }
+        let failure = fom.await.unwrap_err();
+        assert!(matches!(failure.cause, Cause::Error(Oops(3))));
+        assert_eq!(
+            log.take(),
+            [
+                "attempt 0 at 0ns",
+                "attempt 1 at 0ns",
+                "attempt 2 at 0ns",
+                "attempt 3 at 0ns"
+            ]
+        );
     });
 }
 

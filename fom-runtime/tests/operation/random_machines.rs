@@ -486,6 +486,14 @@ impl Model {
         }
     }
 
+    /// Ends the pause of a retry. All other waits go on.
+    fn wake(&mut self) {
+        if let Some(Waits::Retry(until)) = &mut self.waits {
+            *until = self.now;
+            self.look();
+        }
+    }
+
     fn cancel(&mut self) {
         if self.outcome.is_none() {
             self.fail("cancelled", "");
@@ -507,7 +515,7 @@ enum Outside {
     Send(usize, Event),
     Advance(u8),
     Cancel(usize),
-    /// A wake without a reason.
+    /// A wake, which has an effect only in the pause of a retry.
     Wake(usize),
 }
 
@@ -587,7 +595,10 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
                 either!(&running[at % all], fom => fom.cancel());
                 models[at % all].cancel();
             }
-            Outside::Wake(at) => either!(&running[at % all], fom => fom.wake()),
+            Outside::Wake(at) => {
+                either!(&running[at % all], fom => fom.wake());
+                models[at % all].wake();
+            }
         }
     }
     for (model, fom) in models.iter().zip(running) {
