@@ -8,8 +8,9 @@ use crate::durable::{
 };
 use fom_runtime::{
     __durability::{self as seam, Shared},
-    Ended, Failure, FomId, Key, Operation, Persistent,
+    Failure, FomId, Key, Operation, Persistent,
     snapshot::{QuarantineKind, Quarantined},
+    submission::Ended,
 };
 
 /// What is known of an operation; see [`DurableExt::outcome`](crate::DurableExt::outcome).

@@ -178,7 +178,7 @@ fn a_wake_in_the_pause_starts_the_next_attempt() {
         run_for(&runtime, &clock, 10).await;
         assert_eq!(log.take(), ["attempt 2 at 100ms"]);
         assert!(runtime.wake(fom.id()));
-        assert!(matches!(fom.await.unwrap().phase, Trying::Done));
+        assert!(matches!(fom.await.unwrap().end, TryingEnd::Done));
         assert_eq!(log.take(), ["attempt 3 at 109ms"]);
     });
 }
