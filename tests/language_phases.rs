@@ -217,7 +217,7 @@ fn the_graph_says_what_was_declared() {
     let retry = write.retries().unwrap();
     assert_eq!(
         format!("{retry:?}"),
-        "Retry { times: 2, min: 1ms, max: 4ms, exhausted: false }"
+        "Retry { times: 2, min: 1ms, max: 4ms, exhausted: false, name: None }"
     );
     assert!(phase(CountingKind::Prepare).is_start());
     assert!(phase(CountingKind::Rude).is_failure() && phase(CountingKind::Rude).is_end());

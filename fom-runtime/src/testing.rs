@@ -45,7 +45,7 @@
 //! assert_eq!(call.phase(), RouteKind::Locate);
 //! assert_eq!(call.step(), Step::Entered(RouteKind::Ring));
 //! assert_eq!(call.operation().rings, 1);
-//! assert_eq!(call.step(), Step::Waits("an event".into()));
+//! assert_eq!(call.step(), Step::Waits("an event: Answer".into()));
 //! call.clock().advance(Duration::from_secs(32));
 //! assert_eq!(call.step(), Step::Entered(RouteKind::Missed));
 //! assert_eq!(call.step(), Step::Ended);

@@ -3,7 +3,12 @@
 //! A closure is one phase. If work has more than one phase, events or deadlines, or if it must survive a restart, declare
 //! it with `#[fom]`.
 
-use std::{fmt, pin::Pin, time::Duration};
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use fom_runtime::{
     Cx, FomId, Handle, Key, Refused, Runtime, error::BoxError, fom, submission::Placement,
@@ -126,17 +131,20 @@ impl ClosureCx {
 
 type Running<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
-/// The operation of a closure.
+/// The operation of a closure. It is `Sync` whatever the closure has, so that `?` takes a refused one.
 pub struct Closure<T> {
-    closure: Option<Box<dyn FnOnce(ClosureCx) -> Running<T> + Send>>,
-    value: Option<T>,
+    state: Mutex<State<T>>,
+}
+
+enum State<T> {
+    New(Box<dyn FnOnce(ClosureCx) -> Running<T> + Send>),
+    Taken,
+    Ended(T),
 }
 
 impl<T> fmt::Debug for Closure<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Closure")
-            .field("ended", &self.value.is_some())
-            .finish_non_exhaustive()
+        f.debug_struct("Closure").finish_non_exhaustive()
     }
 }
 
@@ -146,15 +154,24 @@ impl<T: Send + 'static> Closure<T> {
         F: FnOnce(ClosureCx) -> R + Send + 'static,
         R: Future<Output = Result<T, BoxError>> + Send + 'static,
     {
+        let closure = Box::new(|cx| Box::pin(closure(cx)) as Running<T>);
         Self {
-            closure: Some(Box::new(|cx| Box::pin(closure(cx)))),
-            value: None,
+            state: Mutex::new(State::New(closure)),
         }
     }
 
     /// Returns what the closure returned, or `None` if it has not ended well.
     pub fn into_value(self) -> Option<T> {
-        self.value
+        match self.state.into_inner() {
+            Ok(State::Ended(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// Takes the state out, and puts this one in its place.
+    fn replace(&mut self, state: State<T>) -> State<T> {
+        let now = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(now, state)
     }
 }
 
@@ -171,13 +188,16 @@ pub enum ClosurePhase {
 
 impl<T: Send + 'static> ClosurePhaseTransitions for Closure<T> {
     async fn run(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        let closure = self.closure.take().ok_or("the closure ran before")?;
+        let State::New(closure) = self.replace(State::Taken) else {
+            return Err("the closure ran before".into());
+        };
         let cx = ClosureCx {
             runtime: cx.runtime(),
             id: cx.id(),
             locality: cx.locality(),
         };
-        self.value = Some(closure(cx).await?);
+        let value = closure(cx).await?;
+        self.replace(State::Ended(value));
         Ok(())
     }
 }
