@@ -14,7 +14,7 @@ use axum::{
 };
 use fom_durable::{Address, Lookup, NotSent, NotSentReason, prelude::*};
 use fom_runtime::FomId;
-use futures::{Stream, stream};
+use futures::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -123,6 +123,26 @@ impl App {
         }
     }
 
+    /// Returns where an order is now.
+    fn step(&self, reference: &str) -> Result<Step, StatusCode> {
+        let id = self.find(reference)?;
+        let step = |phase, is_end| Step {
+            reference: reference.to_owned(),
+            phase,
+            is_end,
+        };
+        match self.runtime.outcome::<Order>(id) {
+            Lookup::Ended {
+                outcome: Ok(ended), ..
+            } => Ok(step(format!("{:?}", ended.kind()), true)),
+            Lookup::InFlight(_) => {
+                let phase = self.runtime.operation(id).map(|info| info.phase.to_owned());
+                Ok(step(phase.unwrap_or_default(), false))
+            }
+            _ => Err(StatusCode::GONE),
+        }
+    }
+
     /// Returns the id of an order.
     fn find(&self, reference: &str) -> Result<FomId, StatusCode> {
         match self.runtime.outcome::<Intake>(Address::once(reference)) {
@@ -141,18 +161,11 @@ impl App {
 async fn progress(
     State(app): State<App>,
     Path(reference): Path<String>,
-) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, StatusCode> {
     let steps = app.steps.subscribe();
-    let now = app
-        .find(&reference)
-        .ok()
-        .and_then(|id| app.runtime.operation(id));
-    let first = now.map(|info| Step {
-        phase: info.phase.to_owned(),
-        is_end: false,
-        reference: reference.clone(),
-    });
-    let rest = stream::unfold(Some((steps, reference)), |state| async {
+    let first = app.step(&reference)?;
+    let state = (!first.is_end).then_some((steps, reference));
+    let rest = stream::unfold(state, |state| async {
         let (mut steps, reference) = state?;
         loop {
             match steps.recv().await {
@@ -165,9 +178,9 @@ async fn progress(
             }
         }
     });
-    let all = futures::StreamExt::chain(stream::iter(first), rest);
-    let events = futures::StreamExt::map(all, |step| Ok(Event::default().data(step.phase)));
-    Sse::new(events).keep_alive(KeepAlive::default())
+    let all = stream::iter([first]).chain(rest);
+    let events = all.map(|step| Ok(Event::default().data(step.phase)));
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
 /// What runs, what waits, and on what.
