@@ -43,7 +43,7 @@ impl Provider {
         Ok(Self { url, client })
     }
 
-    /// Asks for a charge. The provider knows the step key: a repeated request charges nobody twice.
+    /// Asks for a charge. The provider knows the step key: a repeated request charges no customer twice.
     pub async fn charge(&self, step: StepKey, charge: &Charge) -> Result<(), BoxError> {
         self.post("charges", step, charge).await
     }

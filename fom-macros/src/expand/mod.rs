@@ -8,6 +8,7 @@ mod kinds;
 mod layer;
 mod operation;
 mod persist;
+mod step;
 mod times;
 mod transitions;
 
@@ -30,7 +31,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
     let scoped = [
         operation::phases(machine),
         operation::expand(machine),
-        operation::step(machine),
+        step::expand(machine),
         persist::expand(machine),
         persist::register(machine),
     ];

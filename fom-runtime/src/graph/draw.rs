@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::{Adaptive, Graph, Mode, PhaseInfo, groups::Part, json::Json, lanes::Drawing};
+use super::{Adaptive, Graph, Mode, PhaseInfo, Retry, groups::Part, json::Json, lanes::Drawing};
 
 impl Graph {
     /// Returns a Mermaid state diagram, which GitHub and many editors show as a picture.
@@ -237,20 +237,7 @@ impl Graph {
             json.strings(self.kept_in(phase).map(PhaseInfo::name));
         }
         if let Some(retry) = phase.retry {
-            json.key("retry");
-            json.open('{');
-            json.key("times");
-            json.raw(&retry.times.to_string());
-            json.pair("min", &duration(retry.min));
-            json.pair("max", &duration(retry.max));
-            if let Some(name) = retry.name {
-                json.pair("name", name);
-            }
-            if retry.exhausted {
-                json.key("exhausted");
-                json.raw("true");
-            }
-            json.close('}');
+            retry_json(retry, json);
         }
         json.close('}');
     }
@@ -452,4 +439,21 @@ fn escape_dot(text: &str) -> String {
 
 fn quote_dot(text: &str) -> String {
     format!("\"{}\"", escape_dot(text))
+}
+
+fn retry_json(retry: Retry, json: &mut Json) {
+    json.key("retry");
+    json.open('{');
+    json.key("times");
+    json.raw(&retry.times.to_string());
+    json.pair("min", &duration(retry.min));
+    json.pair("max", &duration(retry.max));
+    if let Some(name) = retry.name {
+        json.pair("name", name);
+    }
+    if retry.exhausted {
+        json.key("exhausted");
+        json.raw("true");
+    }
+    json.close('}');
 }

@@ -453,25 +453,12 @@ impl Builder {
         }
         let watcher: Arc<dyn crate::clock::Moved> = Arc::clone(&shared) as _;
         shared.env.clock.watch(Arc::downgrade(&watcher));
-        for make in &self.data {
-            for (index, home) in shared.localities.iter().enumerate() {
-                let told = begin_data(home, make);
-                #[cfg(not(fom_shuttle))]
-                if self.threads.by_hand {
-                    Home::new(shared.env.owned(), index).run_one_by_hand();
-                }
-                if let Err(source) = end_data(told) {
-                    abort(&shared, &shared.localities);
-                    return Err(BuildError::LocalityData {
-                        locality: index,
-                        source,
-                    });
-                }
-            }
-        }
-        if let Some(recording) = &mut recording
-            && let Err(error) = recording.start(&shared)
-        {
+        let made = make_data(&shared, &self.data, self.threads.by_hand);
+        let started = made.and_then(|()| match &mut recording {
+            Some(recording) => recording.start(&shared),
+            None => Ok(()),
+        });
+        if let Err(error) = started {
             abort(&shared, &shared.localities);
             return Err(error);
         }
@@ -480,6 +467,24 @@ impl Builder {
             _guard: Some(guard),
         })
     }
+}
+
+/// Makes the data of all localities. By hand: this thread runs the localities.
+fn make_data(shared: &Shared, all: &[Arc<MakeData>], by_hand: bool) -> Result<(), BuildError> {
+    for make in all {
+        for (index, home) in shared.localities.iter().enumerate() {
+            let told = begin_data(home, make);
+            #[cfg(not(fom_shuttle))]
+            if by_hand {
+                Home::new(shared.env.owned(), index).run_one_by_hand();
+            }
+            end_data(told).map_err(|source| BuildError::LocalityData {
+                locality: index,
+                source,
+            })?;
+        }
+    }
+    Ok(())
 }
 
 type MadeData = oneshot::Receiver<Result<(), BoxError>>;

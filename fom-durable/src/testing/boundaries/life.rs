@@ -172,18 +172,8 @@ fn stay<O: Persistent>(
     let waker = Waker::from(Arc::clone(&woken));
     woken.0.store(true, Ordering::Release);
     loop {
-        if woken.0.swap(false, Ordering::AcqRel)
-            && let Some(running) = &mut driver
-        {
-            let mut context = Context::from_waker(&waker);
-            let mut poll = || running.as_mut().poll(&mut context);
-            let polled = match &mut losing {
-                Some(losing) => losing.around(until, poll),
-                None => poll(),
-            };
-            if polled.is_ready() {
-                driver = None;
-            }
+        if woken.0.swap(false, Ordering::AcqRel) {
+            drive(&mut driver, &waker, &mut losing, until);
         }
         let commits = stop.commits();
         // Not quiet before everything on its way to the journal is there.
@@ -232,6 +222,25 @@ fn stay<O: Persistent>(
                 thread::park_timeout(OUTSIDE);
             }
         }
+    }
+}
+
+/// Polls the driver, and drops it when it is done.
+fn drive<O: Persistent>(
+    driver: &mut Option<Driver>,
+    waker: &Waker,
+    losing: &mut Option<Losing<O>>,
+    until: Instant,
+) {
+    let Some(running) = driver else { return };
+    let mut context = Context::from_waker(waker);
+    let mut poll = || running.as_mut().poll(&mut context);
+    let polled = match losing {
+        Some(losing) => losing.around(until, poll),
+        None => poll(),
+    };
+    if polled.is_ready() {
+        *driver = None;
     }
 }
 
