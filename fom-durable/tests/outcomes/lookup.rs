@@ -1,7 +1,7 @@
 //! Outcomes that are looked up, after a restart too, and the limits of what is kept.
 
 use fom_durable::{Address, Lookup, QuarantineKind, prelude::*};
-use fom_runtime::Cause;
+use fom_runtime::{Cause, Key};
 
 use crate::{
     kit::{limited, secs},
@@ -257,6 +257,31 @@ fn a_lookup_brings_nothing_back() {
             assert_eq!(id_of(&runtime.outcome::<Order>(key)), Some(*id));
         }
         assert_eq!(runtime.operations().passive, 2);
+    });
+}
+
+/// By its id, a resting operation is found and comes back. An operation that has ended is not found.
+#[test]
+fn a_fom_is_found_by_its_id() {
+    limited(async || {
+        let shop = Shop::default();
+        let mut ids = Vec::new();
+        {
+            let runtime = shop.open();
+            for key in ["1", "2", "3"] {
+                ids.push(order(&runtime, key).await.id());
+            }
+        }
+        let runtime = shop.builder().resident(1).build().unwrap();
+        assert_eq!(runtime.operations().passive, 2);
+        for (id, key) in ids.iter().zip(["1", "2", "3"]) {
+            let found = runtime.find_id::<Order>(*id).unwrap();
+            assert_eq!(found.id(), *id);
+            assert_eq!(found.key(), Some(&Key::from(key)));
+            found.cancel();
+            found.reached([]).await;
+            assert!(runtime.find_id::<Order>(*id).is_none());
+        }
     });
 }
 

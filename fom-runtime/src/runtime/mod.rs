@@ -44,6 +44,7 @@ use crate::{
     snapshot::{Meta, RestoreError, Snapshot},
     typed::{self, Interpose, TransitionOf},
 };
+use fom_protocol::FomState;
 
 /// Runs foms. A clone is another handle to the same runtime. When the last handle is dropped, the runtime shuts down at
 /// once, and every caller that waits for a fom gets an answer.
@@ -122,6 +123,39 @@ impl Runtime {
     /// Returns the live fom that has this key.
     pub fn find<O: Operation>(&self, key: impl Into<Key>) -> Option<FomRef<O>> {
         self.shared.find(&key.into())
+    }
+
+    /// Returns the live fom that has this id, if `O` is its type. A fom that rests in the journal comes back. To find it,
+    /// this looks at each fom in flight; by a key, [`find`](Self::find) looks at one.
+    ///
+    /// ```
+    /// # use fom_runtime::prelude::*;
+    /// # struct Call;
+    /// # enum News { Answer }
+    /// # #[fom(operation(Call), event(News), transient)]
+    /// # enum Route {
+    /// #     #[phase(start, sync, to(Over), on(Answer))]
+    /// #     Ring,
+    /// #     #[phase(end)]
+    /// #     Over,
+    /// # }
+    /// # impl RouteTransitions for Call {
+    /// #     fn ring(&mut self, _: &mut Cx<'_, News>, _: News) -> Result<RouteAfterRing, BoxError> {
+    /// #         Ok(RouteAfterRing::Over)
+    /// #     }
+    /// # }
+    /// let runtime = Runtime::new()?;
+    /// let call = runtime.submit(Call).start()?;
+    /// let found = runtime.find_id::<Call>(call.id()).expect("it rings");
+    /// found.send(News::Answer)?;
+    /// call.wait()?;
+    /// assert!(runtime.find_id::<Call>(found.id()).is_none());
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    pub fn find_id<O: Operation>(&self, id: FomId) -> Option<FomRef<O>> {
+        let found = self.shared.find_id_revived(id)?;
+        let is_live = found.token.state() != FomState::Finished;
+        is_live.then(|| FomRef::of_any(&found)).flatten()
     }
 
     /// Adds a listener that hears of every transition of every fom. It runs in the fom's locality, and hears the

@@ -272,16 +272,21 @@ impl Shared {
     ///
     /// No other address of the fom may exist, and then the fom counts on being alone.
     pub(super) fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
-        let found = self.find_id(id).or_else(|| {
-            let recorder = self.env.recorder()?;
-            recorder.revive(id);
-            recorder.lets_foms_rest().then(|| self.find_id(id))?
-        });
+        let found = self.find_id_revived(id);
         let is_there = found.is_some();
         if let Some(fom) = found {
             locality::at_home_of(fom, what);
         }
         is_there
+    }
+
+    /// Returns the fom with this id. A resting fom comes back.
+    pub(super) fn find_id_revived(&self, id: FomId) -> Option<AnyRef> {
+        self.find_id(id).or_else(|| {
+            let recorder = self.env.recorder()?;
+            recorder.revive(id);
+            recorder.lets_foms_rest().then(|| self.find_id(id))?
+        })
     }
 
     /// Returns the fom with this id, if it does not rest. For [`tell`](Self::tell), or to read it.
