@@ -77,7 +77,7 @@ impl Core {
     }
 
     /// Begins a run of a fom.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn begin_run(&mut self) {
         let localities = self.home.localities();
         self.hand
@@ -88,7 +88,7 @@ impl Core {
     }
 
     /// Decides what happens to a fom that has run.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn after_run(&mut self, fom: Option<Resident>, progress: Progress) {
         match (progress, fom) {
             (Progress::Waiting, Some(fom)) => {

@@ -144,7 +144,8 @@ fn run_foms(mut core: Box<Core>) -> Box<Core> {
     core
 }
 
-#[inline]
+// Inlined: a second caller, in `by_hand.rs`, must not make the run of a fom a call.
+#[inline(always)]
 pub(super) fn run_fom(mut core: Box<Core>, fom: Resident) -> Box<Core> {
     core.begin_run();
     let (mut core, fom, progress) = context::run(core, fom);

@@ -29,6 +29,7 @@ const PHASES: &[PhaseInfo] = &[
 
 impl Operation for Stepper {
     type Phase = Stepping;
+    type End = Stepping;
     type Kind = Stepping;
     type Error = BoxError;
     type Event = NoEvent;
@@ -40,6 +41,10 @@ impl Operation for Stepper {
 
     fn kind(phase: &Stepping) -> Stepping {
         *phase
+    }
+
+    fn end(phase: Stepping) -> Option<Stepping> {
+        (phase == Stepping::Done).then_some(phase)
     }
 }
 
