@@ -110,5 +110,36 @@ impl<A: Into<Key>, B: Into<Key>> From<(A, B)> for Key {
     }
 }
 
-/// A key of an operation type.
-pub type KeyOf = (TypeId, Key);
+/// A name of foms of one operation type: a key, or the name of a series.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyOf {
+    /// The operation type.
+    pub of: TypeId,
+    /// The name.
+    pub key: Key,
+    /// Whether this is the name of a [series](crate::Submission::serial), and no key.
+    pub is_serial: bool,
+}
+
+impl KeyOf {
+    /// Returns the key of an operation type.
+    pub fn key(of: TypeId, key: Key) -> Self {
+        let is_serial = false;
+        Self { of, key, is_serial }
+    }
+
+    /// Returns the turn that a fom with these names needs: that of its series, or of its key.
+    pub fn turn(of: TypeId, key: Option<&Key>, series: Option<&Key>) -> Option<Self> {
+        match (key, series) {
+            (_, Some(series)) => Some(Self::serial(of, series.clone())),
+            (Some(key), None) => Some(Self::key(of, key.clone())),
+            (None, None) => None,
+        }
+    }
+
+    /// Returns the name of a series of an operation type.
+    pub fn serial(of: TypeId, key: Key) -> Self {
+        let is_serial = true;
+        Self { of, key, is_serial }
+    }
+}

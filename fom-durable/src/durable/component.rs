@@ -192,7 +192,7 @@ impl Recorder for Durable {
             home: new.home as u16,
             settled: new.placed,
             priority: new.priority as u8,
-            rare: stored(new.order, false),
+            rare: stored(new.order, new.series, false),
             ..Meta::default()
         };
         FomRecord::Kept(DurableState::new(meta, false, remembering))

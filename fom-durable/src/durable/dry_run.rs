@@ -167,7 +167,7 @@ impl<'a> Checker<'a> {
         let found = self.readable(bytes)?;
         // A fom that waits for its key, or shares it, may have the same key as another fom.
         let rare = found.meta.rare.as_deref();
-        let alone = rare.is_none_or(|rare| !rare.queues && !rare.shares);
+        let alone = rare.is_none_or(|rare| rare.series.is_some() || !rare.queues && !rare.shares);
         if let Some(key) = found.meta.key.filter(|_| alone)
             && !self.keys.insert((found.of.type_id(), key.clone()))
         {

@@ -20,7 +20,7 @@ use crate::{
 };
 use fom_protocol::{panic_message, shrink::Shrink as _};
 use fom_runtime::{
-    __durability::{self as seam, EventId, EventReader, Header, Restorer, Shared},
+    __durability::{self as seam, EventId, EventReader, Header, KeyOf, Restorer, Shared},
     FomId, Key, Operation,
     machine::Graph,
     snapshot::{QuarantineKind, Quarantined, RestoreError},
@@ -258,7 +258,8 @@ impl Message {
             To::Id(id) => Some(*id),
             To::Key(key) => {
                 let receiver = quarantine.of(of.graph(), key)?;
-                let is_alive = || seam::find_any(shared, &(of.type_id(), key.clone())).is_some();
+                let is_alive =
+                    || seam::find_any(shared, &KeyOf::key(of.type_id(), key.clone())).is_some();
                 // Another fom may have the key of a failed operation.
                 (!quarantine.is_failed(receiver) || !is_alive()).then_some(receiver)
             }
@@ -348,7 +349,7 @@ impl Durable {
         key: &Key,
         mut posted: Posted,
     ) -> Result<(), Undelivered> {
-        let place = (of.type_id, key.clone());
+        let place = KeyOf::key(of.type_id, key.clone());
         let mut looked = false;
         loop {
             if let Some(fom) = seam::find_any(shared, &place) {

@@ -7,7 +7,7 @@ use crate::durable::{
     quarantine::{Stays, is_of},
 };
 use fom_runtime::{
-    __durability::{self as seam, Shared},
+    __durability::{self as seam, KeyOf, Shared},
     Failure, FomId, Key, Operation, Persistent,
     snapshot::{QuarantineKind, Quarantined},
     submission::Ended,
@@ -229,10 +229,11 @@ impl Durable {
     }
 
     fn found_key<O: Operation>(&self, shared: &Shared, place: &Place) -> Option<Found> {
-        if let Some(id) = self.passive.with_key(place) {
+        let named = KeyOf::key(place.0, place.1.clone());
+        if let Some(id) = self.passive.with_key(&named) {
             return Some(Found::InFlight(id));
         }
-        if let Some(fom) = seam::find_awake(shared, place) {
+        if let Some(fom) = seam::find_awake(shared, &named) {
             return Some(Found::InFlight(fom.id()));
         }
         let ended = {

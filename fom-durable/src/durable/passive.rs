@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    durable::{Durable, Meta, Place, Types, types::Entered},
+    durable::{Durable, Meta, Types, types::Entered},
     entry::entry_of,
 };
 use fom_protocol::{
@@ -22,7 +22,7 @@ use fom_protocol::{
     },
 };
 use fom_runtime::{
-    __durability::{self as seam, Resident, Shared},
+    __durability::{self as seam, KeyOf, Resident, Shared},
     FomId,
 };
 
@@ -53,9 +53,9 @@ pub(crate) struct Passive {
 struct Inner {
     records: BTreeMap<FomId, Box<[u8]>>,
     /// The oldest fom with each key.
-    keys: HashMap<Place, FomId>,
+    keys: HashMap<KeyOf, FomId>,
     /// The other foms with each key, in their order.
-    sharing: HashMap<Place, BTreeSet<FomId>>,
+    sharing: HashMap<KeyOf, BTreeSet<FomId>>,
     /// Deadlines in journal time.
     dues: BTreeSet<(u64, FomId)>,
     /// Foms that were made before the recovery was over. No fom runs before all foms are back.
@@ -109,9 +109,9 @@ impl Passive {
             Durable::of(shared).memory.rests((of, once.clone()), id);
         }
         let mut inner = self.inner.lock();
-        if let Some(key) = &meta.key {
+        for name in meta.names(of) {
             // If two foms have one key, the older one has it. The other fom finds that out when it is made.
-            inner.keep(&(of, key.clone()), id);
+            inner.keep(&name, id);
         }
         if let Some(due) = due_of(meta) {
             inner.dues.insert((due, id));
@@ -174,7 +174,7 @@ impl Passive {
     }
 
     /// Returns the oldest resting fom with this key.
-    pub(crate) fn with_key(&self, place: &Place) -> Option<FomId> {
+    pub(crate) fn with_key(&self, place: &KeyOf) -> Option<FomId> {
         if self.left() == 0 {
             return None;
         }
@@ -182,7 +182,7 @@ impl Passive {
     }
 
     /// Revives all resting foms with this key, so that a new request for the key comes after all foms that share it.
-    pub(crate) fn revive_key(&self, shared: &Shared, place: &Place) {
+    pub(crate) fn revive_key(&self, shared: &Shared, place: &KeyOf) {
         let oldest = || self.inner.lock().keys.get(place).copied();
         let mut next = oldest();
         while let Some(id) = next {
@@ -339,14 +339,14 @@ impl Inner {
         if let Some(due) = due_of(&entered.meta) {
             self.dues.remove(&(due, id));
         }
-        if let Some(key) = entered.meta.key {
-            self.give_up(&(entered.of.type_id(), key), id);
+        for name in entered.meta.names(entered.of.type_id()) {
+            self.give_up(&name, id);
         }
     }
 
     /// Notes the key of a resting fom. If two foms do not share the key, the older one has it. The other fom finds that
     /// out when it is made.
-    fn keep(&mut self, place: &Place, id: FomId) {
+    fn keep(&mut self, place: &KeyOf, id: FomId) {
         match self.keys.entry(place.clone()) {
             Entry::Vacant(entry) => {
                 entry.insert(id);
@@ -360,7 +360,7 @@ impl Inner {
     }
 
     /// Reverts [`keep`](Self::keep).
-    fn give_up(&mut self, place: &Place, id: FomId) {
+    fn give_up(&mut self, place: &KeyOf, id: FomId) {
         let others = self.sharing.get_mut(place);
         if self.keys.get(place) != Some(&id) {
             others.map(|others| others.remove(&id));

@@ -55,9 +55,7 @@ pub(super) fn prepare<O: Operation>(
             id: entry_of(id),
             bytes,
             graph: O::GRAPH,
-            order: key.map_or(Sequence::Free, |key| {
-                Sequence::Key((TypeId::of::<O>(), key.clone()))
-            }),
+            order: seam::turn_of(&submission).map_or(Sequence::Free, Sequence::Key),
         });
         kept = Some(saved);
     }
@@ -112,8 +110,8 @@ fn meta_of<O: Operation>(submission: &Submission<'_, O>, home: usize) -> Meta {
         settled: choices.placed,
         priority: choices.priority as u8,
         // The number is drawn later. This keeps its place in the record.
-        number: seam::key_of(submission).map(|_| 0),
-        rare: stored(choices.order, true),
+        number: seam::turn_of(submission).map(|_| 0),
+        rare: stored(choices.order, seam::series_of(submission).cloned(), true),
         ..Meta::default()
     }
 }

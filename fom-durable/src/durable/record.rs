@@ -7,11 +7,13 @@
 //! [number](number_of) if it has one (8, little-endian), the step and the home as varints. The lowest bit of the home says
 //! whether the fom was placed there by hand. Then come the fields that the flags name: the [times](Times), the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
 
+use std::any::TypeId;
+
 use serde::{Deserialize, Serialize};
 
 use crate::durable::state::{Inner, More};
 use fom_runtime::{
-    __durability::{self as seam, Order, Tried},
+    __durability::{self as seam, KeyOf, Order, Tried},
     Key,
     snapshot::RestoreError,
 };
@@ -67,6 +69,25 @@ pub(crate) struct Meta {
     pub(crate) rare: Option<Box<RecordRare>>,
 }
 
+impl Meta {
+    /// Returns the series of the fom.
+    pub(crate) fn series(&self) -> Option<&Key> {
+        self.rare.as_ref()?.series.as_ref()
+    }
+
+    /// Returns the turn that a fom of this type needs: that of its series, or of its key.
+    pub(crate) fn turn(&self, of: TypeId) -> Option<KeyOf> {
+        KeyOf::turn(of, self.key.as_ref(), self.series())
+    }
+
+    /// Returns the names that a fom of this type has: its key, and its turn.
+    pub(crate) fn names(&self, of: TypeId) -> impl Iterator<Item = KeyOf> {
+        let key = self.key.clone().map(|key| KeyOf::key(of, key));
+        let turn = self.series().and_then(|_| self.turn(of));
+        key.into_iter().chain(turn)
+    }
+}
+
 /// What the age of a fom and its time in the phase are counted from, in the time of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
@@ -93,6 +114,9 @@ pub(crate) struct RecordRare {
     /// Whether the fom holds the gate of its phase.
     #[serde(default)]
     pub(crate) held_gate: bool,
+    /// The series of the fom.
+    #[serde(default, with = "stored_key")]
+    pub(crate) series: Option<Key>,
 }
 
 /// Whether this is the entry of a fom.
@@ -110,15 +134,19 @@ const REST: u8 = 1 << 6;
 const NUMBER: u8 = 1 << 7;
 
 /// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
-pub(super) fn stored(order: Order, sent: bool) -> Option<Box<RecordRare>> {
-    match order {
-        Order::Queue { shares, .. } if shares || sent => Some(Box::new(RecordRare {
+pub(super) fn stored(order: Order, series: Option<Key>, sent: bool) -> Option<Box<RecordRare>> {
+    let (shares, queues) = match order {
+        Order::Queue { shares, .. } => (shares, sent),
+        _ => (false, false),
+    };
+    (shares || queues || series.is_some()).then(|| {
+        Box::new(RecordRare {
             shares,
-            queues: sent,
+            queues,
+            series,
             ..RecordRare::default()
-        })),
-        _ => None,
-    }
+        })
+    })
 }
 
 /// Returns the offset of the number in an entry that has one.
@@ -435,6 +463,7 @@ mod tests {
             (errors, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
             key in proptest::option::of(keys()),
             once in proptest::option::of(keys()),
+            series in proptest::option::of(keys()),
         ) {
             let mut meta = Meta {
                 number,
@@ -452,7 +481,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate })),
+                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

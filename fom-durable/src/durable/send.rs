@@ -24,7 +24,7 @@ use crate::{
 };
 use fom_protocol::panic_message;
 use fom_runtime::{
-    __durability::{self as seam, AnyRef, Shared},
+    __durability::{self as seam, AnyRef, KeyOf, Shared},
     Key, Operation, Persistent,
     error::DurabilityError,
     machine::{Durability, Savable},
@@ -388,7 +388,7 @@ impl Durable {
         let of = TypeId::of::<O>();
         let (rests, find): (_, Box<dyn Fn() -> Option<AnyRef>>) = match to {
             To::Key(key) => {
-                let place = (of, key.clone());
+                let place = KeyOf::key(of, key.clone());
                 let rests = self.passive.with_key(&place).is_some();
                 (rests, Box::new(move || seam::find_awake(shared, &place)))
             }

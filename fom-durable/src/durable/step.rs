@@ -327,10 +327,10 @@ impl DurableState {
     /// Keeps a step that could not be committed. The step must wait until this fom is gone, because the fom that
     /// continues in its place has its key.
     fn keep(&self, fom: &Header, group: Batch, error: &DurabilityError) {
-        let place = fom.key().map(|key| (fom.type_id(), key.clone()));
+        let names = seam::names_of(fom).collect();
         let gate = seam::leave_held_gate(fom);
         let announced = with_outbox(fom, OutboxItems::take_announced).unwrap_or_default();
-        let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), place, gate, announced);
+        let uncommitted = Uncommitted::new(fom.id(), group, error.clone(), names, gate, announced);
         Durable::of_fom(fom).list_uncommitted(&uncommitted);
         self.inner().more_made().uncommitted = Some(uncommitted);
     }

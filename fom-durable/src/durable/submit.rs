@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::durable::{Durable, Open, Passive, Place, Seen, Told};
 use fom_runtime::{
-    __durability::{self as seam, JoinedOutcome},
+    __durability::{self as seam, JoinedOutcome, KeyOf},
     Cause, Failure, FomRef, Handle, Key, Operation, Persistent, Refused, Submission,
     error::RefusedReason,
 };
@@ -81,10 +81,12 @@ fn start_once<O: Persistent>(submission: Submission<'_, O>) -> Result<Handle<O>,
         unreachable!("asked for before")
     };
     let place: Place = (TypeId::of::<O>(), id);
-    if let Some(key) = seam::key_of(&submission) {
+    let key = seam::key_of(&submission).cloned();
+    let key = key.map(|key| KeyOf::key(TypeId::of::<O>(), key));
+    for of in key.into_iter().chain(seam::turn_of(&submission)) {
         // A resting fom has its key, too. It is brought back now, because making a fom of it takes the lock that is
         // held from here on.
-        seam::revive_key::<O>(shared, key);
+        seam::revive_key(shared, of);
     }
     // No other submission looks until this one is in flight.
     let mut slots = durable.memory.lock(durable.journal_now());

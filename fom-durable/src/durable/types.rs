@@ -345,13 +345,15 @@ impl Durable {
             body,
         } = entered;
         let left = |at: u64| self.committer().map_or(0, |to| to.left_until(at));
+        let key = meta.key.take();
         let rare = meta.rare.as_deref();
         let revival = Revival {
             shared,
             id,
             body: seam::encoded(&schema, body),
-            key: meta.key.take().map(|key| KeyClaim {
+            key: (key.is_some() || meta.series().is_some()).then(|| KeyClaim {
                 key,
+                series: meta.series().cloned(),
                 number: meta.number,
                 shares: rare.is_some_and(|rare| rare.shares),
                 queues: rare.is_some_and(|rare| rare.queues),

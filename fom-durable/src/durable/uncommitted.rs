@@ -2,7 +2,6 @@
 //! when the journal works again. Then their foms go on.
 
 use std::{
-    any::TypeId,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     time::Instant,
@@ -20,8 +19,8 @@ use crate::{
 };
 use fom_protocol::sync::now;
 use fom_runtime::{
-    __durability::{self as seam, Announced, Shared},
-    FomId, Key,
+    __durability::{self as seam, Announced, KeyOf, Shared},
+    FomId,
     error::DurabilityError,
     extension::Gate,
     snapshot::RestoreError,
@@ -42,7 +41,7 @@ pub(crate) struct Uncommitted {
     group: Batch,
     error: DurabilityError,
     /// The operation type and key, kept for the fom until it comes back.
-    place: Option<(TypeId, Key)>,
+    names: Vec<KeyOf>,
     /// The gate that the fom held. It is kept, so that no fom sees what may be undone.
     gate: Option<Box<dyn Gate>>,
     /// The announced numbers of what the fom sends. The journal may have these entries already, or may get them later.
@@ -77,7 +76,7 @@ impl Uncommitted {
         id: FomId,
         group: Batch,
         error: DurabilityError,
-        place: Option<(TypeId, Key)>,
+        names: Vec<KeyOf>,
         gate: Option<Box<dyn Gate>>,
         announced: Vec<Announced>,
     ) -> Self {
@@ -85,7 +84,7 @@ impl Uncommitted {
             id,
             group,
             error,
-            place,
+            names,
             gate,
             _announced: announced,
             alone: false,
@@ -95,8 +94,8 @@ impl Uncommitted {
 
     /// Gives the key to others, because the fom does not come back.
     pub(super) fn give_key(&self, shared: &Shared) {
-        if let Some((of, key)) = &self.place {
-            seam::give_key(shared, (*of, key.clone()), self.id);
+        for of in &self.names {
+            seam::give_key(shared, of.clone(), self.id);
         }
     }
 

@@ -35,6 +35,12 @@ pub fn overtakes(fom: &Header) -> bool {
     fom.turn().key_wait() == KeyWait::Overtakes
 }
 
+/// Returns the names that a fom has: the turn that it waits for or has, and its key if that is no more than a name.
+pub fn names_of(fom: &Header) -> impl Iterator<Item = KeyOf> {
+    let turn = fom.turn();
+    turn.own().into_iter().chain(turn.name_only())
+}
+
 /// Returns the key that a fom waits for that came back, if it waits for one.
 pub fn waits_again(fom: &Resident) -> Option<KeyOf> {
     fom.turn().waits_again()

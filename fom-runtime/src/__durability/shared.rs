@@ -1,7 +1,6 @@
 //! Facts about a runtime.
 
 use std::{
-    any::TypeId,
     io,
     sync::{Arc, Weak},
 };
@@ -167,8 +166,8 @@ pub fn find_awake(shared: &Shared, of: &KeyOf) -> Option<AnyRef> {
 }
 
 /// Makes all foms that have this key and rest.
-pub fn revive_key<O: Operation>(shared: &Shared, key: &Key) {
-    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+pub fn revive_key(shared: &Shared, of: KeyOf) {
+    shared.env.revive_key(|| of);
 }
 
 /// Notes that a fom with this key is quarantined. `number` is its number in the order of what outboxes sent. With

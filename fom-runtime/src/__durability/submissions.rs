@@ -4,6 +4,7 @@ use crate::{
     FomId, FomRef, Handle, Key, Operation, Persistent, Refused, Submission,
     error::RefusedReason,
     fom::{AnyRef, Header, Order},
+    id::KeyOf,
     operation::kept_codec,
     runtime::{JoinedOutcome, Once, Recorded, Shared, StartOnce},
     snapshot::SnapshotError,
@@ -24,6 +25,16 @@ pub fn queue_regardless<O: Operation>(submission: Submission<'_, O>) -> Submissi
 /// Returns what the localities of the runtime share.
 pub fn shared_for<'a, O: Operation>(submission: &Submission<'a, O>) -> &'a Shared {
     submission.shared
+}
+
+/// Returns the name of the series of the fom.
+pub fn series_of<'a, O: Operation>(submission: &'a Submission<'_, O>) -> Option<&'a Key> {
+    submission.series()
+}
+
+/// Returns the turn that the fom will need: that of its series, or of its key.
+pub fn turn_of<O: Operation>(submission: &Submission<'_, O>) -> Option<KeyOf> {
+    submission.turn()
 }
 
 /// Returns the key that the fom will have.

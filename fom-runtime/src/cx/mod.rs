@@ -68,6 +68,11 @@ impl<'a, E> Cx<'a, E> {
         self.fom.key()
     }
 
+    /// Returns the name of the [series](crate::Submission::serial) that the fom was submitted to.
+    pub fn serial(&self) -> Option<&Key> {
+        self.fom.turn().serial().map(|of| &of.key)
+    }
+
     /// Returns the index of the fom's home.
     pub fn locality(&self) -> usize {
         self.fom.home_index()

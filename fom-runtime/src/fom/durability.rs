@@ -87,6 +87,8 @@ pub struct NewRecord {
     pub priority: Priority,
     /// What the submission does if its key is not free.
     pub order: Order,
+    /// The name of its series.
+    pub series: Option<Key>,
     /// The operation id of the submission.
     pub operation_id: Option<Key>,
 }

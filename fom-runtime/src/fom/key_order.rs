@@ -17,6 +17,13 @@ pub enum Order {
     Chain,
 }
 
+impl Order {
+    /// Returns whether the submission waits for its turn.
+    pub(crate) fn queues(self) -> bool {
+        matches!(self, Self::Queue { .. })
+    }
+}
+
 /// What happens to a submission if as many wait for its key as may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {

@@ -116,13 +116,22 @@ impl Turn {
     }
 }
 
+/// A turn that a fom waits for or has, and that is not the one of its key.
+#[derive(Clone, Debug)]
+pub(crate) enum OtherTurn {
+    /// The turn of the fom that submitted this one.
+    Chained(KeyOf),
+    /// The turn of this fom in a series. Its key, if it has one, is no more than its name.
+    Serial(KeyOf),
+}
+
 /// The keys that a fom has or waits for.
 #[derive(Default)]
 pub(crate) struct Keys {
     /// The key that the fom was submitted with.
     pub(super) own: Option<Key>,
-    /// The key that the fom shares with the fom that submitted it.
-    pub(crate) chained: Option<Box<KeyOf>>,
+    /// The turn that is not the one of its key.
+    pub(crate) other: Option<Box<OtherTurn>>,
     /// The state that decides when the fom may begin.
     pub(super) turn: Turn,
 }
@@ -135,9 +144,14 @@ impl Keys {
         }
     }
 
+    /// Returns whether the fom is one of a series.
+    pub(super) fn is_serial(&self) -> bool {
+        matches!(self.other.as_deref(), Some(OtherTurn::Serial(_)))
+    }
+
     /// Sets the delay of a fom that is not made yet.
     pub(crate) fn delay(&mut self, sleep: impl Sleeping + 'static, order: Order) {
-        let asks_later = self.own.is_some() && matches!(order, Order::Queue { .. });
+        let asks_later = (self.own.is_some() || self.is_serial()) && order.queues();
         self.turn = Turn {
             key_wait: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
             delayed: AtomicBool::new(true),
@@ -163,23 +177,53 @@ impl<'a> FomTurn<'a> {
         cold.map_or(KeyWait::Has, |cold| cold.keys.turn.key_wait())
     }
 
-    /// Returns the key that the fom shares with the fom that submitted it.
-    pub(crate) fn chained(self) -> Option<&'a KeyOf> {
-        self.0.cold().and_then(|cold| cold.keys.chained.as_deref())
+    fn other(self) -> Option<&'a OtherTurn> {
+        self.0.cold().and_then(|cold| cold.keys.other.as_deref())
     }
 
-    /// Returns whether the fom has this key, alone or shared with the fom that submitted it. Only the thread that
+    /// Returns the turn that the fom shares with the fom that submitted it.
+    pub(crate) fn chained(self) -> Option<&'a KeyOf> {
+        match self.other()? {
+            OtherTurn::Chained(of) => Some(of),
+            OtherTurn::Serial(_) => None,
+        }
+    }
+
+    /// Returns the series of the fom.
+    pub(crate) fn serial(self) -> Option<&'a KeyOf> {
+        match self.other()? {
+            OtherTurn::Serial(of) => Some(of),
+            OtherTurn::Chained(_) => None,
+        }
+    }
+
+    /// Returns the fom's own key.
+    fn named(self) -> Option<KeyOf> {
+        Some(KeyOf::key(self.0.type_id(), self.0.key()?.clone()))
+    }
+
+    /// Returns the fom's key, if it is no more than a name, because the fom has its turn in a series.
+    pub(crate) fn name_only(self) -> Option<KeyOf> {
+        self.serial().and_then(|_| self.named())
+    }
+
+    /// Returns the turn that the fom waits for or has itself: that of its series, or of its key.
+    pub(crate) fn own(self) -> Option<KeyOf> {
+        self.serial().cloned().or_else(|| self.named())
+    }
+
+    /// Returns whether the fom has this turn, alone or shared with the fom that submitted it. Only the thread that
     /// runs the fom calls this.
     pub(crate) fn has_key(self, of: &KeyOf) -> bool {
-        let own = || self.0.type_id() == of.0 && self.0.key() == Some(&of.1);
-        own() || self.chained() == Some(of)
+        let named = || !of.is_serial && self.0.type_id() == of.of && self.0.key() == Some(&of.key);
+        named()
+            || matches!(self.other(), Some(OtherTurn::Chained(own) | OtherTurn::Serial(own)) if own == of)
     }
 
-    /// Returns the key that decides the fom's turn: the shared key if it has one, else its own. Only the thread that
-    /// runs the fom calls this.
+    /// Returns the turn of the fom: the shared one if it has one, else its own. Only the thread that runs the fom calls
+    /// this.
     pub(crate) fn key(self) -> Option<KeyOf> {
-        let own = || Some((self.0.type_id(), self.0.key()?.clone()));
-        self.chained().cloned().or_else(own)
+        self.chained().cloned().or_else(|| self.own())
     }
 
     /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`key`](Self::key), or the

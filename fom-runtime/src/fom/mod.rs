@@ -139,7 +139,7 @@ pub(crate) use header::{Interrupt, NewFom, WaitingFor};
 pub(crate) use host::{EnvRef, Host};
 pub(crate) use key_order::Full;
 pub use key_order::Order;
-pub(crate) use key_wait::{KeyWait, MayBegin, Rejected};
+pub(crate) use key_wait::{KeyWait, MayBegin, OtherTurn, Rejected};
 pub use listeners::{FailedAttempt, Transition, TransitionCause};
 pub(crate) use listeners::{Hooks, Kind, List};
 pub(crate) use local_foms::LocalFoms;
@@ -256,9 +256,9 @@ fn leave_key(fom: &Header, cold: &Cold) {
     // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
     // comes back by itself.
     let uncommitted = |kept: &dyn KeptFom| kept.is_uncommitted();
-    if cold.keys.chained.is_some()
-        || cold.keys.own.is_some() && !cold.kept().is_some_and(uncommitted)
-    {
+    let is_chained = fom.turn().chained().is_some();
+    let has_own = cold.keys.own.is_some() || cold.keys.is_serial();
+    if is_chained || has_own && !cold.kept().is_some_and(uncommitted) {
         fom.env().host().leave_key(fom);
     }
 }

@@ -218,6 +218,11 @@ impl<O: Operation> FomRef<O> {
         self.0.key()
     }
 
+    /// Returns the name of the [series](crate::Submission::serial) that the fom was submitted to.
+    pub fn serial(&self) -> Option<&Key> {
+        self.0.turn().serial().map(|of| &of.key)
+    }
+
     /// Returns the index of the fom's home.
     pub fn locality(&self) -> usize {
         self.0.home_index()

@@ -249,7 +249,7 @@ impl Shared {
 
     /// Returns the fom that has this key, and brings it back if it rests.
     pub(crate) fn find<O: Operation>(&self, key: &Key) -> Option<FomRef<O>> {
-        let found = self.find_any(&(TypeId::of::<O>(), key.clone()));
+        let found = self.find_any(&KeyOf::key(TypeId::of::<O>(), key.clone()));
         found.as_ref().and_then(FomRef::of_any)
     }
 

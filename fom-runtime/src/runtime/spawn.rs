@@ -5,13 +5,13 @@ use std::{any::TypeId, time::Duration};
 use crate::{
     attempt::Tried,
     fom::{
-        Back, Cold, NewFom, Order, Priority, Resident, Ticket,
+        Back, Cold, NewFom, Order, OtherTurn, Priority, Resident, Ticket,
         durability::{FomRecord, KeptFom, NewRecord},
     },
     id::{FomId, Key, KeyOf},
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
-    runtime::{Shared, registered::Revival},
+    runtime::{Shared, keys::KeyClaim, registered::Revival},
     snapshot::{Meta, RestoreError},
     typed::{Launched, Seed, build_here},
 };
@@ -53,8 +53,33 @@ pub(super) struct Begin {
     pub(super) order: Order,
     /// The delay before the fom begins.
     pub(super) after: Option<Duration>,
-    /// The key that it has together with the fom that submits it.
-    pub(super) chained: Option<KeyOf>,
+    /// The turn that is not the one of its key.
+    pub(super) other: Option<OtherTurn>,
+}
+
+impl Begin {
+    /// Returns the turn that the fom has together with the fom that submits it.
+    pub(super) fn chained(&self) -> Option<&KeyOf> {
+        match self.other.as_ref()? {
+            OtherTurn::Chained(of) => Some(of),
+            OtherTurn::Serial(_) => None,
+        }
+    }
+
+    /// Returns the name of the series of the fom.
+    fn series(&self) -> Option<&Key> {
+        match self.other.as_ref()? {
+            OtherTurn::Serial(of) => Some(&of.key),
+            OtherTurn::Chained(_) => None,
+        }
+    }
+
+    /// Notes the series of the fom, if this is the name of one.
+    pub(super) fn set_series(&mut self, of: &KeyOf) {
+        if of.is_serial {
+            self.other = Some(OtherTurn::Serial(of.clone()));
+        }
+    }
 }
 
 /// What the journal says of the visit of a fom that comes back.
@@ -92,9 +117,9 @@ pub(super) fn restore<O: Operation>(
         let owner = O::GRAPH.place_ever(&owner);
         (now.saturating_add(left), owner.unwrap_or(at_phase))
     });
-    let index = match &key {
+    let index = match key.as_ref().and_then(KeyClaim::home) {
         // In the home of foms that will be submitted with this key.
-        Some(claim) if !home.chosen => shared.key_index.hash(&claim.key) as usize,
+        Some(name) if !home.chosen => shared.key_index.hash(name) as usize,
         _ => home.index,
     };
     let index = index % shared.localities.len();
@@ -123,7 +148,7 @@ pub(super) fn restore<O: Operation>(
         begin: Begin {
             order: Order::Refuse,
             after: None,
-            chained: None,
+            other: None,
         },
     };
     let times = visit.times;
@@ -166,6 +191,7 @@ pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
         placed: true,
         priority: Priority::Normal,
         order: Order::Refuse,
+        series: None,
         operation_id: None,
     };
     let state = record::<O>(shared, new);
@@ -192,6 +218,7 @@ impl SpawnRequest<'_> {
                     placed: self.place.chosen,
                     priority: self.priority,
                     order: self.begin.order,
+                    series: self.begin.series().cloned(),
                     operation_id: self.operation_id.take(),
                 },
             )
@@ -239,7 +266,7 @@ impl SpawnRequest<'_> {
             && state.is_none()
             && self.ticket.is_none()
             && self.begin.after.is_none()
-            && self.begin.chained.is_none();
+            && self.begin.other.is_none();
         if none {
             return None;
         }
@@ -248,7 +275,7 @@ impl SpawnRequest<'_> {
             back.put::<O>(&mut cold);
         }
         cold.ticket = Mutex::new(self.ticket.take());
-        cold.keys.chained = self.begin.chained.take().map(Box::new);
+        cold.keys.other = self.begin.other.take().map(Box::new);
         if let Some(after) = self.begin.after {
             let home = Home::new(shared.env.owned(), self.place.index);
             cold.keys.delay(Sleep::new(home, after), self.begin.order);

@@ -1,6 +1,7 @@
 //! Submission of an operation to the runtime.
 
 use std::{
+    any::TypeId,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
@@ -11,14 +12,15 @@ use std::{
 use crate::fom::Cause;
 use crate::{
     fom::{
-        AnyRef, NewFom, Order, Priority, RefusedReason, RuntimeState, Ticket, durability::KeptFom,
-        hand,
+        AnyRef, NewFom, Order, OtherTurn, Priority, RefusedReason, RuntimeState, Ticket,
+        durability::KeptFom, hand,
     },
-    id::{FomId, Key},
+    id::{FomId, Key, KeyOf},
     locality::Locality,
     operation::{Form, Operation},
     runtime::{
-        FomRef, Handle, Refused, RefusedInner, Shared, keys,
+        FomRef, Handle, Refused, RefusedInner, Shared,
+        keys::{self, Names},
         room::HeldRoom,
         spawn::{Begin, Place, SpawnRequest},
     },
@@ -74,6 +76,8 @@ pub(crate) struct Special<O: Operation> {
     pub(super) after: Option<Duration>,
     /// Room that was kept for the fom.
     pub(super) room: Option<HeldRoom>,
+    /// The name of its series.
+    pub(super) series: Option<Key>,
 }
 
 /// A submission that an outbox has sent.
@@ -108,6 +112,7 @@ impl<O: Operation> Default for Special<O> {
             ticket: None,
             after: None,
             room: None,
+            series: None,
         }
     }
 }
@@ -173,6 +178,47 @@ impl<'a, O: Operation> Submission<'a, O> {
             self.order = Order::Refuse;
         }
         self
+    }
+
+    /// Makes the operation one of a series: it runs after the earlier ones of its type with this name have ended, first
+    /// in, first out. Other series go on meanwhile.
+    ///
+    /// The [key](Self::key) is another thing. It is the name by which callers find one operation. So the orders of a
+    /// customer run one after the other, and each can be found:
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    ///
+    /// struct Order;
+    ///
+    /// #[fom(operation(Order), transient)]
+    /// enum Fulfil {
+    ///     #[phase(start, sync, to(Shipped))]
+    ///     Ship,
+    ///     #[phase(end)]
+    ///     Shipped,
+    /// }
+    /// # impl FulfilTransitions for Order {
+    /// #     fn ship(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    /// let runtime = Runtime::new()?;
+    /// let first = runtime.submit(Order).key("order 1").serial("customer 7").start()?;
+    /// let second = runtime.submit(Order).key("order 2").serial("customer 7").start()?;
+    /// second.wait()?;
+    /// # first.wait()?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    ///
+    /// The fom waits in the line of its series as [`queue`](Self::queue) says for a key. [`shared`](Self::shared) and
+    /// [`shed_oldest`](Self::shed_oldest) are about this line, and [`key_queue`](crate::Builder::key_queue) limits it.
+    /// The key of such a fom does not queue: while another fom has the key, the submission is refused. Foms of a series
+    /// share a home, unless the submission asks for a placement.
+    pub fn serial(mut self, name: impl Into<Key>) -> Self {
+        if self.order == Order::Chain {
+            self.order = Order::Refuse;
+        }
+        self.special().series = Some(name.into());
+        self.queue()
     }
 
     /// Chooses the home. By default, an operation with a key goes to the home of its key. Without a key, an operation
@@ -309,11 +355,21 @@ impl<'a, O: Operation> Submission<'a, O> {
         let special = self.special.map(|special| *special).unwrap_or_default();
         let recorded = special.recorded;
         let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
-        let chained = match self.order {
-            Order::Chain => hand::context::running(&shared.env, |fom| fom.turn().key()).flatten(),
-            _ => None,
+        let names = Names {
+            key: self.key,
+            series: special.series,
         };
-        let no_turn = self.order == Order::Chain && chained.is_none();
+        let other = match self.order {
+            Order::Chain => {
+                let turn = hand::context::running(&shared.env, |fom| fom.turn().key()).flatten();
+                turn.map(OtherTurn::Chained)
+            }
+            _ => names
+                .turn(TypeId::of::<O>())
+                .filter(|of| of.is_serial)
+                .map(OtherTurn::Serial),
+        };
+        let no_turn = self.order == Order::Chain && other.is_none();
         let reason = reason
             .or(no_turn.then_some(RefusedReason::NoTurn))
             .or_else(|| take_room(shared, is_recorded, special.room));
@@ -352,12 +408,12 @@ impl<'a, O: Operation> Submission<'a, O> {
             begin: Begin {
                 order: self.order,
                 after: special.after,
-                chained,
+                other,
             },
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
         let (ready, made) =
-            keys::enter(request, self.operation, self.phase, self.key, number).map_err(refused)?;
+            keys::enter(request, self.operation, self.phase, names, number).map_err(refused)?;
         if let Some(fom) = ready {
             crate::locality::enqueue(shared, fom);
         }
@@ -386,10 +442,27 @@ impl<'a, O: Operation> Submission<'a, O> {
             self.placement,
             Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
         );
-        match self.key {
+        match self.home_name() {
             Some(_) => (true, self.placement.is_some()),
             None => (chosen, chosen),
         }
+    }
+
+    /// Returns the name of the series.
+    #[inline(always)]
+    pub(crate) fn series(&self) -> Option<&Key> {
+        self.special.as_ref()?.series.as_ref()
+    }
+
+    /// Returns the name by which the home is chosen: foms of a series share one.
+    #[inline(always)]
+    fn home_name(&self) -> Option<&Key> {
+        self.series().or(self.key.as_ref())
+    }
+
+    /// Returns the turn that the fom will need.
+    pub(crate) fn turn(&self) -> Option<KeyOf> {
+        KeyOf::turn(TypeId::of::<O>(), self.key.as_ref(), self.series())
     }
 
     /// Returns why the state of the runtime refuses the submission, if it does.
@@ -489,7 +562,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let count = shared.localities.len();
         let next = || shared.turn.fetch_add(1, Ordering::Relaxed) % count;
         let by_hash = |hash: u64| (hash % count as u64) as usize;
-        match (self.placement, &self.key) {
+        match (self.placement, self.home_name()) {
             (Some(Placement::Locality(index)), _) => (index < count).then_some(index),
             (Some(Placement::Key(key)), _) => Some(by_hash(shared.key_index.hash(&Key::Int(key)))),
             (None, Some(key)) => Some(by_hash(shared.key_index.hash(key))),

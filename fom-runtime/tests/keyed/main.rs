@@ -7,4 +7,5 @@ mod history;
 mod journal;
 mod many;
 mod queue;
+mod serial;
 mod turns;

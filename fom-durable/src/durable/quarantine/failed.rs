@@ -315,17 +315,19 @@ impl Durable {
         quarantined: Quarantined,
     ) -> Result<(), RetryError> {
         let id = quarantined.id;
-        let again = self.record_again(&quarantined.bytes).and_then(|record| {
-            let (of, key) = {
-                let entered = self.enter(&record)?;
-                (entered.of.type_id(), entered.meta.key)
-            };
-            if let Some(key) = key {
-                // A resting fom has its key, too.
-                self.passive.revive_key(shared, &(of, key));
-            }
-            Types::make_again(shared, entry_of(id), &record).map(|fom| (fom, record))
-        });
+        let again = self
+            .record_again(shared, &quarantined.bytes)
+            .and_then(|record| {
+                let names: Vec<_> = {
+                    let entered = self.enter(&record)?;
+                    entered.meta.names(entered.of.type_id()).collect()
+                };
+                for of in &names {
+                    // A resting fom has its key, too.
+                    self.passive.revive_key(shared, of);
+                }
+                Types::make_again(shared, entry_of(id), &record).map(|fom| (fom, record))
+            });
         let (fom, record) = match again {
             Ok(again) => again,
             Err(reason) => {
@@ -348,24 +350,26 @@ impl Durable {
 
     /// Returns the record with which the operation begins the phase anew: with all its attempts, its whole time, and
     /// the step keys that it had.
-    fn record_again(&self, bytes: &[u8]) -> Result<Vec<u8>, RestoreError> {
+    fn record_again(&self, shared: &Shared, bytes: &[u8]) -> Result<Vec<u8>, RestoreError> {
         let (head, record) = decode(bytes).ok_or(RestoreError::Damaged)?;
         let (meta, body) = decode_fom(record)?;
         if !is_saved(body) {
             return Err(head.reason());
         }
+        // It goes to the tail of its series.
+        let is_serial = meta.series().is_some();
         let meta = Meta {
             times: meta.times.map(|times| Times {
                 since: self.journal_now(),
                 ..times
             }),
-            number: None,
+            number: is_serial.then(|| seam::next_number(shared)),
             attempt: 0,
             tried: Vec::new(),
             due: None,
             kept: None,
-            rare: meta.rare.filter(|rare| rare.shares).map(|mut rare| {
-                (rare.queues, rare.retry, rare.held_gate) = (false, None, false);
+            rare: meta.rare.map(|mut rare| {
+                (rare.queues, rare.retry, rare.held_gate) = (is_serial, None, false);
                 rare
             }),
             ..meta

@@ -72,8 +72,8 @@ pub(crate) fn keep_place(quarantined: &mut Quarantined, shared: &Shared) {
     let Ok(entered) = Durable::of(shared).enter(&quarantined.bytes) else {
         return;
     };
-    if let Some(key) = entered.meta.key {
-        let (of, number) = ((entered.of.type_id(), key), entered.meta.number);
+    if let Some(of) = entered.meta.turn(entered.of.type_id()) {
+        let number = entered.meta.number;
         if keeps || number.is_some() {
             seam::keep_place(shared, of.clone(), quarantined.id, number, keeps);
             seam::set_place(quarantined, Some(of));

@@ -124,6 +124,9 @@ impl<O: Operation> Submission<'_, O> {
     /// The submission is [refused](crate::error::RefusedReason::NoTurn) unless a fom with a key submits it.
     pub fn chain(mut self) -> Self {
         self.key = None;
+        if let Some(special) = &mut self.special {
+            special.series = None;
+        }
         self.order = Order::Chain;
         self
     }
@@ -169,7 +172,9 @@ impl<O: Operation> Submission<'_, O> {
     /// # Ok::<(), BoxError>(())
     /// ```
     pub fn join(mut self) -> Result<Joined<O>, Refused<O>> {
-        self.order = Order::Refuse;
+        if self.series().is_none() {
+            self.order = Order::Refuse;
+        }
         match self.start() {
             Ok(handle) => Ok(Joined::Started(handle)),
             Err(refused) => match refused.live().cloned() {

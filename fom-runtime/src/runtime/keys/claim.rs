@@ -3,10 +3,15 @@
 use std::any::TypeId;
 
 use crate::{
-    fom::{AnyRef, Order, RefusedReason, Resident},
-    id::{FomId, Key},
+    fom::{AnyRef, Full, Order, RefusedReason, Resident},
+    id::{FomId, Key, KeyOf},
     operation::Operation,
-    runtime::{FomRef, keys::Denied, spawn::SpawnRequest, submit::New},
+    runtime::{
+        FomRef, Shared,
+        keys::{Denied, places::KeyPlace},
+        spawn::SpawnRequest,
+        submit::New,
+    },
 };
 
 /// A new fom. The first part is there if the fom may begin. While another fom has its key, no reference of the runtime
@@ -16,52 +21,97 @@ pub(in crate::runtime) type Entered<O> = (Option<Resident>, New<O>);
 /// A refused operation, and the live fom that has its key.
 pub(in crate::runtime) type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>);
 
+/// The names with which a fom is submitted.
+pub(in crate::runtime) struct Names {
+    pub(in crate::runtime) key: Option<Key>,
+    pub(in crate::runtime) series: Option<Key>,
+}
+
+impl Names {
+    /// Returns the turn that the fom needs: that of its series, or of its key.
+    pub(in crate::runtime) fn turn(&self, of: TypeId) -> Option<KeyOf> {
+        KeyOf::turn(of, self.key.as_ref(), self.series.as_ref())
+    }
+
+    /// Returns the key, if it is no more than a name.
+    fn name_only(&self, of: TypeId) -> Option<KeyOf> {
+        let key = self.series.as_ref().and(self.key.as_ref())?;
+        Some(KeyOf::key(of, key.clone()))
+    }
+}
+
 /// Makes a fom. If it needs a key, the fom has the key or waits for it.
 #[inline(always)]
 pub(in crate::runtime) fn enter<O: Operation>(
     request: SpawnRequest<'_>,
     operation: O,
     phase: O::Phase,
-    key: Option<Key>,
+    names: Names,
     number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
-    // Such a fom asks for its key when its delay is over.
-    let asks_later =
-        request.begin.after.is_some() && matches!(request.begin.order, Order::Queue { .. });
-    let Some(key) = key else {
-        let (shared, chained) = (request.shared, request.begin.chained.clone());
-        let (made, id) = request.make(operation, phase, None);
-        if let Some(of) = &chained {
-            // The submitting fom has the key meanwhile.
-            shared.key_index.chain(of, AnyRef::of(&made.resident));
+    // Such a fom asks for its turn when its delay is over.
+    let asks_later = request.begin.after.is_some() && request.begin.order.queues();
+    let (turn, name) = (
+        names.turn(TypeId::of::<O>()),
+        names.name_only(TypeId::of::<O>()),
+    );
+    match turn {
+        None => {
+            let (shared, chained) = (request.shared, request.begin.chained().cloned());
+            let (made, id) = request.make(operation, phase, None);
+            if let Some(of) = &chained {
+                // The submitting fom has the key meanwhile.
+                shared.key_index.chain(of, AnyRef::of(&made.resident));
+            }
+            Ok((Some(made.resident), (made.handle, id)))
         }
-        return Ok((Some(made.resident), (made.handle, id)));
-    };
-    if asks_later {
-        let (made, id) = request.make(operation, phase, Some(key));
-        return Ok((Some(made.resident), (made.handle, id)));
+        Some(turn) => {
+            let asks = Asks {
+                turn: (!asks_later).then_some(turn),
+                name,
+                number,
+            };
+            enter_with_key(request, operation, phase, names.key, asks)
+        }
     }
-    enter_with_key(request, operation, phase, key, number)
 }
 
-/// Makes a fom that has a key, or waits for it.
+/// What a new fom asks for.
+struct Asks {
+    /// The turn, unless the fom asks for it later.
+    turn: Option<KeyOf>,
+    /// The key that is no more than a name.
+    name: Option<KeyOf>,
+    /// The number of the fom in the order of what outboxes sent.
+    number: Option<u64>,
+}
+
+/// Makes a fom that has what it asks for, or waits for its turn.
 fn enter_with_key<O: Operation>(
     request: SpawnRequest<'_>,
     operation: O,
     phase: O::Phase,
-    key: Key,
-    number: Option<u64>,
+    key: Option<Key>,
+    asks: Asks,
 ) -> Result<Entered<O>, KeyRefused<O>> {
     let (shared, order) = (request.shared, request.begin.order);
-    // A resting fom has its key, too.
-    shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
+    for of in asks.name.iter().chain(&asks.turn) {
+        // A resting fom has its key, too.
+        shared.env.revive_key(|| of.clone());
+    }
     let (mut operation, mut made) = (Some(operation), None);
-    let entered = shared.key_index.enter::<O>(&key, order, number, || {
+    let make = || {
         let operation = operation.take().expect("called once");
-        let (launched, id) = request.make(operation, phase, Some(key.clone()));
+        let (launched, id) = request.make(operation, phase, key);
         made = Some((launched.handle, id));
         launched.resident
-    });
+    };
+    let Asks { turn, name, number } = asks;
+    let entered = match (name, turn) {
+        (Some(name), turn) => enter_series(shared, order, (name, turn), number, make),
+        (None, Some(turn)) => shared.key_index.enter(turn, order, number, make),
+        (None, None) => Ok(Some(make())),
+    };
     match (entered, made, operation) {
         (Ok(ready), Some(made), _) => Ok((ready, made)),
         (Err(why), _, Some(operation)) => {
@@ -77,11 +127,42 @@ fn enter_with_key<O: Operation>(
     }
 }
 
+/// Gives a new fom its name, and then its turn in its series. The locks of the two are never held together.
+fn enter_series(
+    shared: &Shared,
+    order: Order,
+    (name, turn): (KeyOf, Option<KeyOf>),
+    number: Option<u64>,
+    make: impl FnOnce() -> Resident,
+) -> Result<Option<Resident>, Denied<AnyRef>> {
+    let Some(turn) = turn else {
+        return shared.key_index.take_name(name, make).map(Some);
+    };
+    // The place comes first: a fom that is made cannot be refused any more.
+    let (order, place) = match order {
+        Order::Queue {
+            shares,
+            full: Full::Refuse,
+        } => {
+            let place = KeyPlace::now(shared, &turn, shares).ok_or(Denied::Full)?;
+            let full = Full::Ignore;
+            (Order::Queue { shares, full }, Some(place))
+        }
+        order => (order, None),
+    };
+    let fom = shared.key_index.take_name(name, make)?;
+    let ready = shared.key_index.enter_named(turn, order, number, fom);
+    drop(place);
+    Ok(ready)
+}
+
 /// The key of a fom that comes back, and what decides whether the fom gets it.
 #[derive(Debug)]
 pub struct KeyClaim {
     /// The key.
-    pub key: Key,
+    pub key: Option<Key>,
+    /// The series.
+    pub series: Option<Key>,
     /// The number of the fom in the order of what outboxes sent, if the fom has not begun.
     pub number: Option<u64>,
     /// Whether the fom shares its key with others.
@@ -91,39 +172,64 @@ pub struct KeyClaim {
 }
 
 impl KeyClaim {
+    /// Returns the name by which the home of the fom is chosen.
+    pub(in crate::runtime) fn home(&self) -> Option<&Key> {
+        self.series.as_ref().or(self.key.as_ref())
+    }
+
     /// Makes a fom that has its key again, or waits for it. Returns the key if another fom has it.
     pub(in crate::runtime) fn make<O: Operation>(
         self,
         id: FomId,
-        request: SpawnRequest<'_>,
+        mut request: SpawnRequest<'_>,
         operation: O,
         phase: O::Phase,
     ) -> Result<Resident, Key> {
         let Self {
             key,
+            series,
             number,
             shares,
             queues,
         } = self;
         let shared = request.shared;
+        let key_index = &shared.key_index;
+        let names = Names { key, series };
+        let name = names.name_only(TypeId::of::<O>());
+        let Some(turn) = names.turn(TypeId::of::<O>()) else {
+            return Ok(request.make(operation, phase, None).0.resident);
+        };
+        request.begin.set_series(&turn);
+        let key = names.key;
         let mut made = None;
         let make = || {
-            let launched = request.make(operation, phase, Some(key.clone())).0;
+            let launched = request.make(operation, phase, key).0;
             AnyRef::of(made.insert(launched.resident))
         };
-        let key_index = &shared.key_index;
+        if turn.is_serial {
+            if let Some(name) = name {
+                if !key_index.claim_again(&name, id, false, make) {
+                    return Err(name.key);
+                }
+            } else {
+                make();
+            }
+            let fom = made.ok_or(turn.key.clone())?;
+            key_index.go_on(&turn, number.filter(|_| queues), shares, &fom);
+            return Ok(fom);
+        }
         let claimed = match number {
             Some(number) if queues => {
-                key_index.wait_again::<O>(&key, number, shares, make);
+                key_index.wait_again(&turn, number, shares, make);
                 true
             }
             Some(number) => {
                 // A fom that rests and has begun has its key. It must get the key first.
-                shared.env.revive_key(|| (TypeId::of::<O>(), key.clone()));
-                key_index.claim_first::<O>(&key, number, shares, make)
+                shared.env.revive_key(|| turn.clone());
+                key_index.claim_first(&turn, number, shares, make)
             }
-            None => key_index.claim_again::<O>(&key, id, shares, make),
+            None => key_index.claim_again(&turn, id, shares, make),
         };
-        made.filter(|_| claimed).ok_or(key)
+        made.filter(|_| claimed).ok_or(turn.key)
     }
 }

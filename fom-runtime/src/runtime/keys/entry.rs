@@ -266,15 +266,21 @@ impl<T: Clone> Entry<T> {
         }
     }
 
+    /// Keeps a place for one more submission, if there is room.
+    pub(super) fn reserve_now(&mut self, shares: bool, most: usize) -> bool {
+        let room = self.has_room(shares, most);
+        if room {
+            self.line_made().keep_place();
+        }
+        room
+    }
+
     /// Keeps a place for one more submission. Without room, returns a receiver that hears when a place is kept.
     pub(super) fn reserve(&mut self, shares: bool, most: usize) -> Option<oneshot::Receiver<()>> {
-        let room = self.has_room(shares, most);
-        let line = self.line_made();
-        if room {
-            line.keep_place();
-            return None;
+        match self.reserve_now(shares, most) {
+            true => None,
+            false => Some(self.line_made().wait_for_place()),
         }
-        Some(line.wait_for_place())
     }
 
     /// Keeps a place for the submission that has waited longest for one, if there is room. Returns its sender.

@@ -1,7 +1,6 @@
 //! Foms by key: which foms have a key of an operation type, and which wait for it.
 
 use std::{
-    any::TypeId,
     collections::{HashMap, hash_map},
     hash::{BuildHasher, RandomState},
     sync::Weak,
@@ -63,7 +62,7 @@ impl KeyIndex {
 
     /// Returns the fom that has this key.
     pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
-        let keys = self.lock(&of.1);
+        let keys = self.lock(&of.key);
         // Skips a stalled fom: it has ended, and keeps its key until it comes back.
         let mut live = keys
             .get(of)?
@@ -74,11 +73,11 @@ impl KeyIndex {
 
     /// Returns the foms that have the key that this fom waits for.
     pub(crate) fn before(&self, fom: &Header) -> Vec<AnyRef> {
-        let Some(key) = fom.key() else {
+        let Some(of) = fom.turn().own() else {
             return Vec::new();
         };
-        let keys = self.lock(key);
-        let entry = keys.get(&(fom.type_id(), key.clone()));
+        let keys = self.lock(&of.key);
+        let entry = keys.get(&of);
         let waits = matches!(fom.turn().key_wait(), KeyWait::Waits(_));
         let holders = entry
             .filter(|_| waits)
@@ -88,38 +87,80 @@ impl KeyIndex {
 
     /// Gives the key to the fom that `make` makes, or makes the fom wait for it. No other fom gets in between. Returns a
     /// fom that has the key, which the caller enqueues. The thread that grants the key enqueues a fom that waits.
-    pub(super) fn enter<O: Operation>(
+    pub(super) fn enter(
         &self,
-        key: &Key,
+        of: KeyOf,
         order: Order,
         number: Option<u64>,
         make: impl FnOnce() -> Resident,
     ) -> Result<Option<Resident>, Denied<AnyRef>> {
-        let of = (TypeId::of::<O>(), key.clone());
         let (ready, fom) = self.let_in(of, order, number, || {
             let new = make();
             (AnyRef::of(&new), Some(new))
         })?;
         if ready.is_none() {
-            // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
-            fence(Ordering::SeqCst);
-            if fom.token.is_cancelled() || fom.env().is_closed() {
-                fom.wake();
-            }
+            wake_if_late(&fom);
         }
         Ok(ready)
     }
 
     /// Asks for the key of a fom with a delay that is over.
     pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
-        let Some(key) = fom.key() else { return };
+        if let Some(of) = fom.turn().own() {
+            self.let_made_in(of, order, None, fom, None);
+        }
+    }
+
+    /// As [`enter`](Self::enter), for a fom that has its name already. If the fom does not get in, it ends.
+    pub(super) fn enter_named(
+        &self,
+        of: KeyOf,
+        order: Order,
+        number: Option<u64>,
+        fom: Resident,
+    ) -> Option<Resident> {
+        let any = AnyRef::of(&fom);
+        let ready = self.let_made_in(of, order, number, &any, Some(fom));
+        if ready.is_none() {
+            wake_if_late(&any);
+        }
+        ready
+    }
+
+    /// Lets a fom in that is made. `new`: the fom, if it is in no queue yet.
+    fn let_made_in(
+        &self,
+        of: KeyOf,
+        order: Order,
+        number: Option<u64>,
+        fom: &Header,
+        new: Option<Resident>,
+    ) -> Option<Resident> {
         // Set first: `let_in` sets another standing if the fom does not get the key.
         fom.turn().set(KeyWait::Has);
-        let of = (fom.type_id(), key.clone());
-        let entered = self.let_in(of, order, None, || (AnyRef::of(fom), None));
-        if entered.is_err() {
-            fom.turn().set(KeyWait::Rejected(Rejected::Full));
+        let mut new = new;
+        let entered = self.let_in(of, order, number, || (AnyRef::of(fom), new.take()));
+        match entered {
+            Ok((ready, _)) => ready,
+            Err(_) => {
+                fom.turn().set(KeyWait::Rejected(Rejected::Full));
+                new
+            }
         }
+    }
+
+    /// Gives a new fom its name. Its turn is that of its series.
+    pub(super) fn take_name(
+        &self,
+        of: KeyOf,
+        make: impl FnOnce() -> Resident,
+    ) -> Result<Resident, Denied<AnyRef>> {
+        let mut keys = self.lock(&of.key);
+        let entry = keys.entry(of).or_default();
+        entry.look(Order::Refuse, self.most)?;
+        let fom = make();
+        entry.enter(Order::Refuse, None, AnyRef::of(&fom));
+        Ok(fom)
     }
 
     /// Lets a fom in that `make` finds or makes. Returns a new fom that has the key.
@@ -130,7 +171,7 @@ impl KeyIndex {
         number: Option<u64>,
         make: impl FnOnce() -> (AnyRef, Option<Resident>),
     ) -> Result<(Option<Resident>, AnyRef), Denied<AnyRef>> {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let entry = keys.entry(of).or_default();
         // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
@@ -160,20 +201,20 @@ impl KeyIndex {
 
     /// Adds a fom to the turn of this key. The key goes on when all foms of the turn have ended.
     pub(super) fn chain(&self, of: &KeyOf, fom: AnyRef) {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         keys.entry(of.clone()).or_default().put(fom, false);
     }
 
     /// Gives the key to a fom that comes back and that `make` makes. Returns `false` if another fom has the key.
-    pub(super) fn claim_again<O: Operation>(
+    pub(super) fn claim_again(
         &self,
-        key: &Key,
+        of: &KeyOf,
         id: FomId,
         shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
-        let mut keys = self.lock(key);
-        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let mut keys = self.lock(&of.key);
+        let entry = keys.entry(of.clone()).or_default();
         let (claimed, before) = match entry.holder_mut(|fom| fom.id() == id) {
             Some(own) => (true, Some(std::mem::replace(own, make()))),
             None => (entry.put_again(make, shares), None),
@@ -185,15 +226,15 @@ impl KeyIndex {
 
     /// Gives the key to a fom that comes back, has not begun and does not wait. Returns `false` if another fom has the
     /// key or precedes this one.
-    pub(super) fn claim_first<O: Operation>(
+    pub(super) fn claim_first(
         &self,
-        key: &Key,
+        of: &KeyOf,
         number: u64,
         shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
-        let mut keys = self.lock(key);
-        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let mut keys = self.lock(&of.key);
+        let entry = keys.entry(of.clone()).or_default();
         let mut made = None;
         let make = || made.insert(make()).clone();
         let place = entry.put_first(make, shares, number);
@@ -206,24 +247,43 @@ impl KeyIndex {
 
     /// Makes a fom that comes back wait again, with the number that it had. [`settle`](Self::settle) grants it the key
     /// once the foms before it are back.
-    pub(super) fn wait_again<O: Operation>(
+    pub(super) fn wait_again(
         &self,
-        key: &Key,
+        of: &KeyOf,
         number: u64,
         shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) {
-        let mut keys = self.lock(key);
-        let entry = keys.entry((TypeId::of::<O>(), key.clone())).or_default();
+        let mut keys = self.lock(&of.key);
+        let entry = keys.entry(of.clone()).or_default();
         let fom = make();
         fom.turn().set(KeyWait::Waits(number));
         entry.line_made().wait(number, shares, fom);
     }
 
+    /// Gives a fom that comes back its turn in its series. If it has a number, or another fom has the turn by now, the
+    /// fom waits. [`settle`](Self::settle) grants it the turn.
+    pub(super) fn go_on(&self, of: &KeyOf, number: Option<u64>, shares: bool, fom: &Resident) {
+        let mut keys = self.lock(&of.key);
+        let entry = keys.entry(of.clone()).or_default();
+        let own = entry.holder_mut(|held| number.is_none() && held.id() == fom.id());
+        let before = own.map(|own| std::mem::replace(own, AnyRef::of(fom)));
+        let goes_on =
+            before.is_some() || number.is_none() && entry.put_again(|| AnyRef::of(fom), shares);
+        if !goes_on {
+            let line = entry.line_made();
+            let number = number.unwrap_or_else(|| self.number_after(line.next_number() - 1));
+            fom.turn().set(KeyWait::Waits(number));
+            line.wait(number, shares, AnyRef::of(fom));
+        }
+        drop(keys);
+        drop(before);
+    }
+
     /// Notes that a fom is quarantined which had the key, or has this number and has not begun. If it `keeps` its place,
     /// foms behind it wait until it is back, or is [discarded](Self::give_place_up).
     pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let entry = keys.entry(of).or_default();
         let absent = Absent { number, keeps };
         entry.line_made().miss(id.get(), absent);
@@ -242,6 +302,12 @@ impl KeyIndex {
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
+    /// As [`number`](Self::number), and above the last number of a key.
+    fn number_after(&self, last: u64) -> u64 {
+        self.number_above(last);
+        self.number()
+    }
+
     /// Notes a number in the journal. Numbers that are drawn later are above it.
     pub(crate) fn number_above(&self, number: u64) {
         self.numbers.fetch_max(number, Ordering::Relaxed);
@@ -249,12 +315,9 @@ impl KeyIndex {
 
     /// Announces a number for a fom with this key that an outbox sends.
     pub(crate) fn announce(&self, shared: &Shared, of: KeyOf) -> Announced {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let entry = keys.entry(of.clone()).or_default();
-        let number = entry.line_made().announce(|last| {
-            self.number_above(last);
-            self.number()
-        });
+        let number = entry.line_made().announce(|last| self.number_after(last));
         drop(keys);
         Announced {
             shared: shared.weak(),
@@ -265,8 +328,8 @@ impl KeyIndex {
 
     /// Grants a fom that came back its key, if that is free. By now the foms that had the key before it have it again.
     pub(crate) fn settle(&self, fom: &Header) {
-        if let Some(key) = fom.key() {
-            self.change(Shared::of(fom), (fom.type_id(), key.clone()), |_| None);
+        if let Some(of) = fom.turn().own() {
+            self.change(Shared::of(fom), of, |_| None);
         }
     }
 
@@ -276,16 +339,16 @@ impl KeyIndex {
         if let Some(of) = fom.turn().chained() {
             self.remove(Shared::of(fom), of.clone(), id);
         }
-        if let Some(key) = fom.key() {
-            self.change(
-                Shared::of(fom),
-                (fom.type_id(), key.clone()),
-                |entry| match fom.turn().key_wait() {
-                    KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
-                    KeyWait::Waits(number) => entry.change_line(|line| line.give_up(number)),
-                    KeyWait::Outside | KeyWait::Rejected(_) => None,
-                },
-            );
+        // First the name: the next fom of the series may submit one with this name.
+        if let Some(of) = fom.turn().name_only() {
+            self.remove(Shared::of(fom), of, id);
+        }
+        if let Some(of) = fom.turn().own() {
+            self.change(Shared::of(fom), of, |entry| match fom.turn().key_wait() {
+                KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
+                KeyWait::Waits(number) => entry.change_line(|line| line.give_up(number)),
+                KeyWait::Outside | KeyWait::Rejected(_) => None,
+            });
         }
     }
 
@@ -300,8 +363,8 @@ impl KeyIndex {
 
     /// Bars a fom that still waits: it never begins.
     pub(super) fn bar(&self, fom: &Header, why: Rejected) {
-        let Some(key) = fom.key() else { return };
-        self.change(Shared::of(fom), (fom.type_id(), key.clone()), |entry| {
+        let Some(of) = fom.turn().own() else { return };
+        self.change(Shared::of(fom), of, |entry| {
             let KeyWait::Waits(number) = fom.turn().key_wait() else {
                 return None;
             };
@@ -312,7 +375,7 @@ impl KeyIndex {
     }
 
     pub(super) fn suspend<O: Operation>(&self, of: KeyOf) {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let entry = keys.entry(of).or_default();
         entry.suspend(O::GRAPH.operation());
     }
@@ -326,9 +389,17 @@ impl KeyIndex {
 
     /// Keeps a place in the queue of a key. Without room, returns a receiver that hears when a place is kept.
     pub(super) fn reserve(&self, of: &KeyOf, shares: bool) -> Option<oneshot::Receiver<()>> {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let entry = keys.entry(of.clone()).or_default();
         entry.reserve(shares, self.most)
+    }
+
+    /// Keeps a place in the queue of a key, if there is room.
+    pub(super) fn reserve_now(&self, of: &KeyOf, shares: bool) -> bool {
+        let mut keys = self.lock(&of.key);
+        let entry = keys.entry(of.clone()).or_default();
+        // If there is no room, a fom or a place is in the entry: the entry is not a new one.
+        entry.reserve_now(shares, self.most)
     }
 
     /// Gives up a kept place.
@@ -368,7 +439,8 @@ impl KeyIndex {
                 if !waiting.is_empty() || entry.suspended() > 0 {
                     found.push(KeyInfo {
                         operation: name_of(entry),
-                        key: of.1.clone(),
+                        key: of.key.clone(),
+                        is_serial: of.is_serial,
                         holders: {
                             let there = entry.holders().map(|fom| fom.id());
                             let absent = entry.line().into_iter().flat_map(Line::absent_holders);
@@ -380,7 +452,7 @@ impl KeyIndex {
                 }
             }
         }
-        found.sort_by(|one, other| (one.operation, &one.key).cmp(&(other.operation, &other.key)));
+        found.sort_by(|one, other| one.place().cmp(&other.place()));
         found
     }
 
@@ -391,7 +463,7 @@ impl KeyIndex {
         of: KeyOf,
         change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
     ) {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let hash_map::Entry::Occupied(mut entry) = keys.entry(of.clone()) else {
             return;
         };
@@ -423,7 +495,7 @@ impl KeyIndex {
 
     /// Returns the next submission to get a place. `told`: the one before was told of its place, and was not gone.
     fn next_place(&self, of: &KeyOf, told: bool) -> Option<oneshot::Sender<()>> {
-        let mut keys = self.lock(&of.1);
+        let mut keys = self.lock(&of.key);
         let entry = keys.get_mut(of)?;
         if !told {
             entry.change_line(Line::release);
@@ -433,6 +505,15 @@ impl KeyIndex {
             keys.remove(of);
         }
         place
+    }
+}
+
+/// Wakes a fom that waits from now on, if no thread looks for it any more.
+fn wake_if_late(fom: &AnyRef) {
+    // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
+    fence(Ordering::SeqCst);
+    if fom.token.is_cancelled() || fom.env().is_closed() {
+        fom.wake();
     }
 }
 

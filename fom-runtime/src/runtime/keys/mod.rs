@@ -18,7 +18,7 @@ mod suspend;
 
 pub use choose::Joined;
 pub use claim::KeyClaim;
-pub(super) use claim::enter;
+pub(super) use claim::{Names, enter};
 use entry::{Denied, Entry, Place};
 pub use index::Announced;
 pub(super) use index::KeyIndex;

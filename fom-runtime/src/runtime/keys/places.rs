@@ -1,7 +1,5 @@
 //! Submissions that wait for a place in the queue of a key.
 
-use std::any::TypeId;
-
 use crate::{
     fom::{Full, Order},
     id::KeyOf,
@@ -22,6 +20,15 @@ impl Drop for KeyPlace<'_> {
 }
 
 impl<'a> KeyPlace<'a> {
+    /// Keeps a place if there is room for one.
+    pub(super) fn now(shared: &'a Shared, of: &KeyOf, shares: bool) -> Option<Self> {
+        let kept = shared.key_index.reserve_now(of, shares);
+        kept.then(|| Self {
+            shared,
+            of: of.clone(),
+        })
+    }
+
     /// Waits until a place is kept. Returns `None` if the wait would never end: the fom that runs here has the key, or
     /// the runtime takes nothing more.
     async fn kept(shared: &'a Shared, of: KeyOf, shares: bool) -> Option<Self> {
@@ -50,17 +57,17 @@ impl<'a, O: Operation> Submission<'a, O> {
         let special = self.special.as_ref();
         let is_delayed = special.is_some_and(|special| special.after.is_some());
         let (
-            Some(key),
+            Some(of),
             Order::Queue {
                 shares,
                 full: Full::Refuse,
             },
             false,
-        ) = (&self.key, self.order, is_delayed)
+        ) = (self.turn(), self.order, is_delayed)
         else {
             return None;
         };
-        let place = KeyPlace::kept(self.shared, (TypeId::of::<O>(), key.clone()), shares);
+        let place = KeyPlace::kept(self.shared, of, shares);
         let place = place.await?;
         self.order = Order::Queue {
             shares,

@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     fom::{Header, KeyWait, Rejected},
-    id::Key,
+    id::{Key, KeyOf},
     operation::Operation,
     runtime::{Runtime, Shared},
 };
@@ -50,7 +50,16 @@ impl Runtime {
     /// # }
     /// ```
     pub fn suspend_key<O: Operation>(&self, key: impl Into<Key>) -> SuspendedKey {
-        let of = (TypeId::of::<O>(), key.into());
+        self.suspend::<O>(KeyOf::key(TypeId::of::<O>(), key.into()))
+    }
+
+    /// Suspends a [series](crate::Submission::serial) of an operation type, as [`suspend_key`](Self::suspend_key) does
+    /// with a key.
+    pub fn suspend_serial<O: Operation>(&self, name: impl Into<Key>) -> SuspendedKey {
+        self.suspend::<O>(KeyOf::serial(TypeId::of::<O>(), name.into()))
+    }
+
+    fn suspend<O: Operation>(&self, of: KeyOf) -> SuspendedKey {
         self.shared.key_index.suspend::<O>(of.clone());
         SuspendedKey {
             shared: Arc::downgrade(&self.shared),
@@ -62,7 +71,7 @@ impl Runtime {
     /// [chained](crate::Submission::chain) to that fom. Blocking sections count. Threads and tasks that such a fom has
     /// spawned are outside.
     pub fn is_current<O: Operation>(&self, key: impl Into<Key>) -> bool {
-        let of = (TypeId::of::<O>(), key.into());
+        let of = KeyOf::key(TypeId::of::<O>(), key.into());
         let current =
             crate::fom::hand::context::running(&self.shared.env, |fom| fom.turn().has_key(&of));
         current == Some(true)
@@ -73,12 +82,12 @@ impl Runtime {
 #[must_use = "the key is resumed when this is dropped"]
 pub struct SuspendedKey {
     shared: Weak<Shared>,
-    of: (TypeId, Key),
+    of: KeyOf,
 }
 
 impl fmt::Debug for SuspendedKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SuspendedKey({})", self.of.1)
+        write!(f, "SuspendedKey({})", self.of.key)
     }
 }
 
@@ -102,8 +111,7 @@ pub(in crate::runtime) fn bar_if_stuck(fom: &Header) {
         return;
     };
     let shared = Shared::of(fom);
-    let Some(key) = fom.key() else { return };
-    let of = (fom.type_id(), key.clone());
+    let Some(of) = fom.turn().own() else { return };
     if crate::fom::hand::context::running(&shared.env, |fom| fom.turn().has_key(&of)) == Some(true)
     {
         shared.key_index.bar(fom, Rejected::Stuck);

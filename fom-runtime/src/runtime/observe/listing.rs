@@ -136,6 +136,8 @@ pub struct KeyInfo {
     pub operation: &'static str,
     /// The key.
     pub key: Key,
+    /// Whether this is the name of a [series](crate::Submission::serial), and no key.
+    pub is_serial: bool,
     /// The foms that have the key: several if they share it, or are chained to each other. A quarantined fom still has
     /// the key for the foms that queue behind it.
     pub holders: Vec<FomId>,
@@ -143,6 +145,13 @@ pub struct KeyInfo {
     pub waiting: Vec<FomId>,
     /// How often the key is suspended.
     pub suspended: u32,
+}
+
+impl KeyInfo {
+    /// Returns what keys are sorted by.
+    pub(crate) fn place(&self) -> (&'static str, bool, &Key) {
+        (self.operation, self.is_serial, &self.key)
+    }
 }
 
 /// What is in flight. `Display` prints a table, with the key of each fom, the time left until its
@@ -192,7 +201,10 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         WaitingFor::Blocking => Some("a blocking call".to_owned()),
         WaitingFor::Journal => Some("the journal".to_owned()),
         WaitingFor::Fom => Some("another fom".to_owned()),
-        WaitingFor::Key => Some("its key".to_owned()),
+        WaitingFor::Key => Some(match header.turn().serial() {
+            Some(of) => format!("its turn in the series {}", of.key),
+            None => "its key".to_owned(),
+        }),
         WaitingFor::Gate => Some("the gate of its phase".to_owned()),
         WaitingFor::Kind(number) => {
             let kind = WaitKind::of_number(number);
