@@ -1,6 +1,10 @@
 //! A wait until an operation is on disk.
 
-use std::future::Future;
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::Poll,
+};
 
 use fom_journal::{Batch, JournalError};
 use tokio::sync::oneshot;
@@ -18,8 +22,8 @@ pub trait DurableFomExt {
     /// Waits until the first transition of the fom is on disk. From then on the operation is carried out, whatever
     /// happens to this process: it is *accepted*.
     ///
-    /// A fom that waits for its key, or for the time of [`after`](fom_runtime::Submission::after), is on disk when it
-    /// begins. The wait lasts until then.
+    /// A fom that waits for its turn, or for the time of [`after`](fom_runtime::Submission::after), is on disk while it
+    /// waits: this returns before it begins.
     ///
     /// # Errors
     ///
@@ -84,7 +88,7 @@ impl<O: Persistent> DurableFomExt for FomRef<O> {
         if !is_kept {
             return Err(NotCommitted::NotKept);
         }
-        let begun = seam::has_begun(&fom).await;
+        let begun = begun_or_recorded(&fom).await;
         match O::DURABILITY {
             Durability::Lazy if begun => handed_over(fom)
                 .await
@@ -94,6 +98,20 @@ impl<O: Persistent> DurableFomExt for FomRef<O> {
             _ => Err(NotCommitted::Ended),
         }
     }
+}
+
+/// Waits until the fom is in a phase that it has begun, or in the journal. Returns `false` if it ends before.
+async fn begun_or_recorded(fom: &AnyRef) -> bool {
+    let Some(state) = DurableState::of(fom) else {
+        return false;
+    };
+    let mut recorded = pin!(state.recording());
+    let mut begun = pin!(seam::has_begun(fom));
+    poll_fn(|cx| match recorded.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(true),
+        Poll::Pending => begun.as_mut().poll(cx),
+    })
+    .await
 }
 
 /// Waits until all that the home of the fom has gathered for the journal is on disk.

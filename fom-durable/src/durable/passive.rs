@@ -375,8 +375,9 @@ impl Inner {
     }
 }
 
-/// Returns the first of the fom's deadlines.
+/// Returns the first of the fom's deadlines, or when it begins.
 fn due_of(meta: &Meta) -> Option<u64> {
     let kept = meta.kept.as_ref().map(|kept| kept.0);
-    meta.due.into_iter().chain(kept).min()
+    let begins = meta.rare.as_ref().and_then(|rare| rare.begins);
+    meta.due.into_iter().chain(kept).chain(begins).min()
 }

@@ -117,6 +117,9 @@ pub(crate) struct RecordRare {
     /// The series of the fom.
     #[serde(default, with = "stored_key")]
     pub(crate) series: Option<Key>,
+    /// When the fom begins, or takes its place in the queue for its key, in the time of the journal.
+    #[serde(default)]
+    pub(crate) begins: Option<u64>,
 }
 
 /// Whether this is the entry of a fom.
@@ -481,7 +484,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series })),
+                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series, begins: due })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

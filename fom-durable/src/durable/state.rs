@@ -1,11 +1,13 @@
 //! The state beside a fom that is kept in a journal.
 
-use std::{any::Any, collections::VecDeque, sync::Arc};
+use std::{any::Any, collections::VecDeque, convert::Infallible, sync::Arc};
+
+use tokio::sync::oneshot;
 
 use fom_journal::{Batch, EntryId, JournalError};
 
 use crate::{
-    durable::{Durable, Meta, Posted, RecordRare, Remembering, Uncommitted},
+    durable::{Committer, Durable, Meta, Posted, RecordRare, Remembering, Uncommitted},
     entry::entry_of,
 };
 use fom_protocol::sync::{
@@ -13,7 +15,7 @@ use fom_protocol::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering},
 };
 use fom_runtime::{
-    __durability::{self as seam, Answer, EventId, Function, Header, Then, Tried},
+    __durability::{self as seam, Answer, EventId, Function, Header, Then, Tried, TurnWait},
     FomId, Key,
     error::DurabilityError,
 };
@@ -108,6 +110,17 @@ pub(crate) struct More {
     pub(crate) uncommitted: Option<Uncommitted>,
     /// Set if the fom failed and is kept.
     pub(crate) failed: Option<Failed>,
+    /// Dropped when the journal has a record of the fom.
+    recording: Vec<oneshot::Sender<Infallible>>,
+}
+
+/// What the journal says of the wait of a fom that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// The fom has a number in the queue for its key.
+    Numbered,
+    /// The fom takes its place in the queue later.
+    Outside,
 }
 
 /// An event that a phase took. The journal has its entry until the next step.
@@ -179,11 +192,32 @@ impl Inner {
         self.more_made().number = Some(number);
     }
 
-    /// Notes that the fom begins. Returns the number that it had.
-    pub(crate) fn begins(&mut self) -> Option<u64> {
+    /// Notes that the fom begins. Returns what the journal says of its wait, if it has waited.
+    pub(crate) fn begins(&mut self) -> Option<Waited> {
         let more = self.more_mut()?;
-        more.rare.queues = false;
-        more.number.take()
+        let queued = std::mem::take(&mut more.rare.queues);
+        let delayed = more.rare.begins.take().is_some();
+        match more.number.take() {
+            Some(_) => Some(Waited::Numbered),
+            None => (queued && delayed).then_some(Waited::Outside),
+        }
+    }
+
+    /// Whether the fom is delayed, as the journal knows it.
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.more().is_some_and(|more| more.rare.begins.is_some())
+    }
+
+    /// Notes what the fom waits for before it begins. `None`: its turn has come meanwhile.
+    pub(crate) fn waits(&mut self, wait: Option<TurnWait>, committer: &Committer) {
+        let more = self.more_made();
+        (more.number, more.rare.queues, more.rare.begins) = match wait {
+            Some(TurnWait::Line(number)) => (Some(number), true, None),
+            Some(TurnWait::Time { until, queues }) => {
+                (None, queues, Some(committer.to_journal(until)))
+            }
+            None => (None, false, None),
+        };
     }
 
     /// Returns when the next attempt is due, if an attempt has failed.
@@ -251,10 +285,15 @@ impl Inner {
         });
     }
 
-    fn forget_taken(&mut self) {
+    /// Notes that the last step is in the journal, or will be. Returns what waits for that.
+    fn recorded(&mut self) -> Vec<oneshot::Sender<Infallible>> {
         self.event = None;
-        if let Some(more) = self.more_mut() {
-            more.taken.clear();
+        match self.more_mut() {
+            Some(more) => {
+                more.taken.clear();
+                std::mem::take(&mut more.recording)
+            }
+            None => Vec::new(),
         }
     }
 
@@ -343,6 +382,19 @@ impl DurableState {
     /// Whether the journal has a record of the fom.
     pub(crate) fn is_recorded(&self) -> bool {
         self.recorded.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the journal has a record of the fom, or the fom is gone. A lazy step counts when it is written down.
+    pub(crate) fn recording(&self) -> impl Future<Output = ()> + use<> {
+        let (tell, told) = oneshot::channel();
+        let mut inner = self.inner.lock();
+        // Under the lock: a step that is recorded from now on finds the sender.
+        if !self.is_recorded() {
+            inner.more_made().recording.push(tell);
+        }
+        async {
+            let Err(_) = told.await;
+        }
     }
 
     /// Returns the number of the visit, and the last event that the function has taken.
@@ -449,7 +501,8 @@ impl DurableState {
     pub(crate) fn went_on(&self) {
         self.stepped();
         self.recorded.store(true, Ordering::Relaxed);
-        self.inner.lock().forget_taken();
+        let told = self.inner.lock().recorded();
+        drop(told);
     }
 
     /// Stores the result of the commit. The caller must wake the fom after that.
@@ -474,7 +527,9 @@ impl DurableState {
         Some(match inner.more_mut().and_then(|more| more.error.take()) {
             None => {
                 self.recorded.store(true, Ordering::Relaxed);
-                inner.forget_taken();
+                let told = inner.recorded();
+                drop(inner);
+                drop(told);
                 Answer::Committed(then)
             }
             Some(error) => Answer::Failed(DurabilityError::new(error)),

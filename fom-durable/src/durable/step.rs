@@ -11,7 +11,7 @@ use fom_journal::{Batch, JournalError};
 use crate::{
     durable::{
         Committer, Durable, DurableState, Inner, OutboxItems, Remembering, Stored, Uncommitted,
-        encode_head, idempotency::Answered, outbox::with_outbox,
+        encode_head, idempotency::Answered, outbox::with_outbox, state::Waited,
     },
     entry::entry_of,
 };
@@ -19,7 +19,7 @@ use fom_protocol::{panic_message, sync::MutexGuard};
 use fom_runtime::{
     __durability::{
         self as seam, Answer, AnyRef, Content, EventId, FailedAs, Function, Header, KeptFailed,
-        KeptFom, KeptStep, LastStep, Then, Written,
+        KeptFom, KeptStep, LastStep, Then, TurnWait, Written,
     },
     context::Local,
     error::DurabilityError,
@@ -87,10 +87,24 @@ impl KeptFom for DurableState {
         Some(now.saturating_add(committer.left_until(due)))
     }
 
+    fn records_wait(&self, fom: &Header) -> bool {
+        match seam::turn_wait(fom) {
+            Some(TurnWait::Time { .. }) => !self.is_recorded(),
+            Some(TurnWait::Line(_)) => !self.is_recorded() || self.inner().is_delayed(),
+            None => false,
+        }
+    }
+
     fn begin(&self, fom: &Header) -> bool {
-        let number = self.inner().begins();
-        // A fom that an outbox has sent is in the journal already.
-        !self.is_recorded() || number.is_some() && must_record_begin(fom)
+        let waited = self.inner().begins();
+        // A fom that an outbox has sent, or that has waited, is in the journal already.
+        !self.is_recorded()
+            || match waited {
+                Some(Waited::Numbered) => must_record_begin(fom),
+                // After a restart it would take a place behind those that wait now.
+                Some(Waited::Outside) => true,
+                None => false,
+            }
     }
 
     fn step(&self, fom: &Header, step: &mut KeptStep<'_>) -> Written {
@@ -106,6 +120,10 @@ impl KeptFom for DurableState {
             let mut inner = self.inner();
             // The record of the fom is in the journal already, with the number of its first step.
             inner.step -= u64::from(was_there);
+            if matches!(step.then, Then::Wait) {
+                inner.step -= u64::from(self.is_recorded());
+                inner.waits(seam::turn_wait(fom), committer);
+            }
             inner.stand_after(step, committer);
             if matches!(step.then, Then::Enter { .. }) {
                 inner.leaves(seam::phase_index(fom));

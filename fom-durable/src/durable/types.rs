@@ -6,6 +6,7 @@ use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
 use fom_journal::EntryId;
@@ -351,6 +352,7 @@ impl Durable {
             shared,
             id,
             body: seam::encoded(&schema, body),
+            after: rare.and_then(|rare| Some(Duration::from_nanos(left(rare.begins?)))),
             key: (key.is_some() || meta.series().is_some()).then(|| KeyClaim {
                 key,
                 series: meta.series().cloned(),

@@ -23,3 +23,4 @@ mod request_keys;
 mod restart;
 mod retries;
 mod step_keys;
+mod waiting;

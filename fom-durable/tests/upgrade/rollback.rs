@@ -234,8 +234,17 @@ fn what_a_newer_release_wrote_waits_for_it_with_all_behind_it() {
             next(&runtime, &log, "b").await,
             ["b1 has Note(0)", "b2 holds"]
         );
-        assert_eq!(next(&runtime, &log, "a").await, ["a3 has Note(0)"]);
-        assert_eq!(next(&runtime, &log, "b").await, ["b2 has Note(0)"]);
+        // What waited behind them is there, too.
+        assert_eq!(
+            next(&runtime, &log, "a").await,
+            ["a3 has Note(0)", "a4 holds"]
+        );
+        assert_eq!(
+            next(&runtime, &log, "b").await,
+            ["b2 has Note(0)", "b3 holds"]
+        );
+        assert_eq!(next(&runtime, &log, "a").await, ["a4 has Note(0)"]);
+        assert_eq!(next(&runtime, &log, "b").await, ["b3 has Note(0)"]);
         runtime.idle().await;
     });
 }

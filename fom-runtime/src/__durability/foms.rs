@@ -4,7 +4,7 @@ use crate::{
     Cx, FomRef, Operation,
     extension::Gate,
     fom::{
-        AnyRef, Header, KeyWait, Resident, Told,
+        AnyRef, Header, KeyWait, Resident, Told, TurnWait,
         durability::{Effects, Recorder},
     },
     id::KeyOf,
@@ -33,6 +33,11 @@ pub fn recorder_of(fom: &Header) -> Option<&dyn Recorder> {
 /// Returns whether the fom has its key before a fom that may be in the journal.
 pub fn overtakes(fom: &Header) -> bool {
     fom.turn().key_wait() == KeyWait::Overtakes
+}
+
+/// Returns what a fom waits for that has not begun. Only the thread that runs the fom calls this.
+pub fn turn_wait(fom: &Header) -> Option<TurnWait> {
+    fom.turn().wait()
 }
 
 /// Returns the names that a fom has: the turn that it waits for or has, and its key if that is no more than a name.

@@ -24,7 +24,7 @@ mod trials;
 pub use crate::{
     attempt::Tried,
     fom::{
-        AnyRef, Function, Header, Order, Recorder, Resident, Then,
+        AnyRef, Function, Header, Order, Recorder, Resident, Then, TurnWait,
         durability::{
             Answer, Content, DurableFom, Effects, End, FailedAs, FomRecord, KeptFailed, KeptFom,
             KeptStep, LastStep, NewRecord, SavedTiming, Written,

@@ -206,6 +206,9 @@ pub trait KeptFom: DurableFom {
     /// Returns when the next attempt of a fom that came back is due, on the runtime's clock.
     fn retry_at(&self, fom: &Header) -> Option<u64>;
 
+    /// Returns whether the wait of a fom that has not begun must be written down.
+    fn records_wait(&self, fom: &Header) -> bool;
+
     /// Begins the fom, which has its key. Returns whether the begin must be committed before the first phase.
     fn begin(&self, fom: &Header) -> bool;
 

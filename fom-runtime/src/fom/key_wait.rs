@@ -58,9 +58,10 @@ struct Delay<S: ?Sized> {
 }
 
 /// A sleep on the runtime's clock.
-pub(crate) trait Sleeping: Future<Output = ()> + fmt::Debug + Send + Unpin {}
-
-impl<S: Future<Output = ()> + fmt::Debug + Send + Unpin> Sleeping for S {}
+pub(crate) trait Sleeping: Future<Output = ()> + fmt::Debug + Send + Unpin {
+    /// Returns the time at which the sleep ends.
+    fn until(&self) -> u64;
+}
 
 const HAS: u64 = 0;
 const OUTSIDE: u64 = u64::MAX;
@@ -68,6 +69,20 @@ const SHED: u64 = u64::MAX - 1;
 const STUCK: u64 = u64::MAX - 2;
 const FULL: u64 = u64::MAX - 3;
 const OVERTAKES: u64 = u64::MAX - 4;
+
+/// What a fom waits for that has not begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnWait {
+    /// Its time.
+    Time {
+        /// The time, on the runtime's clock.
+        until: u64,
+        /// Whether it waits for its turn then.
+        queues: bool,
+    },
+    /// Its turn, with this number.
+    Line(u64),
+}
 
 /// Whether a fom may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,6 +239,28 @@ impl<'a> FomTurn<'a> {
     /// this.
     pub(crate) fn key(self) -> Option<KeyOf> {
         self.chained().cloned().or_else(|| self.own())
+    }
+
+    /// Returns whether the fom has a key or a series.
+    pub(crate) fn is_kept(self) -> bool {
+        self.0.key().is_some() || self.serial().is_some()
+    }
+
+    /// Returns what the fom waits for. Only the thread that runs the fom calls this.
+    pub(crate) fn wait(self) -> Option<TurnWait> {
+        let turn = &self.0.cold()?.keys.turn;
+        if turn.is_delayed()
+            && let Some(delay) = &*turn.delay.lock()
+        {
+            return Some(TurnWait::Time {
+                until: delay.sleep.until(),
+                queues: self.is_kept() && delay.order.queues(),
+            });
+        }
+        match turn.key_wait() {
+            KeyWait::Waits(number) => Some(TurnWait::Line(number)),
+            _ => None,
+        }
     }
 
     /// Returns the key that the fom waits for, if it came back and waits. Callers as for [`key`](Self::key), or the

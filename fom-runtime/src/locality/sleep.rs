@@ -11,7 +11,7 @@ use std::{
 };
 
 use crate::{
-    fom::{WaitingFor, hand::Sleeper},
+    fom::{Sleeping, WaitingFor, hand::Sleeper},
     instant::Instant,
     locality::{Core, Home, with_core},
 };
@@ -114,6 +114,12 @@ impl Drop for Arming {
             // The waker may belong to another executor, and this may be any thread.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
+    }
+}
+
+impl Sleeping for Sleep {
+    fn until(&self) -> u64 {
+        self.at
     }
 }
 

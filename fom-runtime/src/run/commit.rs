@@ -21,7 +21,7 @@ use crate::{
 /// the key runs in another locality, its steps enter the journal after that step.
 #[cold]
 pub(super) fn hand_over_end(fom: &Header) {
-    if fom.key().is_some() && fom.env().homes.len() > 1 {
+    if fom.turn().is_kept() && fom.env().homes.len() > 1 {
         crate::locality::with_core(|core| core.pause_before_others());
     }
 }
@@ -58,7 +58,9 @@ impl<O: Operation> Instance<O> {
             holds_gate: self.keeps_gate(fom, kept, then),
             timing: self.timing_after(fom, then),
             since: match then {
-                Then::Enter { .. } | Then::Begin { resumed: false } => hand::now(fom.env()),
+                Then::Enter { .. } | Then::Begin { resumed: false } | Then::Wait => {
+                    hand::now(fom.env())
+                }
                 _ => fom.visit().since(),
             },
             ends,
@@ -109,7 +111,7 @@ impl<O: Operation> Instance<O> {
                 let deadlines = timing.preview(fom, self.index(), now, left);
                 (0, Vec::new(), deadlines)
             }
-            Then::Stay | Then::Retry(_) | Then::Fail => {
+            Then::Wait | Then::Stay | Then::Retry(_) | Then::Fail => {
                 (timing.attempt(), fom.visit().tried(), timing.deadlines())
             }
         };

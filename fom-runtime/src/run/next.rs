@@ -6,7 +6,7 @@
 //!
 //! | after | comes |
 //! | --- | --- |
-//! | [`Step::New`]: the first run begins | `Begin`, or `Wait` for the turn, or `Interrupt`, or `Fail` |
+//! | [`Step::New`]: the fom has not begun | `Begin`, or `Wait` for the turn after a `Commit`, or `Interrupt`, or `Fail` |
 //! | [`Step::Made`]: a function chose what comes | `Commit` if the step must be durable, else `Proceed` |
 //! | [`Step::Written`]: the step is in the journal's batch | `Wait` for the commit, or `Proceed` |
 //! | [`Step::Visit`]: between two functions | `Call`, or first `Wait`, `Interrupt`, `Pause`, `Again` or `Finish` |
@@ -26,6 +26,8 @@ pub(super) enum Step {
     New {
         interrupt: Option<Interrupt>,
         may_begin: MayBegin,
+        /// Whether its wait must be written down.
+        records: bool,
     },
     /// The fom begins, or a function of its phase returned. `durable`: the step must be committed.
     Made { then: Then, durable: bool },
@@ -125,6 +127,7 @@ pub(super) fn next(step: Step) -> Next {
     match step {
         // A cancelled fom never begins, even if it is its turn.
         Step::New { interrupt: Some(by), .. } => Next::Interrupt(by),
+        Step::New { may_begin: MayBegin::Waits(_), records: true, .. } => Next::Commit(Then::Wait),
         Step::New { may_begin: MayBegin::Waits(what), .. } => Next::Wait(what),
         Step::New { may_begin: MayBegin::Rejected(_), .. } => Next::Fail,
         Step::New { may_begin: MayBegin::Now, .. } => Next::Begin,

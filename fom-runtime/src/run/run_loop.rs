@@ -133,21 +133,48 @@ impl<O: Operation> Run<'_, O> {
                 ..self.instance.visit()
             })));
         }
+        if let Some(kept) = fom.journaled()
+            && let Some(answer) = kept.take_answer()
+        {
+            return self.instance.answered(fom, kept, answer);
+        }
+        self.begin_in_turn()
+    }
+
+    /// Begins the fom if its turn has come.
+    #[inline(always)]
+    fn begin_in_turn(&mut self) -> Decided<O> {
+        let fom = self.fom;
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
         // before.
-        interrupt = fom.interrupt();
-        let may_begin = match interrupt {
-            None if fom.cold().is_some() => fom.turn().may_begin(),
-            _ => MayBegin::Now,
+        let interrupt = fom.interrupt();
+        let (may_begin, records) = match interrupt {
+            None if fom.cold().is_some() => self.turn(),
+            _ => (MayBegin::Now, false),
         };
         match next(Step::New {
             interrupt,
             may_begin,
+            records,
         }) {
             Next::Begin => self.begin(),
             Next::Fail => Err(rejection(may_begin)),
             next => Ok(next),
         }
+    }
+
+    /// Returns whether the fom may begin, and whether its wait must be written down.
+    #[inline(always)]
+    fn turn(&self) -> (MayBegin, bool) {
+        let may_begin = self.fom.turn().may_begin();
+        let waits = matches!(may_begin, MayBegin::Waits(_));
+        (may_begin, waits && self.records_wait())
+    }
+
+    #[cold]
+    fn records_wait(&self) -> bool {
+        let kept = self.fom.journaled();
+        kept.is_some_and(|kept| kept.records_wait(self.fom))
     }
 
     /// Begins the first visit.
@@ -200,6 +227,7 @@ impl<O: Operation> Run<'_, O> {
                 }
                 retry = Some(until);
             }
+            Then::Wait => return self.begin_in_turn(),
             Then::Fail => {}
         }
         Ok(next(Step::Visit(Visit {

@@ -6,6 +6,7 @@ use std::{
     any::{TypeId, type_name},
     fmt,
     marker::PhantomData,
+    time::Duration,
 };
 
 use crate::{
@@ -25,6 +26,8 @@ pub struct Revival<'a> {
     pub id: FomId,
     pub body: Encoded<'a>,
     pub key: Option<KeyClaim>,
+    /// The time before which the fom does not begin.
+    pub after: Option<Duration>,
     pub visit: RevivedVisit,
     pub home: RevivedHome,
     pub priority: Priority,

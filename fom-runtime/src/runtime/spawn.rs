@@ -100,6 +100,7 @@ pub(super) fn restore<O: Operation>(
         shared,
         id,
         key,
+        after,
         visit,
         home,
         ..
@@ -146,8 +147,8 @@ pub(super) fn restore<O: Operation>(
         operation_id: None,
         ticket: None,
         begin: Begin {
-            order: Order::Refuse,
-            after: None,
+            order: key.as_ref().map_or(Order::Refuse, KeyClaim::order),
+            after,
             other: None,
         },
     };

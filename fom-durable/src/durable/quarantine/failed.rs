@@ -370,6 +370,7 @@ impl Durable {
             kept: None,
             rare: meta.rare.map(|mut rare| {
                 (rare.queues, rare.retry, rare.held_gate) = (is_serial, None, false);
+                rare.begins = None;
                 rare
             }),
             ..meta

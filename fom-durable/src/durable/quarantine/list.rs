@@ -10,7 +10,7 @@ use std::{
 use crate::durable::{
     DiscardError, Durable, Kind, Message, RetryError,
     quarantine::failed,
-    record::{decode_fom, number_of},
+    record::{RecordRare, decode_fom, number_of},
     retained::Bound,
     schemas::Schemas,
 };
@@ -74,6 +74,11 @@ pub(crate) fn keep_place(quarantined: &mut Quarantined, shared: &Shared) {
     };
     if let Some(of) = entered.meta.turn(entered.of.type_id()) {
         let number = entered.meta.number;
+        let delayed = |rare: &RecordRare| rare.queues && rare.begins.is_some();
+        if entered.meta.rare.as_deref().is_some_and(delayed) {
+            // It has no place yet.
+            return;
+        }
         if keeps || number.is_some() {
             seam::keep_place(shared, of.clone(), quarantined.id, number, keeps);
             seam::set_place(quarantined, Some(of));

@@ -20,7 +20,8 @@ const BEGINNINGS: [MayBegin; 6] = [
     MayBegin::Rejected(Rejected::Full),
 ];
 const FUNCTIONS: [Function; 4] = [Entry::Enter, Entry::Late, Entry::Exhausted, Entry::Failed];
-const THENS: [Then; 9] = [
+const THENS: [Then; 10] = [
+    Then::Wait,
     Then::Begin { resumed: false },
     Then::Begin { resumed: true },
     Then::Enter {
@@ -104,10 +105,13 @@ fn steps() -> Vec<Step> {
     all.extend(errors());
     all.extend(interrupted());
     for interrupt in INTERRUPTS {
-        all.extend(BEGINNINGS.map(|may_begin| Step::New {
-            interrupt,
-            may_begin,
-        }));
+        for records in BOOLS {
+            all.extend(BEGINNINGS.map(|may_begin| Step::New {
+                interrupt,
+                may_begin,
+                records,
+            }));
+        }
     }
     for then in THENS {
         all.extend(BOOLS.map(|durable| Step::Made { then, durable }));
@@ -122,7 +126,7 @@ fn steps() -> Vec<Step> {
 #[test]
 fn every_combination_is_in_the_table() {
     let steps = steps();
-    assert_eq!(steps.len(), 128 + 64 + 24 + 24 + 36 + 4);
+    assert_eq!(steps.len(), 128 + 64 + 24 + 48 + 40 + 4);
     for step in &steps {
         // The fast paths and the run loop decide in the same way.
         assert_eq!(next(*step), next_cold(*step), "{step:?}");
@@ -303,20 +307,23 @@ fn a_failure_of_the_phase_takes_the_way_out_once_and_other_failures_never() {
 
 #[test]
 fn a_fom_begins_when_its_gate_is_open_and_never_when_it_is_rejected() {
-    for may_begin in BEGINNINGS {
+    for (may_begin, records) in BEGINNINGS
+        .into_iter()
+        .flat_map(|may| BOOLS.map(|it| (may, it)))
+    {
         let expected = match may_begin {
             MayBegin::Now => Next::Begin,
+            // A wait that must survive a crash is in the journal first.
+            MayBegin::Waits(_) if records => Next::Commit(Then::Wait),
             MayBegin::Waits(what) => Next::Wait(what),
             MayBegin::Rejected(_) => Next::Fail,
         };
-        let interrupt = None;
-        assert_eq!(
-            next(Step::New {
-                interrupt,
-                may_begin
-            }),
-            expected
-        );
+        let step = Step::New {
+            interrupt: None,
+            may_begin,
+            records,
+        };
+        assert_eq!(next(step), expected);
     }
 }
 

@@ -172,6 +172,17 @@ pub struct KeyClaim {
 }
 
 impl KeyClaim {
+    /// Returns what the fom does if its key is not free, when it asks for it.
+    pub(in crate::runtime) fn order(&self) -> Order {
+        match self.queues {
+            true => Order::Queue {
+                shares: self.shares,
+                full: Full::Ignore,
+            },
+            false => Order::Refuse,
+        }
+    }
+
     /// Returns the name by which the home of the fom is chosen.
     pub(in crate::runtime) fn home(&self) -> Option<&Key> {
         self.series.as_ref().or(self.key.as_ref())
@@ -200,6 +211,7 @@ impl KeyClaim {
             return Ok(request.make(operation, phase, None).0.resident);
         };
         request.begin.set_series(&turn);
+        let asks_later = request.begin.after.is_some() && queues;
         let key = names.key;
         let mut made = None;
         let make = || {
@@ -215,10 +227,17 @@ impl KeyClaim {
                 make();
             }
             let fom = made.ok_or(turn.key.clone())?;
+            if asks_later {
+                return Ok(fom);
+            }
             key_index.go_on(&turn, number.filter(|_| queues), shares, &fom);
             return Ok(fom);
         }
         let claimed = match number {
+            _ if asks_later => {
+                drop(make());
+                true
+            }
             Some(number) if queues => {
                 key_index.wait_again(&turn, number, shares, make);
                 true

@@ -176,8 +176,14 @@ impl<T: Clone> Entry<T> {
     }
 
     /// Lets in a submission that [`look`](Self::look) has accepted, under the same lock. `number` is the number that
-    /// was announced for it.
-    pub(super) fn enter(&mut self, order: Order, number: Option<u64>, fom: T) -> Place {
+    /// was announced for it. `draw` makes one from the last number that was drawn here.
+    pub(super) fn enter(
+        &mut self,
+        order: Order,
+        number: Option<u64>,
+        fom: T,
+        draw: impl FnOnce(u64) -> u64,
+    ) -> Place {
         let shares = matches!(order, Order::Queue { shares: true, .. });
         // A submission that does not queue needs only that no fom that is here has the key.
         let behind = matches!(order, Order::Queue { .. })
@@ -187,7 +193,7 @@ impl<T: Clone> Entry<T> {
             return number.map_or(Place::Has, |number| self.place(number));
         }
         let line = self.line_made();
-        let number = number.unwrap_or_else(|| line.next_number());
+        let number = number.unwrap_or_else(|| line.draw(draw));
         line.wait(number, shares, fom);
         Place::Waits(number)
     }

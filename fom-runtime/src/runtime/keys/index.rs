@@ -99,7 +99,7 @@ impl KeyIndex {
             (AnyRef::of(&new), Some(new))
         })?;
         if ready.is_none() {
-            wake_if_late(&fom);
+            wake_if_due(&fom);
         }
         Ok(ready)
     }
@@ -122,7 +122,7 @@ impl KeyIndex {
         let any = AnyRef::of(&fom);
         let ready = self.let_made_in(of, order, number, &any, Some(fom));
         if ready.is_none() {
-            wake_if_late(&any);
+            wake_if_due(&any);
         }
         ready
     }
@@ -159,7 +159,7 @@ impl KeyIndex {
         let entry = keys.entry(of).or_default();
         entry.look(Order::Refuse, self.most)?;
         let fom = make();
-        entry.enter(Order::Refuse, None, AnyRef::of(&fom));
+        entry.put(AnyRef::of(&fom), false);
         Ok(fom)
     }
 
@@ -176,7 +176,13 @@ impl KeyIndex {
         // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
         let (fom, mut new) = make();
-        let place = entry.enter(order, number, fom.clone());
+        // The number of a fom that is kept is in the journal: it is above those of earlier runs.
+        let is_kept = fom.kept().is_some();
+        let draw = |last| match is_kept {
+            true => self.number_after(last),
+            false => last + 1,
+        };
+        let place = entry.enter(order, number, fom.clone(), draw);
         match place {
             Place::Has => {}
             Place::Overtakes => fom.turn().set(KeyWait::Overtakes),
@@ -272,7 +278,7 @@ impl KeyIndex {
             before.is_some() || number.is_none() && entry.put_again(|| AnyRef::of(fom), shares);
         if !goes_on {
             let line = entry.line_made();
-            let number = number.unwrap_or_else(|| self.number_after(line.next_number() - 1));
+            let number = number.unwrap_or_else(|| line.draw(|last| self.number_after(last)));
             fom.turn().set(KeyWait::Waits(number));
             line.wait(number, shares, AnyRef::of(fom));
         }
@@ -508,11 +514,12 @@ impl KeyIndex {
     }
 }
 
-/// Wakes a fom that waits from now on, if no thread looks for it any more.
-fn wake_if_late(fom: &AnyRef) {
+/// Wakes a fom that waits from now on, if it has something to do.
+fn wake_if_due(fom: &AnyRef) {
     // A shutdown that looked for waiting foms before this one waited had closed the runtime before.
     fence(Ordering::SeqCst);
-    if fom.token.is_cancelled() || fom.env().is_closed() {
+    if fom.token.is_cancelled() || fom.env().is_closed() || fom.kept().is_some() {
+        // A fom that is kept writes down that it waits.
         fom.wake();
     }
 }

@@ -87,9 +87,10 @@ impl<T> Line<T> {
         first.is_none_or(|(first, _)| number.is_some_and(|number| number < *first))
     }
 
-    /// Returns the number of the next fom in the line.
-    pub(super) fn next_number(&self) -> u64 {
-        self.drawn + 1
+    /// Draws a number above all others. `above` makes it from the last number that was drawn here.
+    pub(super) fn draw(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
+        self.drawn = above(self.drawn);
+        self.drawn
     }
 
     /// Adds a waiting fom, with a number that it has, or had before a restart.
@@ -123,9 +124,9 @@ impl<T> Line<T> {
 
     /// Draws a number above all others, and announces it. `above` makes it from the last number that was drawn here.
     pub(super) fn announce(&mut self, above: impl FnOnce(u64) -> u64) -> u64 {
-        self.drawn = above(self.drawn);
-        self.announced.insert(self.drawn);
-        self.drawn
+        let number = self.draw(above);
+        self.announced.insert(number);
+        number
     }
 
     /// Withdraws an announced number: its fom is here by now, or never arrives.
