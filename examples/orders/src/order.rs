@@ -1,7 +1,6 @@
 //! An order, from the reservation of the goods to the parcel.
 
 use fom_durable::prelude::*;
-use fom_runtime::FomId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
@@ -34,34 +33,6 @@ pub enum News {
     Declined,
     /// The customer does not want the goods any more.
     GivenUp,
-}
-
-/// Takes an order in, once for each reference.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Intake(pub Order);
-
-/// Where an intake is.
-#[fom(operation(Intake))]
-#[derive(Debug)]
-pub enum TakeIn {
-    /// Posts the order. The order and its place in the queue of its customer are on disk with this transition.
-    #[phase(start, sync, to(Accepted))]
-    Post,
-    /// The order is on disk. It has this id.
-    #[phase(end)]
-    Accepted {
-        /// The id of the order's fom.
-        order: FomId,
-    },
-}
-
-impl TakeInTransitions for Intake {
-    fn post(&mut self, cx: &mut Cx<'_>) -> Result<TakeInAfterPost, BoxError> {
-        let order = self.0.clone();
-        let customer = order.customer.clone();
-        let order = cx.outbox().submit(order).key(customer).queue().post()?;
-        Ok(TakeInAfterPost::Accepted { order })
-    }
 }
 
 /// Where an order is.

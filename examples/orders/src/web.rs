@@ -12,14 +12,13 @@ use axum::{
     },
     routing::{get, post},
 };
-use fom_durable::{Address, Lookup, NotSent, NotSentReason, prelude::*};
-use fom_runtime::FomId;
+use fom_durable::{Lookup, NotSent, NotSentReason, prelude::*};
 use futures::{Stream, StreamExt, stream};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::{
-    order::{Intake, News, Order, TakeInEnd},
+    order::{News, Order},
     provider::Webhook,
 };
 
@@ -58,8 +57,9 @@ pub fn routes(app: App) -> Router {
 /// Takes an order in. The answer "accepted" leaves when the order is on disk. A client that gets no answer asks again,
 /// and the order runs once.
 async fn order(State(app): State<App>, Json(order): Json<Order>) -> Result<Response, Failed> {
-    let reference = order.reference.clone();
-    app.runtime.submit(Intake(order)).once(&*reference).await?;
+    let (reference, customer) = (order.reference.clone(), order.customer.clone());
+    let order = app.runtime.submit(order).key(&*reference).serial(customer);
+    order.once(&*reference).start()?.committed().await?;
     let place = format!("/orders/{reference}");
     Ok((StatusCode::ACCEPTED, [("location", place)]).into_response())
 }
@@ -69,8 +69,7 @@ async fn show(
     State(app): State<App>,
     Path(reference): Path<String>,
 ) -> Result<Json<Value>, StatusCode> {
-    let id = app.find(&reference)?;
-    match app.runtime.outcome::<Order>(id) {
+    match app.runtime.outcome::<Order>(reference) {
         Lookup::Ended {
             outcome: Ok(ended), ..
         } => Ok(Json(json!(ended.end))),
@@ -78,12 +77,12 @@ async fn show(
             outcome: Err(failure),
             ..
         } => Ok(Json(json!({ "failed": failure.to_string() }))),
-        Lookup::InFlight(_) => {
+        Lookup::InFlight(id) => {
             let info = app.runtime.operation(id);
             Ok(Json(json!({ "phase": info.map(|info| info.phase) })))
         }
         Lookup::Quarantined(_) => Ok(Json(json!({ "phase": "on hold" }))),
-        _ => Err(StatusCode::GONE),
+        _ => Err(StatusCode::NOT_FOUND),
     }
 }
 
@@ -111,10 +110,13 @@ impl App {
     /// Tells an order the news. They are on disk when the sender hears that it may forget them. Repeated news with the
     /// same id change nothing.
     async fn send(&self, reference: &str, news: News, id: &str) -> Result<StatusCode, Response> {
-        let order = self.find(reference).map_err(StatusCode::into_response)?;
-        match self.runtime.send_durably::<Order>(order, news, id).await {
+        match self
+            .runtime
+            .send_durably::<Order>(reference, news, id)
+            .await
+        {
             Ok(_) => Ok(StatusCode::ACCEPTED),
-            // The order has ended.
+            // The order has ended, or there was none.
             Err(NotSent {
                 reason: NotSentReason::NoReceiver { .. },
                 ..
@@ -125,32 +127,18 @@ impl App {
 
     /// Returns where an order is now.
     fn step(&self, reference: &str) -> Result<Step, StatusCode> {
-        let id = self.find(reference)?;
         let step = |phase, is_end| Step {
             reference: reference.to_owned(),
             phase,
             is_end,
         };
-        match self.runtime.outcome::<Order>(id) {
+        match self.runtime.outcome::<Order>(reference) {
             Lookup::Ended {
                 outcome: Ok(ended), ..
             } => Ok(step(format!("{:?}", ended.kind()), true)),
-            Lookup::InFlight(_) => {
+            Lookup::InFlight(id) => {
                 let phase = self.runtime.operation(id).map(|info| info.phase.to_owned());
                 Ok(step(phase.unwrap_or_default(), false))
-            }
-            _ => Err(StatusCode::GONE),
-        }
-    }
-
-    /// Returns the id of an order.
-    fn find(&self, reference: &str) -> Result<FomId, StatusCode> {
-        match self.runtime.outcome::<Intake>(Address::once(reference)) {
-            Lookup::Ended {
-                outcome: Ok(ended), ..
-            } => {
-                let TakeInEnd::Accepted { order } = ended.end;
-                Ok(order)
             }
             _ => Err(StatusCode::NOT_FOUND),
         }

@@ -82,11 +82,13 @@ pub enum NotCommitted {
 impl<O: Persistent> DurableFomExt for FomRef<O> {
     async fn committed(&self) -> Result<(), NotCommitted> {
         let fom = seam::any_of(self).clone();
-        let is_kept = O::DURABILITY != Durability::None
-            && DurableState::of(&fom).is_some()
-            && Durable::of_fom(&fom).committer().is_some();
-        if !is_kept {
+        let shared = seam::shared_of(&fom);
+        if O::DURABILITY == Durability::None || !seam::is_journaled(shared) {
             return Err(NotCommitted::NotKept);
+        }
+        if DurableState::of(&fom).is_none() {
+            // The handle of an operation that ended before, and that the journal remembers.
+            return Ok(());
         }
         let begun = begun_or_recorded(&fom).await;
         match O::DURABILITY {

@@ -93,18 +93,41 @@ fn a_lazy_operation_is_on_disk_when_it_returns() {
     });
 }
 
-/// An operation that has not begun is not on disk. If it is cancelled then, the wait says that it ended.
+/// An operation that waits for its time is on disk when the wait for that returns, and before it begins.
 #[test]
-fn an_operation_that_never_begins_is_not_committed() {
+fn a_delayed_operation_is_on_disk_before_it_begins() {
     limited(|| async {
         let journal = Held::default();
         let runtime = runtime(&journal);
+        journal.hold_commits(true);
         let order = runtime.submit(Order).after(secs(60)).start().unwrap();
         let mut committed = Box::pin(order.committed());
+        journal.wait_for_asked(1);
         assert!(poll_once(committed.as_mut()).await.is_pending());
+        assert_eq!(on_disk(&journal), 0);
+        journal.hold_commits(false);
+        committed.await.unwrap();
+        assert_eq!(on_disk(&journal), 1);
+        let info = runtime.operation(order.id()).unwrap();
+        assert_eq!(info.waiting_for.as_deref(), Some("a timer"));
+        // A cancel takes it out of the journal.
         order.cancel();
-        let error = committed.await.unwrap_err();
+        assert!(order.await.is_err());
+        assert_eq!(on_disk(&journal), 0);
+    });
+}
+
+/// An operation that is cancelled before it is on disk ends, and the wait says so.
+#[test]
+fn an_operation_that_ends_before_is_not_committed() {
+    limited(|| async {
+        let journal = Held::default();
+        let runtime = runtime(&journal);
+        journal.fail(true);
+        let order = runtime.submit(Order).after(secs(60)).start().unwrap();
+        let error = order.committed().await.unwrap_err();
         assert!(matches!(error, NotCommitted::Ended), "{error}");
+        assert_eq!(order.await.unwrap_err().cause.name(), "journal");
     });
 }
 

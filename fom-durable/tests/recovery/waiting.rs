@@ -211,6 +211,8 @@ fn a_delayed_fom_keeps_the_place_that_it_took() {
             };
             submit(&runtime, "late", 10).committed().await.unwrap();
             submit(&runtime, "a", 0).committed().await.unwrap();
+            runtime.quiet().await;
+            assert_eq!(site.log.take(), ["a begins"]);
             let runtime = site.reopen(runtime);
             submit(&runtime, "b", 0).committed().await.unwrap();
             runtime.quiet().await;

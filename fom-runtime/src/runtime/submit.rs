@@ -251,8 +251,8 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// Starts the fom.
     ///
-    /// With a journal, the fom is not on disk yet when this returns. It is on disk when its first phase is
-    /// [reached](crate::FomRef::reached). If that commit fails, the handle returns [`Cause::Journal`] and the
+    /// With a journal, the fom is not on disk yet when this returns. `committed` of its handle, in `fom-durable`, waits
+    /// until it is. It is on disk when its first phase is [reached](crate::FomRef::reached). If that commit fails, the handle returns [`Cause::Journal`] and the
     /// operation.
     ///
     /// # Errors

@@ -47,8 +47,8 @@ impl<O: Operation> Submission<'_, O> {
     /// The submission is [refused](crate::error::RefusedReason::KeyFull) if [as many as
     /// allowed](crate::Builder::key_queue) wait already.
     ///
-    /// With a journal, a waiting fom is not on disk before its turn has come. No caller was told that it is: see
-    /// [`start`](Self::start).
+    /// With a journal, the fom is on disk while it waits, and keeps its place over a crash. `committed` of its handle
+    /// waits until it is there: see [`start`](Self::start).
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -137,8 +137,8 @@ impl<O: Operation> Submission<'_, O> {
     /// A fom that [queues](Self::queue) takes its place in the order of its key after the delay. It fails with
     /// [`Cause::Refused`](crate::Cause::Refused) if the queue is full then. Any other fom has its key at once.
     ///
-    /// With a journal, the fom is not on disk before it has begun, and a crash before that loses it. If the wait must
-    /// survive a crash, give the operation a first phase with a deadline and `late`: the journal keeps the deadline.
+    /// With a journal, the fom is on disk while it waits, and its delay goes on over a crash. After a restart it begins
+    /// at its time, or at once if that has passed.
     pub fn after(mut self, time: Duration) -> Self {
         self.special().after = Some(time);
         self

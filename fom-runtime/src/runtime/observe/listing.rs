@@ -431,7 +431,8 @@ impl fmt::Display for KeyInfo {
             some => some.join(", "),
         };
         let (operation, key, waiting) = (self.operation, &self.key, self.waiting.len());
-        write!(f, "{operation} {key}: {who} has it, {waiting} wait")?;
+        let series = if self.is_serial { "series " } else { "" };
+        write!(f, "{operation} {series}{key}: {who} has it, {waiting} wait")?;
         match self.suspended {
             0 => Ok(()),
             1 => f.write_str("; suspended"),
