@@ -488,6 +488,11 @@ impl DurableState {
         left.map(Vec::from).unwrap_or_default()
     }
 
+    /// Whether a step is on its way, or the answer was not taken yet.
+    pub(crate) fn is_committing(&self) -> bool {
+        self.state.load(Ordering::Acquire) != CALM
+    }
+
     pub(crate) fn is_pending(&self) -> bool {
         self.state.load(Ordering::Acquire) == PENDING
     }

@@ -38,6 +38,10 @@ impl KeptFom for DurableState {
         self.is_pending()
     }
 
+    fn is_committing(&self) -> bool {
+        self.is_committing()
+    }
+
     fn is_uncommitted(&self) -> bool {
         let inner = self.inner();
         inner.more().is_some_and(|more| more.uncommitted.is_some())

@@ -1,11 +1,13 @@
 //! Foms that have not begun: they wait for their turn, or for their time. They are on disk while they wait, and wait
 //! again after a kill, in their order.
 
+use std::{future::IntoFuture, pin::pin};
+
 use fom_durable::{NotCommitted, journal::MemoryJournal, prelude::*};
 use fom_runtime::{error::RefusedReason, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::{Log, held::Held, limited, one, secs};
+use crate::kit::{Log, held::Held, limited, one, poll_once, secs};
 
 #[derive(Serialize, Deserialize)]
 struct Job {
@@ -264,6 +266,42 @@ fn a_cancelled_one_does_not_come_back() {
         end(&runtime, "a").await;
         assert_eq!(site.log.take().last().unwrap(), "c begins");
         drop((a, c));
+    });
+}
+
+/// A fom that is cancelled while its wait is being written down ends when that is committed, and leaves nothing behind.
+#[test]
+fn a_cancel_waits_for_the_commit_of_the_wait() {
+    limited(|| async {
+        let (site, journal) = (Site::default(), Held::default());
+        let builder = one(&site.clock).resource(site.log.clone());
+        let runtime = builder.journal_with(journal.clone()).build().unwrap();
+        let submit = |name| {
+            runtime
+                .submit(job(name))
+                .key(name)
+                .serial(7)
+                .start()
+                .unwrap()
+        };
+        let first = submit("a");
+        first.committed().await.unwrap();
+        let done = journal.done();
+        journal.hold_commits(true);
+        let second = submit("b");
+        journal.wait_for_asked(done + 1);
+        second.cancel();
+        first.cancel();
+        let mut second = pin!(second.into_future());
+        assert!(poll_once(second.as_mut()).await.is_pending());
+        journal.hold_commits(false);
+        assert_eq!(second.await.unwrap_err().cause.name(), "cancelled");
+        assert!(first.await.is_err());
+        runtime.idle().await;
+        assert_eq!(site.log.take(), ["a begins"]);
+        let again = one(&site.clock).resource(site.log.clone());
+        let again = again.journal_with(journal.journal.fork()).build().unwrap();
+        assert_eq!(again.in_flight(), 0);
     });
 }
 

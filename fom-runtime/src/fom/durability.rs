@@ -170,6 +170,9 @@ pub trait KeptFom: DurableFom {
     /// Returns whether a step is on its way into the journal, and the fom waits for it. Any thread may call this.
     fn is_pending(&self) -> bool;
 
+    /// Returns whether a step is on its way into the journal, or its answer was not taken yet.
+    fn is_committing(&self) -> bool;
+
     /// Returns whether the last step could not be committed, and is tried again when the fom has gone.
     fn is_uncommitted(&self) -> bool;
 

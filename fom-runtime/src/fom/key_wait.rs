@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Cold, Header, Order, WaitingFor, reference},
+    fom::{Cold, Header, Order, WaitingFor, durability::KeptFom, reference},
     id::{Key, KeyOf},
 };
 use fom_protocol::sync::{
@@ -282,6 +282,9 @@ impl<'a> FomTurn<'a> {
 
     fn may_begin_of(self, cold: &Cold) -> MayBegin {
         let turn = &cold.keys.turn;
+        if cold.kept().is_some_and(KeptFom::is_committing) {
+            return MayBegin::Waits(WaitingFor::Journal);
+        }
         if turn.is_delayed() && !self.is_due(turn) {
             return MayBegin::Waits(WaitingFor::Timer);
         }

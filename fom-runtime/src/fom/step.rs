@@ -51,12 +51,12 @@ pub enum Then {
         /// The function that chose the phase.
         by: Function,
     },
-    /// The fom waits for its turn, or for its time, and has not begun.
-    Wait,
     /// The fom waits for the next event in this visit.
     Stay,
     /// The fom waits until this time, and enters the phase again.
     Retry(u64),
     /// The fom has failed.
     Fail,
+    /// The fom waits for its turn, or for its time, and has not begun.
+    Wait,
 }

@@ -3,7 +3,7 @@
 use std::task::Poll;
 
 use crate::{
-    fom::{Cause, Entry, Interrupt, WaitingFor, reference},
+    fom::{Cause, Entry, Interrupt, WaitingFor, durability::Answer, reference},
     operation::Operation,
     run::{
         next::{Next, Step, next_cold},
@@ -17,6 +17,13 @@ impl<O: Operation> Run<'_, O> {
     #[cold]
     pub(super) fn interrupted(&mut self, by: Interrupt, held: bool) -> Decided<O> {
         let fom = self.fom;
+        if !fom.flags.has_begun()
+            && let Some(kept) = fom.journaled()
+            && let Some(answer @ (Answer::Pending | Answer::Failed(_))) = kept.take_answer()
+        {
+            // It is being written down that the fom waits. First the fom must know how that ended.
+            return self.instance.answered(fom, kept, answer);
+        }
         let decided = next_cold(Step::Interrupted {
             by,
             late: self.instance.info().deadline().is_late(),

@@ -6,7 +6,8 @@
 //!
 //! | after | comes |
 //! | --- | --- |
-//! | [`Step::New`]: the fom has not begun | `Begin`, or `Wait` for the turn after a `Commit`, or `Interrupt`, or `Fail` |
+//! | [`Step::New`]: the fom has not begun | `Begin`, or `AwaitTurn`, or `Interrupt`, or `Fail` |
+//! | [`Step::Turn`]: it must wait for its turn | `Commit` if the wait must be durable, else `Wait` |
 //! | [`Step::Made`]: a function chose what comes | `Commit` if the step must be durable, else `Proceed` |
 //! | [`Step::Written`]: the step is in the journal's batch | `Wait` for the commit, or `Proceed` |
 //! | [`Step::Visit`]: between two functions | `Call`, or first `Wait`, `Interrupt`, `Pause`, `Again` or `Finish` |
@@ -26,9 +27,9 @@ pub(super) enum Step {
     New {
         interrupt: Option<Interrupt>,
         may_begin: MayBegin,
-        /// Whether its wait must be written down.
-        records: bool,
     },
+    /// The fom must wait for this before it begins. `records`: the wait must be written down.
+    Turn { what: WaitingFor, records: bool },
     /// The fom begins, or a function of its phase returned. `durable`: the step must be committed.
     Made { then: Then, durable: bool },
     /// The step is written. `waits`: the fom must wait until the step is committed.
@@ -98,6 +99,8 @@ pub(super) enum Next {
     Proceed(Then),
     /// End the wait of the function that was interrupted.
     Interrupt(Interrupt),
+    /// Wait for this before it begins, in the journal if need be.
+    AwaitTurn(WaitingFor),
     /// Wait again for the gate that the fom held before a restart.
     OpenAgain,
     /// Wait until the next attempt is due.
@@ -127,10 +130,11 @@ pub(super) fn next(step: Step) -> Next {
     match step {
         // A cancelled fom never begins, even if it is its turn.
         Step::New { interrupt: Some(by), .. } => Next::Interrupt(by),
-        Step::New { may_begin: MayBegin::Waits(_), records: true, .. } => Next::Commit(Then::Wait),
-        Step::New { may_begin: MayBegin::Waits(what), .. } => Next::Wait(what),
+        Step::New { may_begin: MayBegin::Waits(what), .. } => Next::AwaitTurn(what),
         Step::New { may_begin: MayBegin::Rejected(_), .. } => Next::Fail,
         Step::New { may_begin: MayBegin::Now, .. } => Next::Begin,
+        Step::Turn { records: true, .. } => Next::Commit(Then::Wait),
+        Step::Turn { what, .. } => Next::Wait(what),
 
         Step::Made { then, durable: true } => Next::Commit(then),
         Step::Made { then, durable: false } => Next::Proceed(then),

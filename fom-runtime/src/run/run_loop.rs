@@ -82,6 +82,7 @@ impl<O: Operation> Run<'_, O> {
                     let held_gate = fom.cold().is_some_and(|cold| cold.back.held_gate());
                     self.interrupted(by, held_gate)
                 }
+                Next::AwaitTurn(what) => self.wait_for_turn(what),
                 Next::OpenAgain => self.open_again(),
                 Next::Pause(until) => self.pause(until),
                 Next::Call(Entry::Enter) if const { O::GRAPH.has_gates() } => {
@@ -133,29 +134,16 @@ impl<O: Operation> Run<'_, O> {
                 ..self.instance.visit()
             })));
         }
-        if let Some(kept) = fom.journaled()
-            && let Some(answer) = kept.take_answer()
-        {
-            return self.instance.answered(fom, kept, answer);
-        }
-        self.begin_in_turn()
-    }
-
-    /// Begins the fom if its turn has come.
-    #[inline(always)]
-    fn begin_in_turn(&mut self) -> Decided<O> {
-        let fom = self.fom;
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
         // before.
-        let interrupt = fom.interrupt();
-        let (may_begin, records) = match interrupt {
-            None if fom.cold().is_some() => self.turn(),
-            _ => (MayBegin::Now, false),
+        interrupt = fom.interrupt();
+        let may_begin = match interrupt {
+            None if fom.cold().is_some() => fom.turn().may_begin(),
+            _ => MayBegin::Now,
         };
         match next(Step::New {
             interrupt,
             may_begin,
-            records,
         }) {
             Next::Begin => self.begin(),
             Next::Fail => Err(rejection(may_begin)),
@@ -163,18 +151,21 @@ impl<O: Operation> Run<'_, O> {
         }
     }
 
-    /// Returns whether the fom may begin, and whether its wait must be written down.
-    #[inline(always)]
-    fn turn(&self) -> (MayBegin, bool) {
-        let may_begin = self.fom.turn().may_begin();
-        let waits = matches!(may_begin, MayBegin::Waits(_));
-        (may_begin, waits && self.records_wait())
-    }
-
+    /// Waits until the fom may begin. A fom that is kept writes that down first.
     #[cold]
-    fn records_wait(&self) -> bool {
-        let kept = self.fom.journaled();
-        kept.is_some_and(|kept| kept.records_wait(self.fom))
+    fn wait_for_turn(&mut self, what: WaitingFor) -> Decided<O> {
+        let fom = self.fom;
+        let kept = fom.journaled();
+        if let Some(kept) = kept
+            && let Some(answer) = kept.take_answer()
+        {
+            return self.instance.answered(fom, kept, answer);
+        }
+        let records = kept.is_some_and(|kept| kept.records_wait(fom));
+        match next_cold(Step::Turn { what, records }) {
+            Next::Commit(then) => self.instance.commit(fom, then),
+            next => Ok(next),
+        }
     }
 
     /// Begins the first visit.
@@ -227,7 +218,8 @@ impl<O: Operation> Run<'_, O> {
                 }
                 retry = Some(until);
             }
-            Then::Wait => return self.begin_in_turn(),
+            // It looks again whether it may begin.
+            Then::Wait => return Ok(Next::Again),
             Then::Fail => {}
         }
         Ok(next(Step::Visit(Visit {

@@ -21,7 +21,6 @@ const BEGINNINGS: [MayBegin; 6] = [
 ];
 const FUNCTIONS: [Function; 4] = [Entry::Enter, Entry::Late, Entry::Exhausted, Entry::Failed];
 const THENS: [Then; 10] = [
-    Then::Wait,
     Then::Begin { resumed: false },
     Then::Begin { resumed: true },
     Then::Enter {
@@ -43,6 +42,7 @@ const THENS: [Then; 10] = [
     Then::Stay,
     Then::Retry(700),
     Then::Fail,
+    Then::Wait,
 ];
 const RETRIES: [Option<u64>; 2] = [None, Some(700)];
 const BOOLS: [bool; 2] = [false, true];
@@ -99,20 +99,24 @@ fn interrupted() -> Vec<Step> {
     all
 }
 
+fn turns() -> Vec<Step> {
+    let waits = [WaitingFor::Timer, WaitingFor::Key, WaitingFor::Journal];
+    let step = |what| BOOLS.map(|records| Step::Turn { what, records });
+    waits.into_iter().flat_map(step).collect()
+}
+
 /// Every step, with every value that matters.
 fn steps() -> Vec<Step> {
     let mut all: Vec<_> = visits().into_iter().map(Step::Visit).collect();
     all.extend(errors());
     all.extend(interrupted());
     for interrupt in INTERRUPTS {
-        for records in BOOLS {
-            all.extend(BEGINNINGS.map(|may_begin| Step::New {
-                interrupt,
-                may_begin,
-                records,
-            }));
-        }
+        all.extend(BEGINNINGS.map(|may_begin| Step::New {
+            interrupt,
+            may_begin,
+        }));
     }
+    all.extend(turns());
     for then in THENS {
         all.extend(BOOLS.map(|durable| Step::Made { then, durable }));
         all.extend(BOOLS.map(|waits| Step::Written { then, waits }));
@@ -126,7 +130,7 @@ fn steps() -> Vec<Step> {
 #[test]
 fn every_combination_is_in_the_table() {
     let steps = steps();
-    assert_eq!(steps.len(), 128 + 64 + 24 + 48 + 40 + 4);
+    assert_eq!(steps.len(), 128 + 64 + 24 + 24 + 6 + 40 + 4);
     for step in &steps {
         // The fast paths and the run loop decide in the same way.
         assert_eq!(next(*step), next_cold(*step), "{step:?}");
@@ -307,23 +311,34 @@ fn a_failure_of_the_phase_takes_the_way_out_once_and_other_failures_never() {
 
 #[test]
 fn a_fom_begins_when_its_gate_is_open_and_never_when_it_is_rejected() {
-    for (may_begin, records) in BEGINNINGS
-        .into_iter()
-        .flat_map(|may| BOOLS.map(|it| (may, it)))
-    {
+    for may_begin in BEGINNINGS {
         let expected = match may_begin {
             MayBegin::Now => Next::Begin,
-            // A wait that must survive a crash is in the journal first.
-            MayBegin::Waits(_) if records => Next::Commit(Then::Wait),
-            MayBegin::Waits(what) => Next::Wait(what),
+            MayBegin::Waits(what) => Next::AwaitTurn(what),
             MayBegin::Rejected(_) => Next::Fail,
         };
-        let step = Step::New {
-            interrupt: None,
-            may_begin,
-            records,
+        let interrupt = None;
+        assert_eq!(
+            next(Step::New {
+                interrupt,
+                may_begin
+            }),
+            expected
+        );
+    }
+}
+
+#[test]
+fn a_wait_that_must_survive_is_in_the_journal_first() {
+    for step in turns() {
+        let Step::Turn { what, records } = step else {
+            unreachable!("only turns");
         };
-        assert_eq!(next(step), expected);
+        let expected = match records {
+            true => Next::Commit(Then::Wait),
+            false => Next::Wait(what),
+        };
+        assert_eq!(next(step), expected, "{step:?}");
     }
 }
 
@@ -357,7 +372,20 @@ fn outcomes(action: Next, fom: Fom) -> Vec<Step> {
         }
         steps
     };
+    let new = || {
+        let interrupts = INTERRUPTS.into_iter();
+        let step = |interrupt| {
+            BEGINNINGS.map(|may_begin| Step::New {
+                interrupt,
+                may_begin,
+            })
+        };
+        interrupts.flat_map(step).collect()
+    };
     match action {
+        Next::AwaitTurn(what) => BOOLS.map(|records| Step::Turn { what, records }).to_vec(),
+        // The fom has not begun.
+        Next::Proceed(Then::Wait) | Next::Wait(WaitingFor::Key | WaitingFor::Timer) => new(),
         Next::Begin => THENS[..2]
             .iter()
             .flat_map(|then| {
@@ -436,7 +464,7 @@ fn no_way_through_the_table_skips_a_commit_or_a_cancel() {
             .expect("listed")
     };
     let first = Fom {
-        action: place(Next::Begin),
+        action: place(Next::AwaitTurn(WaitingFor::Key)),
         pending: false,
         told: false,
         ways_out: 0,
@@ -477,6 +505,7 @@ fn no_way_through_the_table_skips_a_commit_or_a_cancel() {
         }
     }
     for reached in [
+        Next::Begin,
         Next::Finish,
         Next::Fail,
         Next::Again,
