@@ -258,9 +258,12 @@ fn told<O: Story>(builder: Builder, history: &History, points: &Points) -> Build
             cause => cause.to_string(),
         };
         // The history needs a single word.
-        let key = heard
-            .key()
-            .map_or("-".to_owned(), |key| Key::to_string(key).replace(' ', ""));
+        let key = || {
+            heard
+                .key()
+                .map_or("-".to_owned(), |key| Key::to_string(key).replace(' ', ""))
+        };
+        let key = operation.series().unwrap_or_else(key);
         history.line(format_args!(
             "T {} {} {} {} {} {} {cause} {key} {} {}",
             operation.mark().n,

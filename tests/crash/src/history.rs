@@ -9,7 +9,7 @@
 //! | --- | --- |
 //! | `L life orders` | the parent starts a child |
 //! | `S n letter once` | the user is about to submit operation `n` |
-//! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition |
+//! | `T n letter fom hops from to cause key locality outcome` | a listener heard of a transition; `key` is the series, if there is one |
 //! | `E n fom hops phase attempt step-key` | a phase function did something |
 //! | `P n fom event step-key` | a phase function paid for an event |
 //! | `K n event how` | a durable send of this event returned: it is sent `now`, or was sent `before` |
@@ -21,6 +21,7 @@
 //! | `C`, `c` | the journal begins to commit; it has committed |
 //! | `O`, `c` | the same, with changes of failed commits only |
 //! | `R foms` | this many foms came back |
+//! | `B n` | the user was told that the operation is on disk, maybe before it has begun |
 //! | `A fom why` | this fom was quarantined, as expected |
 //! | `! point` | the child kills itself here |
 //! | `X what` | something that must never happen |

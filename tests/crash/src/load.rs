@@ -90,6 +90,7 @@ impl User {
         for line in 0..LINES {
             spawn_local(self.clone().line(next(), line));
             spawn_local(self.clone().sharing(next(), line));
+            spawn_local(self.clone().series(next(), line));
             spawn_local(self.clone().bills(next()));
             spawn_local(self.clone().mails(next()));
         }
@@ -216,6 +217,30 @@ impl User {
         let mut waiting = VecDeque::new();
         for n in first..first + PER_USER {
             self.queue(n, &key, is_shared(n), &mut waiting).await;
+        }
+    }
+
+    /// Submits operations of a series, each with a key of its own.
+    async fn series(self, first: u64, line: u64) {
+        let mut waiting = VecDeque::<(u64, Handle<Queued>)>::new();
+        for n in first..first + PER_USER {
+            if waiting.len() >= WAITING
+                && let Some((n, handle)) = waiting.pop_front()
+            {
+                self.say_outcome(n, handle.await);
+            }
+            self.say_submitted::<Queued>(n, false);
+            let queued = self.runtime.submit(Queued::of_series(n, line));
+            match queued.key(("one", n)).serial(line).start() {
+                Ok(handle) => {
+                    // An operation that is not on disk yet may be the only one that a crash loses.
+                    if !mixed(n).is_multiple_of(3) && handle.committed().await.is_ok() {
+                        self.history.line(format_args!("B {n}"));
+                    }
+                    waiting.push_back((n, handle));
+                }
+                Err(refused) => self.say_refused(n, refused.reason()),
+            }
         }
     }
 

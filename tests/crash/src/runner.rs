@@ -123,8 +123,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "{} durable sends acknowledged, {} outcomes looked up",
-            counts.sent, counts.found
+            "{} operations accepted, {} durable sends acknowledged, {} outcomes looked up",
+            counts.accepted, counts.sent, counts.found
         )?;
         writeln!(
             f,

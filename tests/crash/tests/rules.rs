@@ -472,4 +472,12 @@ fn all_that_was_acknowledged_comes_to_its_end() {
 3 T 8 s 7 2 Say Last returned - 0 spoken
 4 E 8 7 2 Last 0 key-3";
     assert_eq!(ends_wrong(speaks.lines()), ["what was sent begins"]);
+    let accepted = "\
+0 L 1 x
+1 S 8 q -
+2 B 8";
+    let lost = ["what is accepted is carried out"];
+    assert_eq!(ends_wrong(accepted.lines()), lost);
+    let begins = format!("{accepted}\n3 T 8 q 7 0 - Begin started series/1 0 queued-0");
+    assert_eq!(ends_wrong(begins.lines()), ["none lost"]);
 }

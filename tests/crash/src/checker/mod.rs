@@ -22,6 +22,7 @@
 //! - Operations sent by an outbox begin. Events sent by an outbox arrive once and in order.
 //! - While a fom has a long lock to write, no other fom has the lock ([`locks`]). No fom gets the lock before the
 //!   transition that gives it back is committed.
+//! - An operation that is on disk begins, also if it waited for its turn when a process ended.
 //! - A deadline passes in its time. A deadline that passed while no process ran is late at once ([`late`]).
 //! - Of lazy transitions only the last ones are lost ([`lazy`]).
 //! - An operation that failed is in quarantine in the next lives ([`failed`]).
@@ -115,6 +116,8 @@ pub struct Counts {
     pub sent: u64,
     /// Lookups of outcomes.
     pub found: u64,
+    /// Operations of which the user was told that they are on disk.
+    pub accepted: u64,
 }
 
 /// Reads a history, line by line.
@@ -159,6 +162,8 @@ struct Operation {
     /// a lock by it.
     durable: Option<u32>,
     waits: Option<late::Waits>,
+    /// Whether the user was told that it is on disk.
+    accepted: bool,
     recent: VecDeque<String>,
 }
 
@@ -289,6 +294,7 @@ impl Checker {
             Some("K") => self.acknowledged(line, &mut words),
             Some("F") => self.found(line, &mut words),
             Some("Q") => self.found_failed(&mut words),
+            Some("B") => self.accepted(line, &mut words),
             Some("A") => {
                 self.counts.quarantined += 1;
                 Some(())
@@ -328,6 +334,13 @@ impl Checker {
         if once == "once" {
             operation.once = Some(letter);
         }
+        Some(())
+    }
+
+    fn accepted(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
+        let n: u64 = words.number()?;
+        self.operation(n, line).accepted = true;
+        self.counts.accepted += 1;
         Some(())
     }
 
@@ -629,6 +642,10 @@ impl Checker {
                             show(),
                         );
                     }
+                }
+                None if operation.accepted && !operation.ended => {
+                    let what = format!("operation {n} was on disk, and has not begun");
+                    self.wrong("what is accepted is carried out", what, show());
                 }
                 _ => {}
             }

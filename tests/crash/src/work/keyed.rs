@@ -15,6 +15,8 @@ pub(crate) struct Queued {
     turns: u32,
     /// The least time that it holds its key, in microseconds.
     takes: u64,
+    /// The series in which it has its turn.
+    series: Option<u64>,
 }
 
 impl Queued {
@@ -22,6 +24,14 @@ impl Queued {
     pub(crate) fn slow(n: u64) -> Self {
         Self {
             takes: 8_000,
+            ..Self::make(n)
+        }
+    }
+
+    /// Returns an operation of a series.
+    pub(crate) fn of_series(n: u64, series: u64) -> Self {
+        Self {
+            series: Some(series),
             ..Self::make(n)
         }
     }
@@ -66,9 +76,13 @@ impl Story for Queued {
             mark: Mark::new(n),
             turns: 0,
             takes: 0,
+            series: None,
         }
     }
     marked!(mark);
+    fn series(&self) -> Option<String> {
+        self.series.map(|series| format!("series/{series}"))
+    }
     fn outcome(&self) -> String {
         format!("queued-{}", self.turns)
     }

@@ -101,6 +101,10 @@ pub(crate) trait Story: Persistent {
     fn outcome(&self) -> String;
     /// Returns the outcome that it must have.
     fn due(n: u64) -> String;
+    /// Returns the series in which it has its turn, in one word, if it is not the key.
+    fn series(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What the checker knows of an operation type.
