@@ -414,8 +414,8 @@ struct Readme;
 /// The next phases after a failure of this phase: an error (after the last attempt), a panic, or a missed deadline
 /// without a `late` function. The phase's `_failed` function then runs, with the cause as its last argument, and
 /// decides between these phases. Its exits are an enum of its own, `FetchingAfterAskFailed` (or `()`, for one exit
-/// without data). Without this key, a failure ends the operation in the standard failed outcome. A cancel and a
-/// shutdown always do.
+/// without data). Without this key, a failure ends the operation in the standard failed outcome. A shutdown always
+/// does, and a cancel does without `cancelled`.
 ///
 /// The function belongs to the same visit and has no deadline. If the function also fails, that ends the operation, and
 /// `Failure::attempts` has the first failure.
@@ -450,6 +450,11 @@ struct Readme;
 ///
 /// On the [`inner`](#innerfield) phase of a layer, this key is for failures inside for which the operation inside has
 /// no exit. The cause says which operation the error belongs to (`Cause<Layered<E, R::Error>>`).
+///
+/// ### `cancelled`
+///
+/// With `failed(..)`: a cancel in this phase runs the `_failed` function, too, with `Cause::Cancelled`. The operation
+/// goes back the way it came. It hears one cancel. `abort` drops it in any phase.
 ///
 /// ### `keep(Phase, Other)`
 ///

@@ -61,6 +61,7 @@ const WAITING: u8 = 3;
 const FINISHED: u8 = 4;
 const WOKEN: u8 = 0b0000_1000;
 const CANCELLED: u8 = 0b0001_0000;
+const ABORTED: u8 = 0b0010_0000;
 
 /// The next state of a fom that stopped running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,6 +122,12 @@ impl StateCell {
     #[inline]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire) & CANCELLED != 0
+    }
+
+    /// Returns whether [`abort`](Self::abort) was called.
+    #[inline]
+    pub fn is_aborted(&self) -> bool {
+        self.0.load(Ordering::Acquire) & ABORTED != 0
     }
 
     /// Returns whether a wake came since the fom began to run. Only the thread that runs the fom calls this.
@@ -240,12 +247,22 @@ impl StateCell {
     /// Marks the fom as cancelled and wakes it.
     #[inline]
     pub fn cancel(&self) -> Cancelled {
+        self.mark(CANCELLED)
+    }
+
+    /// Marks the fom as cancelled for good, and wakes it.
+    pub fn abort(&self) -> Cancelled {
+        self.mark(CANCELLED | ABORTED)
+    }
+
+    #[inline]
+    fn mark(&self, bits: u8) -> Cancelled {
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
             let new = match word & STATE {
-                WAITING => word & !STATE | READY | CANCELLED,
-                RUNNING => word | WOKEN | CANCELLED,
-                INIT | READY => word | CANCELLED,
+                WAITING => word & !STATE | READY | bits,
+                RUNNING => word | WOKEN | bits,
+                INIT | READY => word | bits,
                 _ => return Cancelled::Ended,
             };
             match self

@@ -120,6 +120,9 @@ pub(crate) struct RecordRare {
     /// When the fom begins, or takes its place in the queue for its key, in the time of the journal.
     #[serde(default)]
     pub(crate) begins: Option<u64>,
+    /// Whether the fom has taken a way out of a cancel.
+    #[serde(default)]
+    pub(crate) heard_cancel: bool,
 }
 
 /// Whether this is the entry of a fom.
@@ -484,7 +487,7 @@ mod tests {
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series, begins: due })),
+                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series, begins: due, heard_cancel: settled })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);

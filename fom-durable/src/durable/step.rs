@@ -67,6 +67,10 @@ impl KeptFom for DurableState {
         self.next_part()
     }
 
+    fn hear_cancel(&self) {
+        self.inner().more_made().rare.heard_cancel = true;
+    }
+
     fn enter(&self, function: Function) {
         self.enter(function);
     }

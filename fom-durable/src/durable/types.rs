@@ -361,6 +361,7 @@ impl Durable {
                 queues: rare.is_some_and(|rare| rare.queues),
             }),
             visit: RevivedVisit {
+                heard_cancel: rare.is_some_and(|rare| rare.heard_cancel),
                 times: self.committer().zip(meta.times).map(|(to, times)| {
                     (
                         to.past_on_clock(times.submitted),

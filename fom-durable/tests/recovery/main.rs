@@ -7,6 +7,7 @@ mod boundaries;
 mod boundaries_events;
 mod boundaries_socket;
 mod boundaries_staying;
+mod compensating;
 mod event_keys;
 mod exhausted;
 mod fuzz_corpus;

@@ -54,7 +54,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 15] = [
+    let pairs: [(Option<&Ident>, &str); 16] = [
         (
             args.start.as_ref(),
             "cannot be the start; move `start` to the phase that runs first",
@@ -75,6 +75,10 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
         (
             args.failed.as_ref().map(|(key, _)| key),
             "runs nothing that can fail; remove `failed(..)`",
+        ),
+        (
+            args.cancelled.as_ref(),
+            "cannot be cancelled; remove `cancelled`",
         ),
         (
             args.exhausted.as_ref(),
@@ -201,6 +205,14 @@ fn times(args: &PhaseArgs, timed: bool, diag: &mut Diagnostics) {
         diag.error(
             exhausted,
             "`exhausted` needs attempts; write `retry = \"3, 50ms..2s\"` beside it",
+        );
+    }
+    if let Some(cancelled) = &args.cancelled
+        && args.failed.is_none()
+    {
+        diag.error(
+            cancelled,
+            "`cancelled` needs a way out; write `failed(Phase)` beside it",
         );
     }
     if let Some((keep, _)) = &args.keep

@@ -98,7 +98,11 @@ fn notes(phase: &Phase) -> Vec<String> {
             .iter()
             .map(|exit| format!("`{}`", exit.token))
             .collect();
-        notes.push(format!("after a failure: {}", failed.join(", ")));
+        let when = match args.cancelled {
+            Some(_) => "after a failure or a cancel",
+            None => "after a failure",
+        };
+        notes.push(format!("{when}: {}", failed.join(", ")));
     }
     match &args.retry {
         Some((_, Some(Setting::Written(retry)))) => notes.push(format!(

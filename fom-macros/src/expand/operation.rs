@@ -238,6 +238,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
     let (within, retry) = (within(args), retry(args));
     let late = args.late.as_ref().map(|_| quote!(.late()));
+    let cancelled = args.cancelled.as_ref().map(|_| quote!(.cancelled()));
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
     let gate = match (&args.locks, &args.gate, &args.limit) {
         (Some(_), ..) => quote!(.gated("holds locks")),
@@ -268,7 +269,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
     let continues = !phase.is_handed_over();
     let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #edges #failed #start #failure #within #late #on #retry #exhausted #keep #gate)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #edges #failed #cancelled #start #failure #within #late #on #retry #exhausted #keep #gate)
 }
 
 /// Returns the names of the edges, in the order of `to(..)`. An edge without a name has an empty one.

@@ -32,6 +32,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     pub(crate) failed: Option<(Ident, Vec<Ident>)>,
+    pub(crate) cancelled: Option<Ident>,
     /// The time limit. An inner `None` was written, but was already reported.
     pub(crate) within: Option<(Ident, Option<Setting<Within>>)>,
     /// The key and an earlier name of the phase. An inner `None` was already reported.
@@ -58,6 +59,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("within", Form::Time("within = \"2s\"")),
     ("late", Form::Flag),
     ("failed", Form::List("failed(Phase, Other)")),
+    ("cancelled", Form::Flag),
     ("sync", Form::Flag),
     ("blocking", Form::Flag),
     ("locks", Form::Flag),
@@ -149,6 +151,7 @@ impl PhaseArgs {
                 "failed" => {
                     args.failed = Some((key.clone(), names(&key, &value, Some(phase), &mut own)))
                 }
+                "cancelled" => args.cancelled = Some(key),
                 "keep" => {
                     args.keep = Some((key.clone(), names(&key, &value, Some(phase), &mut own)))
                 }

@@ -170,9 +170,19 @@ pub(crate) struct ColdRare {
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// The details from other packages.
     pub(crate) attachments: Attachments,
+    /// Whether the fom has taken a way out of a cancel. Written by the thread that runs the fom.
+    heard_cancel: AtomicBool,
 }
 
 impl ColdRare {
+    pub(super) fn has_heard_cancel(&self) -> bool {
+        self.heard_cancel.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn hear_cancel(&self) {
+        self.heard_cancel.store(true, Ordering::Relaxed);
+    }
+
     /// Forgets the attempts and the event of the last visit, because a visit begins.
     pub(crate) fn begin_visit(&self) {
         *self.event.lock() = None;

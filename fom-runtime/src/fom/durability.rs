@@ -191,6 +191,9 @@ pub trait KeptFom: DurableFom {
     /// Returns the number of the next request.
     fn next_part(&self) -> u32;
 
+    /// Notes that the fom takes a way out of a cancel.
+    fn hear_cancel(&self);
+
     /// Enters a function of the phase that is not its own. Its requests have numbers of their own.
     fn enter(&self, function: Function);
 

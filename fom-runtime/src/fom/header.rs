@@ -21,7 +21,7 @@ pub(crate) use self::{
 };
 use crate::{
     fom::{
-        Cold, EnvRef, Pool, Priority, Timing, cold::ColdCell, durability::KeptFom,
+        Cold, ColdRare, EnvRef, Pool, Priority, Timing, cold::ColdCell, durability::KeptFom,
         failure::VisitFailure, gate::FomGate, key_wait::FomTurn, outcome::Waiters,
         ticket::EndTicket,
     },
@@ -244,11 +244,25 @@ impl Header {
         // This is checked before the cancel, because a shutdown first closes the runtime.
         if self.env().is_closed() {
             Some(Interrupt::Shutdown)
-        } else if self.token.is_cancelled() {
+        } else if self.token.is_cancelled() && self.must_end() {
             Some(Interrupt::Cancelled)
         } else {
             None
         }
+    }
+
+    /// Returns whether a cancelled fom must still end. A fom that has taken a way out of a cancel goes on.
+    #[cold]
+    fn must_end(&self) -> bool {
+        let rare = self.cold().and_then(Cold::rare);
+        !rare.is_some_and(ColdRare::has_heard_cancel) || self.token.is_aborted()
+    }
+
+    /// Notes that the fom takes a way out of a cancel. Later cancels do nothing. Only the thread that runs the fom, or
+    /// makes it, calls this.
+    #[cold]
+    pub(crate) fn hear_cancel(&self) {
+        self.cold_made().rare_made().hear_cancel();
     }
 
     /// Returns whether no address of the fom exists. Then only the thread that runs the fom touches its token.

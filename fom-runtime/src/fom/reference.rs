@@ -185,6 +185,13 @@ impl Header {
         }
     }
 
+    /// As [`cancel`](Self::cancel), also if the fom has a way out of a cancel.
+    pub(crate) fn abort(&self) {
+        if self.token.abort() == Cancelled::Enqueue {
+            self.ready();
+        }
+    }
+
     /// Like [`wake`](Self::wake), on the thread that has the core of the fom's locality in hand. On `true` the fom
     /// was waiting, and the caller must enqueue it.
     #[inline]

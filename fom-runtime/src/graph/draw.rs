@@ -34,7 +34,7 @@ impl Graph {
         for (from, to) in self.edges() {
             let label = match self.edge_name(from, to) {
                 Some(name) => format!(": {}", escape_mermaid_edge(name)),
-                None if self.is_for_failure(from, to) => ": failed".to_owned(),
+                None if self.is_for_failure(from, to) => format!(": {}", why(from)),
                 None => String::new(),
             };
             let (from, to) = (self.mermaid_id(from), self.mermaid_id(to));
@@ -232,6 +232,10 @@ impl Graph {
             json.key("failed");
             json.strings(self.failure_exits(phase).map(PhaseInfo::name));
         }
+        if phase.exits.cancelled {
+            json.key("cancelled");
+            json.raw("true");
+        }
         if !phase.deadline.keep.is_empty() {
             json.key("keep");
             json.strings(self.kept_in(phase).map(PhaseInfo::name));
@@ -289,7 +293,7 @@ impl Graph {
         }
         if !phase.exits.failed.is_empty() {
             let failed: Vec<_> = self.failure_exits(phase).map(PhaseInfo::name).collect();
-            notes.push(format!("failed: {}", failed.join(", ")));
+            notes.push(format!("{}: {}", why(phase), failed.join(", ")));
         }
         if !phase.deadline.keep.is_empty() {
             let kept: Vec<_> = self.kept_in(phase).map(PhaseInfo::name).collect();
@@ -456,4 +460,12 @@ fn retry_json(retry: Retry, json: &mut Json) {
         json.raw("true");
     }
     json.close('}');
+}
+
+/// Returns when the exits of the phase after a failure are taken.
+fn why(phase: &PhaseInfo) -> &'static str {
+    match phase.exits.cancelled {
+        true => "failed or cancelled",
+        false => "failed",
+    }
 }

@@ -481,6 +481,7 @@ impl Two {
                 joined.start = phase.start && self.holder.start;
                 if !phase.is_end() {
                     joined.exits.ways_out = phase.exits.ways_out + self.holder.exits.ways_out;
+                    joined.exits.cancelled = phase.exits.cancelled || self.holder.exits.cancelled;
                 }
             }
             if self.goes_on(phase, inside) {
@@ -489,6 +490,7 @@ impl Two {
                 joined.exits.plain = self.holder.exits.plain;
                 joined.exits.names = self.holder.exits.names;
                 joined.exits.ways_out = self.holder.exits.ways_out;
+                joined.exits.cancelled = self.holder.exits.cancelled;
             }
             phases[index] = joined;
             index += 1;

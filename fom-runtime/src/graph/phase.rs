@@ -113,6 +113,8 @@ pub(super) struct Exits {
     pub(super) names: &'static [&'static str],
     /// The number of functions that can choose an exit after a failure: its own, and those of the layers around it.
     pub(super) ways_out: u8,
+    /// Whether a cancel takes the way out, too.
+    pub(super) cancelled: bool,
 }
 
 /// The names by which a saved fom finds a phase and its data.
@@ -199,6 +201,7 @@ impl PhaseInfo {
                 plain: 0,
                 names: &[],
                 ways_out: 0,
+                cancelled: false,
             },
             deadline: Deadline {
                 within: Within::Any,
@@ -263,6 +266,13 @@ impl PhaseInfo {
         self.exits.failed = exits;
         self.exits.all = all;
         self.exits.ways_out = 1;
+        self
+    }
+
+    /// Makes a cancel take the exits that [`failed`](Self::failed) has set.
+    #[must_use]
+    pub const fn cancelled(mut self) -> Self {
+        self.exits.cancelled = true;
         self
     }
 
@@ -492,5 +502,10 @@ impl PhaseInfo {
     /// Returns the number of functions that can choose an exit after a failure.
     pub(crate) const fn ways_out(&self) -> u8 {
         self.exits.ways_out
+    }
+
+    /// Returns whether a cancel in this phase is a transition, as a failure is.
+    pub const fn hears_cancel(&self) -> bool {
+        self.exits.cancelled
     }
 }

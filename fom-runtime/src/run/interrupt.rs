@@ -28,7 +28,7 @@ impl<O: Operation> Run<'_, O> {
             by,
             late: self.instance.info().deadline().is_late(),
             held: const { O::GRAPH.has_gates() } && held,
-            way_out: self.instance.has_way_out(fom),
+            way_out: self.instance.has_way_out(fom) && self.is_handled(by),
         });
         if decided == Next::OpenAgain {
             return Ok(decided);
@@ -38,7 +38,15 @@ impl<O: Operation> Run<'_, O> {
         }
         match by {
             Interrupt::Shutdown => self.instance.fails_unless(fom, decided, Cause::Shutdown),
-            Interrupt::Cancelled => self.instance.fails_unless(fom, decided, Cause::Cancelled),
+            Interrupt::Cancelled => {
+                if decided != Next::Fail {
+                    fom.hear_cancel();
+                    if let Some(kept) = fom.journaled() {
+                        kept.hear_cancel();
+                    }
+                }
+                self.instance.fails_unless(fom, decided, Cause::Cancelled)
+            }
             Interrupt::Late => {
                 let armed_in = self.leave_late();
                 if decided != Next::Call(Entry::Late) {
@@ -55,6 +63,13 @@ impl<O: Operation> Run<'_, O> {
                 Ok(decided)
             }
         }
+    }
+
+    /// Returns whether the way out of the phase is one for this interrupt.
+    fn is_handled(&self, by: Interrupt) -> bool {
+        let fom = self.fom;
+        let hears = self.instance.info().hears_cancel();
+        by != Interrupt::Cancelled || hears && fom.flags.has_begun() && !fom.token.is_aborted()
     }
 
     /// Acknowledges that the visit is late. Returns the phase with the deadline that passed.

@@ -56,6 +56,7 @@ pub(super) enum Step {
         late: bool,
         /// Whether the fom held its gate before a restart, and the gate is not open again.
         held: bool,
+        /// Whether the phase has a function for its failure that has not run yet, and that handles this interrupt.
         way_out: bool,
     },
 }
@@ -162,7 +163,9 @@ pub(super) fn next(step: Step) -> Next {
         Step::Failure { of_phase: true, way_out: true } => Next::Call(Failed),
         Step::Failure { .. } => Next::Fail,
 
-        Step::Interrupted { by: Shutdown | Cancelled, .. } => Next::Fail,
+        Step::Interrupted { by: Shutdown, .. } => Next::Fail,
+        Step::Interrupted { by: Cancelled, way_out: true, .. } => Next::Call(Failed),
+        Step::Interrupted { by: Cancelled, .. } => Next::Fail,
         // First the gate is open again, as it would be without a restart.
         Step::Interrupted { late: true, held: true, .. } => Next::OpenAgain,
         Step::Interrupted { late: true, .. } => Next::Call(Late),

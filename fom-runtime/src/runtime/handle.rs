@@ -284,16 +284,26 @@ impl<O: Operation> FomRef<O> {
         }
     }
 
-    /// Cancels the fom:
+    /// Asks the fom to end:
     ///
     /// - Before its first phase: it never runs.
-    /// - While it waits: it ends at once.
-    /// - While it runs: it is told ([`Cx::is_cancelled`](crate::Cx::is_cancelled)). It is dropped at its next wait, or
-    ///   when its budget sends it to the tail.
+    /// - In a phase with `cancelled`: the phase's `_failed` function chooses the next phase, and the fom goes on there.
+    ///   It hears one cancel. Later ones do nothing.
+    /// - While it waits in another phase: it ends at once.
+    /// - While it runs: it is told ([`Cx::is_cancelled`](crate::Cx::is_cancelled)). At its next wait, or when its budget
+    ///   sends it to the tail, the two rules above hold.
     ///
-    /// Its outcome is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first.
+    /// The outcome of a fom that ends is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first. The
+    /// request is not in a journal: a crash before the transition loses it. [`abort`](Self::abort) drops the operation
+    /// in any phase.
     pub fn cancel(&self) {
         self.0.cancel();
+    }
+
+    /// Drops the operation without a way back, in any phase: as [`cancel`](Self::cancel) in a phase without
+    /// `cancelled`.
+    pub fn abort(&self) {
+        self.0.abort();
     }
 
     /// Waits until the fom is in one of these phases. It may be there already, and a phase that it only passes through

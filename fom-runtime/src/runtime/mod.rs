@@ -258,6 +258,13 @@ impl Runtime {
         })
     }
 
+    /// Drops an operation without a way back, as [`FomRef::abort`] does. Returns `false` if the fom is not in flight.
+    pub fn abort(&self, id: FomId) -> bool {
+        self.shared.tell(id, |fom| {
+            fom.abort();
+        })
+    }
+
     /// Returns the number of foms that were submitted and have not ended. This includes resting foms and [pending
     /// work](extension::PendingWork) in front of the localities.
     pub fn in_flight(&self) -> usize {

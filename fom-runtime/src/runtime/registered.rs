@@ -43,6 +43,8 @@ pub struct RevivedVisit {
     /// When the fom was submitted, and when it entered the phase, on the runtime's clock. A time before the start of the
     /// clock is negative, in two's complement.
     pub times: Option<(u64, u64)>,
+    /// Whether the fom has taken a way out of a cancel.
+    pub heard_cancel: bool,
     /// The number of failed attempts at the phase.
     pub attempt: u32,
     /// The rest of the deadline, in nanoseconds.

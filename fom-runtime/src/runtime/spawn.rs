@@ -152,7 +152,7 @@ pub(super) fn restore<O: Operation>(
             other: None,
         },
     };
-    let times = visit.times;
+    let (times, heard_cancel) = (visit.times, visit.heard_cancel);
     let fom = match key {
         None => request.make(operation, phase, None).0.resident,
         Some(claim) => claim.make(id, request, operation, phase).map_err(|key| {
@@ -161,6 +161,9 @@ pub(super) fn restore<O: Operation>(
             RestoreError::KeyInUse(key)
         })?,
     };
+    if heard_cancel {
+        fom.hear_cancel();
+    }
     if let Some((submitted, since)) = times {
         fom.identity.was_submitted(submitted);
         fom.visit().began(since);

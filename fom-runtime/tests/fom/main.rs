@@ -7,6 +7,7 @@ mod adaptive;
 mod allocation;
 mod cancelling;
 mod causes;
+mod compensating;
 mod constants;
 mod deadlines;
 mod endings;

@@ -161,13 +161,24 @@ fn a_fom_that_is_interrupted_never_begins_and_never_enters_a_phase() {
 }
 
 #[test]
-fn a_cancelled_fom_fails_whatever_its_phase_declares() {
+fn a_shutdown_ends_every_phase_and_a_cancel_takes_a_way_out_that_is_for_it() {
     for step in interrupted() {
-        if let Step::Interrupted { by, .. } = step
-            && by != Interrupt::Late
-        {
-            assert_eq!(next(step), Next::Fail, "{step:?}");
-        }
+        let expected = match step {
+            Step::Interrupted {
+                by: Interrupt::Shutdown,
+                ..
+            } => Next::Fail,
+            Step::Interrupted {
+                by: Interrupt::Cancelled,
+                way_out,
+                ..
+            } => match way_out {
+                true => Next::Call(Entry::Failed),
+                false => Next::Fail,
+            },
+            _ => continue,
+        };
+        assert_eq!(next(step), expected, "{step:?}");
     }
 }
 
@@ -484,6 +495,15 @@ fn no_way_through_the_table_skips_a_commit_or_a_cancel() {
                     after.told |= visit.interrupt.is_some_and(|by| by != Interrupt::Late);
                 }
                 _ => {}
+            }
+            if let Step::Interrupted {
+                by: Interrupt::Cancelled,
+                way_out: true,
+                ..
+            } = step
+            {
+                // The fom has heard the cancel, and goes on.
+                after.told = false;
             }
             if let Next::Call(function) = action {
                 assert!(!after.pending, "{function:?} before the commit: {step:?}");
