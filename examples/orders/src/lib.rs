@@ -2,5 +2,6 @@
 
 pub mod order;
 pub mod provider;
+pub mod serve;
 pub mod shop;
 pub mod web;

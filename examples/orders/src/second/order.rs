@@ -1,0 +1,201 @@
+//! An order in the second release. A gift is wrapped before it is sent, and the phase `Release` has a better name.
+
+use fom_durable::prelude::*;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
+
+use crate::{
+    provider::{Charge, Provider},
+    shop::Shop,
+};
+
+/// What a customer orders.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The client's name for the order. A repeated request has the same one.
+    pub reference: String,
+    /// The orders of one customer run one after the other.
+    pub customer: String,
+    /// What the customer wants.
+    pub item: String,
+    /// How many pieces.
+    pub pieces: u32,
+    /// The price of all of them.
+    pub cents: u32,
+    /// Whether it is wrapped. The orders of the first release are not.
+    #[serde(default)]
+    pub gift: bool,
+}
+
+/// What happens to an order from outside.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum News {
+    /// The provider has the money.
+    Paid,
+    /// The provider does not get the money.
+    Declined,
+    /// The customer does not want the goods any more.
+    GivenUp,
+}
+
+/// Where an order is.
+#[fom(operation(Order), event(News))]
+#[derive(Debug, Serialize)]
+#[serde(tag = "end")]
+pub enum Fulfil {
+    /// Takes the goods from stock.
+    #[phase(start, blocking, to(Charge, SoldOut))]
+    Reserve,
+    /// Asks the provider for the money.
+    #[phase(to(AwaitPayment, Refund), retry = "8, 20ms..1s", exhausted)]
+    Charge,
+    /// Waits until the provider calls back, or the customer gives the order up.
+    #[phase(
+        sync,
+        on(Paid, Declined, GivenUp),
+        to(Wrap, Refund, Restock),
+        within = "10m",
+        late
+    )]
+    AwaitPayment,
+    /// Wraps a gift.
+    #[phase(sync, to(Ship))]
+    Wrap,
+    /// Sends the parcel. From here on there is no way back.
+    #[phase(blocking, to(Shipped), retry = "5, 50ms..5s")]
+    Ship,
+    /// Gives the money back.
+    #[phase(to(Restock), retry = "20, 50ms..1m")]
+    Refund {
+        /// For the customer.
+        why: String,
+    },
+    /// Puts the goods back.
+    #[phase(blocking, to(Cancelled), retry = "5, 50ms..5s", was = "Release")]
+    Restock {
+        /// For the customer.
+        why: String,
+    },
+    /// The parcel is on its way.
+    #[phase(end)]
+    Shipped {
+        /// The number of the parcel.
+        parcel: i64,
+    },
+    /// There were too few pieces.
+    #[phase(end, failure)]
+    SoldOut,
+    /// The order was given up, and the customer has the money.
+    #[phase(end, failure)]
+    Cancelled {
+        /// For the customer.
+        why: String,
+    },
+}
+
+impl FulfilTransitions for Order {
+    fn reserve(&mut self, cx: &mut BlockingCx<'_>) -> Result<FulfilAfterReserve, BoxError> {
+        let shop = cx.resource::<Shop>();
+        let step = cx.step_key();
+        Ok(
+            match shop.reserve(step, &self.reference, &self.item, self.pieces)? {
+                true => FulfilAfterReserve::Charge,
+                false => FulfilAfterReserve::SoldOut,
+            },
+        )
+    }
+
+    async fn charge(&mut self, cx: &mut Paying<'_>) -> Result<FulfilAfterCharge, BoxError> {
+        let charge = Charge {
+            reference: self.reference.clone(),
+            cents: self.cents,
+            webhook: cx.resource::<Site>().webhook.clone(),
+        };
+        // At most eight charges at once: the provider asks for that.
+        let _one = cx.resource::<Charges>().0.acquire().await?;
+        let provider = cx.resource::<Provider>();
+        provider.charge(cx.step_key(), &charge).await?;
+        Ok(FulfilAfterCharge::AwaitPayment)
+    }
+
+    // The last answer may have been lost, and the money taken.
+    async fn charge_exhausted(
+        &mut self,
+        cx: &mut Paying<'_>,
+    ) -> Result<FulfilAfterCharge, BoxError> {
+        let why = cx.causes().pop().unwrap_or_default();
+        Ok(FulfilAfterCharge::Refund { why })
+    }
+
+    fn await_payment(
+        &mut self,
+        _: &mut Paying<'_>,
+        news: News,
+    ) -> Result<FulfilAfterAwaitPayment, BoxError> {
+        Ok(match news {
+            News::Paid => FulfilAfterAwaitPayment::Wrap,
+            News::Declined => {
+                let why = "the payment was declined".to_owned();
+                FulfilAfterAwaitPayment::Restock { why }
+            }
+            News::GivenUp => {
+                let why = "the customer gave the order up".to_owned();
+                FulfilAfterAwaitPayment::Refund { why }
+            }
+        })
+    }
+
+    fn await_payment_late(
+        &mut self,
+        _: &mut Paying<'_>,
+    ) -> Result<FulfilAfterAwaitPayment, BoxError> {
+        let why = "no payment within ten minutes".to_owned();
+        Ok(FulfilAfterAwaitPayment::Refund { why })
+    }
+
+    fn wrap(&mut self, _: &mut Paying<'_>) -> Result<(), BoxError> {
+        if self.gift {
+            self.item.push_str(", with a bow");
+        }
+        Ok(())
+    }
+
+    fn ship(&mut self, cx: &mut BlockingCx<'_>) -> Result<FulfilAfterShip, BoxError> {
+        let parcel = cx.resource::<Shop>().send(cx.step_key(), &self.reference)?;
+        Ok(FulfilAfterShip::Shipped { parcel })
+    }
+
+    async fn refund(
+        &mut self,
+        cx: &mut Paying<'_>,
+        why: &mut String,
+    ) -> Result<FulfilAfterRefund, BoxError> {
+        let provider = cx.resource::<Provider>();
+        provider.refund(cx.step_key(), &self.reference).await?;
+        let why = why.clone();
+        Ok(FulfilAfterRefund::Restock { why })
+    }
+
+    fn restock(
+        &mut self,
+        cx: &mut BlockingCx<'_>,
+        why: &mut String,
+    ) -> Result<FulfilAfterRestock, BoxError> {
+        cx.resource::<Shop>().release(&self.reference)?;
+        let why = why.clone();
+        Ok(FulfilAfterRestock::Cancelled { why })
+    }
+}
+
+type Paying<'a> = Cx<'a, News>;
+
+/// Limits the charges under way.
+#[derive(Debug)]
+pub struct Charges(pub Semaphore);
+
+/// What this service knows of itself.
+#[derive(Debug)]
+pub struct Site {
+    /// Where the provider calls back.
+    pub webhook: String,
+}
