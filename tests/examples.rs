@@ -119,7 +119,8 @@ fn book_quotes_the_order_service() {
         include_str!("../examples/orders/src/order.rs"),
         include_str!("../examples/orders/src/shop.rs"),
         include_str!("../examples/orders/src/web.rs"),
-        include_str!("../examples/orders/src/main.rs"),
+        include_str!("../examples/orders/src/serve.rs"),
+        include_str!("../examples/orders/src/second/order.rs"),
     ];
     let shown = blocks(include_str!("../book/src/web-service.md"), "rust,ignore");
     assert!(shown.len() > 10);
