@@ -33,6 +33,7 @@ enum Counting {
     #[phase(to(Say), blocking, retry = "2, 1ms..4ms", keep(Say), within = "10s")]
     Write { sum: u32, tries: u8 },
     /// Say it.
+    #[allow(dead_code)]
     #[phase(to(Done, Take))]
     Say,
     /// It was said.

@@ -407,6 +407,7 @@ struct Diary(String);
 
 #[fom(operation(Diary), event(Go), durability = "lazy")]
 enum Writing {
+    #[allow(dead_code)]
     #[phase(start, sync, to(Full), on(On))]
     Write,
     #[phase(end)]

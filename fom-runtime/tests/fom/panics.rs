@@ -165,6 +165,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
     enum Arming {
         #[phase(start, to(Holds), sync)]
         Begin,
+        #[allow(dead_code)]
         #[phase(to(Waits, Done))]
         Holds { data: Option<Bomb> },
         #[phase(to(Done), on(Roll))]
