@@ -149,7 +149,7 @@ async fn an_error_tells_the_phase_and_gives_the_operation_back() {
     assert!(
         matches!(failure.cause, Cause::Error(error) if error.to_string() == "the disk is full")
     );
-    assert_eq!(failure.operation.unwrap().failures, 6);
+    assert_eq!(failure.operation.unwrap().into_inner().failures, 6);
 }
 
 #[tokio::test]
@@ -360,6 +360,6 @@ async fn an_error_of_a_late_function_is_the_last_word() {
         clock.advance(Duration::from_secs(2));
     }
     let failure = trying.await.unwrap_err();
-    assert_eq!(failure.operation.unwrap().attempts, 3);
+    assert_eq!(failure.operation.unwrap().into_inner().attempts, 3);
     assert!(matches!(failure.cause, Cause::Error(error) if error.to_string() == "never"));
 }

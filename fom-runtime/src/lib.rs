@@ -105,6 +105,7 @@ pub mod balance;
 mod clock;
 mod cx;
 mod defaults;
+mod exclusive;
 mod fom;
 mod gate;
 mod graph;
@@ -154,6 +155,7 @@ pub mod context {
 pub mod error {
     pub use crate::{
         defaults::BoxError,
+        exclusive::Exclusive,
         fom::{BlockError, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered},
         runtime::{BuildError, CallError},
     };

@@ -109,7 +109,10 @@ fn a_panic_ends_its_fom_and_nothing_else() {
                 "{failure:?}"
             );
             assert_eq!(
-                (failure.phase, failure.operation.map(|fuse| fuse.at)),
+                (
+                    failure.phase,
+                    failure.operation.map(|fuse| fuse.into_inner().at)
+                ),
                 (phase, Some(at))
             );
             assert_eq!(log.take(), [format!("Some({phase:?}) panicked")]);
