@@ -33,6 +33,7 @@ enum Counting {
     #[phase(to(Say), blocking, retry = "2, 1ms..4ms", keep(Say), within = "10s")]
     Write { sum: u32, tries: u8 },
     /// Say it.
+    #[allow(dead_code)]
     #[phase(to(Done, Take))]
     Say,
     /// It was said.
@@ -148,7 +149,7 @@ async fn an_error_tells_the_phase_and_gives_the_operation_back() {
     assert!(
         matches!(failure.cause, Cause::Error(error) if error.to_string() == "the disk is full")
     );
-    assert_eq!(failure.operation.unwrap().failures, 6);
+    assert_eq!(failure.operation.unwrap().into_inner().failures, 6);
 }
 
 #[tokio::test]
@@ -359,6 +360,6 @@ async fn an_error_of_a_late_function_is_the_last_word() {
         clock.advance(Duration::from_secs(2));
     }
     let failure = trying.await.unwrap_err();
-    assert_eq!(failure.operation.unwrap().attempts, 3);
+    assert_eq!(failure.operation.unwrap().into_inner().attempts, 3);
     assert!(matches!(failure.cause, Cause::Error(error) if error.to_string() == "never"));
 }

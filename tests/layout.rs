@@ -17,6 +17,7 @@ const RUNTIME: &[&str] = &[
     "key_encoding",
     "step_key",
     "defaults",
+    "exclusive",
     "instant",
     "clock",
     "attempt",

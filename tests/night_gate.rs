@@ -236,7 +236,7 @@ fn a_fom_at_the_gate_can_be_cancelled_and_late() {
     fom.cancel();
     let failure = fom.wait().unwrap_err();
     assert!(matches!(failure.cause, Cause::Cancelled));
-    assert_eq!(failure.operation.unwrap().at, None);
+    assert_eq!(failure.operation.unwrap().into_inner().at, None);
     clock.advance(HOUR * 21 + HOUR / 2);
     let fom = runtime.submit(Audit::default()).start().unwrap();
     block_on(runtime.quiet());

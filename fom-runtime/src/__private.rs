@@ -10,8 +10,9 @@ pub use crate::{
     },
     operation::{
         AsyncOperation, Asynchronous, At, ByBox, ByDebug, ByDisplay, ByError, ByType, Describe,
-        Described, EventReader, Events, Loaded, MaybeCodec, Readable, Resumed, Stepped,
-        SyncOperation, Synchronous, Told, Unfinished, Unreadable, codec, gate, go, holds, stay, to,
+        Described, EventReader, Events, Loaded, MaybeCodec, OwnTypes, Readable, Resumed, Stepped,
+        SyncOperation, Synchronous, Told, Types, Unfinished, Unreadable, codec, gate, go, holds,
+        stay, to,
     },
     runtime::{Machine, Registered, Restorer, Revival, Revived, registered},
     snapshot::{Encoded, Fields, Migration, Values, at},

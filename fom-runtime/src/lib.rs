@@ -77,7 +77,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `instant`, `clock`, `attempt`, `savable`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `exclusive`, `instant`, `clock`, `attempt`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -105,6 +105,7 @@ pub mod balance;
 mod clock;
 mod cx;
 mod defaults;
+mod exclusive;
 mod fom;
 mod gate;
 mod graph;
@@ -154,6 +155,7 @@ pub mod context {
 pub mod error {
     pub use crate::{
         defaults::BoxError,
+        exclusive::Exclusive,
         fom::{BlockError, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered},
         runtime::{BuildError, CallError},
     };

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Waker};
 
 use fom_patterns::admission::{Admission, BuildAdmissionError, Fifo, Queued, Rate, TokenBuckets};
+use fom_runtime::error::Exclusive;
 use fom_runtime::prelude::*;
 
 use crate::live::SettingError;
@@ -152,7 +153,7 @@ pub(crate) fn unless_started<O: Operation>(mut queued: Queued<O>) -> Option<O> {
     }
     queued.cancel();
     match Pin::new(&mut queued).poll(&mut no_waker) {
-        std::task::Poll::Ready(Err(failure)) => failure.operation,
+        std::task::Poll::Ready(Err(failure)) => failure.operation.map(Exclusive::into_inner),
         _ => None,
     }
 }

@@ -407,6 +407,7 @@ struct Diary(String);
 
 #[fom(operation(Diary), event(Go), durability = "lazy")]
 enum Writing {
+    #[allow(dead_code)]
     #[phase(start, sync, to(Full), on(On))]
     Write,
     #[phase(end)]
@@ -456,7 +457,7 @@ fn a_record_that_is_too_long_harms_no_other_fom() {
         let is_told = matches!(cause, Cause::NotSaved(SnapshotError::TooLong { most, .. }) if *most == LONGEST);
         assert!(is_told, "{cause}");
         assert_eq!(
-            failure.operation.unwrap().0.len(),
+            failure.operation.unwrap().into_inner().0.len(),
             2_400,
             "it is given back"
         );

@@ -56,6 +56,7 @@ enum Word {
 enum Hearing {
     #[phase(start, sync, on(Open), to(Opened))]
     Shut,
+    #[allow(dead_code)]
     #[phase(sync, on(Said), to(Gone))]
     Opened,
     #[phase(end)]

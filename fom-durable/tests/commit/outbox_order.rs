@@ -169,6 +169,7 @@ enum Call {
 
 #[fom(operation(Caller), event(Call))]
 enum Calling {
+    #[allow(dead_code)]
     #[phase(start, sync, on(Say), to(Gone))]
     Calls,
     #[phase(end)]
@@ -226,6 +227,7 @@ fn ear_of(runtime: &Runtime) -> FomId {
 enum Hearing {
     #[phase(start, sync, on(Open), to(Opened))]
     Shut,
+    #[allow(dead_code)]
     #[phase(sync, on(Said), to(Gone))]
     Opened,
     #[phase(end)]

@@ -29,6 +29,7 @@ enum Booking {
 
 #[fom(operation(Account), event(Booking))]
 enum Keeping {
+    #[allow(dead_code)]
     #[phase(start, sync, to(Closed), on(Debit, Credit))]
     Open,
     #[phase(end)]

@@ -14,6 +14,7 @@ struct Errand;
 enum Shop {
     #[phase(start, to(Pay))]
     Check,
+    #[allow(dead_code)]
     #[phase(sync, to(Paid, Dead), retry = "2, 1s..1s", exhausted)]
     Pay { cents: u32 },
     #[phase(end)]

@@ -28,6 +28,7 @@ struct Basket;
 
 #[fom(operation(Basket))]
 enum Shop {
+    #[allow(dead_code)]
     #[phase(start, to(Paid, Refused), within = "10s", late)]
     Pay,
     #[phase(end)]

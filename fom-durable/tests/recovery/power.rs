@@ -163,6 +163,7 @@ enum Sale {
 
 #[fom(operation(Register), event(Sale))]
 enum Counting {
+    #[allow(dead_code)]
     #[phase(start, sync, on(Sold), to(Closed))]
     Open,
     #[phase(end)]

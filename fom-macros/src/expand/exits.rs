@@ -1,17 +1,25 @@
 //! `RouteAfterRing`: the exits of a phase. No other exit can be written.
 
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::{GenericParam, Generics, Ident};
+use syn::{Attribute, GenericParam, Generics, Ident};
 
-use super::{allowed_in_types, braces, visibility};
+use super::{allowed_in_exits, allowed_in_types, braces, visibility};
 use crate::model::{ExitSet, Machine, Phase};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
-    sets(machine)
-        .map(|exit_set| after(machine, exit_set))
-        .collect()
+    of_all_sets(machine, &allowed_in_exits())
+}
+
+/// After a mistake, phase functions can be missing, and no exit is reported as never taken.
+pub(super) fn skeleton(machine: &Machine) -> TokenStream {
+    of_all_sets(machine, &allowed_in_types())
+}
+
+fn of_all_sets(machine: &Machine, allowed: &TokenStream) -> TokenStream {
+    let sets = sets(machine).map(|exit_set| after(machine, exit_set, allowed));
+    sets.collect()
 }
 
 /// Returns the exits that have an enum.
@@ -24,7 +32,7 @@ pub(super) fn sets(machine: &Machine) -> impl Iterator<Item = ExitSet<'_>> {
         .filter(|exit_set| !exit_set.is_unit(machine))
 }
 
-fn after(machine: &Machine, exit_set: ExitSet<'_>) -> TokenStream {
+fn after(machine: &Machine, exit_set: ExitSet<'_>, allowed: &TokenStream) -> TokenStream {
     let phase = exit_set.phase;
     let span = phase.ident.span();
     let vis = visibility(machine, span);
@@ -35,37 +43,52 @@ fn after(machine: &Machine, exit_set: ExitSet<'_>) -> TokenStream {
         ""
     };
     let doc = format!(" The exits of phase `{}`{when}.", phase.name);
-    let allowed = allowed_in_types();
     let generics = generics(machine, exit_set);
     let bounds = &generics.where_clause;
     let variants = variants(machine, exit_set);
     let named_stay = exit_set.exits.iter().any(|exit| exit.token == "Stay");
-    let stay = (exit_set.stays && !named_stay).then(|| quote!(Stay,));
+    // A phase function need not stay, and no token of the user's says that it can.
+    let stay = (exit_set.stays && !named_stay).then(|| {
+        quote!(
+            #[allow(dead_code)]
+            Stay,
+        )
+    });
     let head = quote_spanned!(span=> #vis enum);
     let variants = braces(span, quote!(#(#variants,)* #stay));
+    let users = allowed_by_user(machine, phase);
     quote! {
         #(#cfg)*
         #[doc = #doc]
         #allowed
+        #(#users)*
         #head #name #generics #bounds #variants
     }
+}
+
+/// Returns each `#[allow(..)]` of the enum and of the phase: the exits are a part of both for the user.
+fn allowed_by_user<'a>(machine: &'a Machine, phase: &Phase) -> impl Iterator<Item = &'a Attribute> {
+    let mut variants = machine.item.variants.iter();
+    let variant = variants.find(|variant| variant.ident == phase.ident);
+    let of_phase = variant.map_or(&[][..], |variant| &variant.attrs);
+    let all = machine.item.attrs.iter().chain(of_phase);
+    all.filter(|attr| attr.path().is_ident("allow"))
 }
 
 /// Returns one variant for each exit. A mistyped name gives only this name and the phase that it probably means, or all
 /// phases if that phase is unknown. Each name appears once, so rustc reports no second mistake.
 fn variants(machine: &Machine, exit_set: ExitSet<'_>) -> Vec<TokenStream> {
-    let meant = exit_set
-        .exits
-        .iter()
-        .filter_map(|exit| exit.phase.or(exit.near));
+    let meant = exit_set.exits.iter();
+    let meant = meant.filter_map(|exit| Some((exit.phase.or(exit.near)?, exit.token.span())));
     let any = 0..machine.phases.len();
     let any = any.filter(|_| exit_set.phase.exits_mistake.is_some());
-    let mut targets: Vec<usize> = Vec::new();
-    for target in meant.chain(any) {
+    let any = any.map(|target| (target, machine.phases[target].ident.span()));
+    let mut targets: Vec<(usize, Span)> = Vec::new();
+    for (target, span) in meant.chain(any) {
         let name = &machine.phases[target].name;
-        let is_there = |other: &usize| machine.phases[*other].name == *name;
+        let is_there = |(other, _): &(usize, Span)| machine.phases[*other].name == *name;
         if !targets.iter().any(is_there) {
-            targets.push(target);
+            targets.push((target, span));
         }
     }
     let mistyped = exit_set.exits.iter().filter(|exit| exit.phase.is_none());
@@ -74,13 +97,15 @@ fn variants(machine: &Machine, exit_set: ExitSet<'_>) -> Vec<TokenStream> {
         .chain(
             targets
                 .into_iter()
-                .map(|target| variant(&machine.phases[target])),
+                .map(|(target, span)| variant(&machine.phases[target], span)),
         )
         .collect()
 }
 
-fn variant(target: &Phase) -> TokenStream {
-    let (cfg, ident) = (&target.cfg, &target.ident);
+/// Returns the variant for an exit, at its place in `to(..)`: rustc reports there that no function takes the exit.
+fn variant(target: &Phase, span: Span) -> TokenStream {
+    let (cfg, mut ident) = (&target.cfg, target.ident.clone());
+    ident.set_span(span);
     let types = target.fields.iter().map(|field| &field.ty);
     let names = target.fields.iter().map(|field| &field.ident);
     let data = match (target.takes_data(), target.tuple) {

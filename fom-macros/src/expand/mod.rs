@@ -8,6 +8,7 @@ mod kinds;
 mod layer;
 mod operation;
 mod persist;
+mod private;
 mod step;
 mod times;
 mod transitions;
@@ -30,6 +31,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
     ];
     let scoped = [
         operation::phases(machine),
+        private::expand(machine).unwrap_or_default(),
         operation::expand(machine),
         step::expand(machine),
         persist::expand(machine),
@@ -84,9 +86,12 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         kinds::expand(machine),
         ends::expand(machine),
         transitions::expand(machine),
-        exits::expand(machine),
+        exits::skeleton(machine),
     ];
-    exposed.into_iter().chain([unfinished(machine)]).collect()
+    let private = private::expand(machine);
+    let unfinished = unfinished(machine, private.is_some());
+    let scoped = quote!(const _: () = { #private #unfinished };);
+    exposed.into_iter().chain([scoped]).collect()
 }
 
 /// Returns the names without behaviour for an editor, with or without a mistake.
@@ -104,16 +109,20 @@ pub(crate) fn for_editor(mut machine: Machine) -> TokenStream {
         editor::types(machine),
         transitions::expand(machine),
     ];
-    exposed.into_iter().chain([unfinished(machine)]).collect()
+    let unfinished = unfinished(machine, false);
+    exposed.into_iter().chain([unfinished]).collect()
 }
 
 /// Returns an operation that never runs.
-fn unfinished(machine: &Machine) -> TokenStream {
+fn unfinished(machine: &Machine, is_private: bool) -> TokenStream {
     let borrows = machine.item.generics.lifetimes().next().is_some();
     if borrows {
         return TokenStream::new();
     }
-    let parts = [operation::skeleton(machine), persist::skeleton(machine)];
+    let parts = [
+        operation::skeleton(machine, is_private),
+        persist::skeleton(machine),
+    ];
     parts.into_iter().collect()
 }
 
@@ -148,6 +157,11 @@ fn braces(span: Span, tokens: TokenStream) -> Group {
 /// Allows lints in generated types: their parts are documented at the user's own.
 fn allowed_in_types() -> TokenStream {
     quote!(#[allow(dead_code, missing_docs, nonstandard_style, clippy::all, clippy::restriction)])
+}
+
+/// Allows lints in the exits: the same ones, but rustc reports an exit that no function takes.
+fn allowed_in_exits() -> TokenStream {
+    quote!(#[allow(missing_docs, nonstandard_style, clippy::all, clippy::restriction)])
 }
 
 /// Allows lints in the generated trait. The trait has the user's docs, so `missing_docs` is not among them.

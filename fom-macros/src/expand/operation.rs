@@ -10,6 +10,7 @@ use super::layer::Layer;
 use super::times::{retry, within};
 use super::{
     any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
+    private,
 };
 use crate::model::{Machine, Mode, Phase, Target};
 use crate::paths::type_name;
@@ -22,7 +23,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let head = quote_spanned!(machine.operation_span()=> impl);
-    let types = types(machine);
+    let is_private = private::is_private(machine);
+    let types = types(machine, is_private);
     let phase_type = phase_type(machine);
     let layer = Layer::of(machine);
     let kind = kind_type(machine);
@@ -68,6 +70,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         quote!(Asynchronous)
     };
     let describe = describe(machine, layer.as_ref());
+    let (start_type, index_type) = types_of_constants(machine, is_private);
     let items = quote! {
             #types
             type Form = fom_::#form;
@@ -76,8 +79,8 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             #durability
             #keeps_failed
             #describe
-            const START: #phase_type = #start;
-            const INDEX: fn(#kind) -> usize = #index;
+            const START: #start_type = #start;
+            const INDEX: fn(#index_type) -> usize = #index;
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
             }
@@ -91,6 +94,16 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         #[automatically_derived]
         #head #generics #krate::Operation for #operation #bounds #items
         #parts
+    }
+}
+
+/// Returns the type of the start phase, and what an index is found for. A private type would be a lint in a constant.
+fn types_of_constants(machine: &Machine, is_private: bool) -> (TokenStream, TokenStream) {
+    if is_private {
+        let types = private::types(machine);
+        (quote!(#types::Phase), quote!(#types::Kind))
+    } else {
+        (phase_type(machine), kind_type(machine))
     }
 }
 
@@ -135,7 +148,7 @@ fn kind_of(phase: &Phase, layer: Option<&Layer<'_>>) -> TokenStream {
 }
 
 /// Returns the type of the phases without data.
-fn kind_type(machine: &Machine) -> TokenStream {
+pub(super) fn kind_type(machine: &Machine) -> TokenStream {
     Layer::of(machine).map_or_else(
         || machine.names.kind.to_token_stream(),
         |layer| layer.kind_type(),
@@ -159,7 +172,7 @@ pub(super) fn enter(machine: &Machine, phase: &Phase, name: &Ident) -> TokenStre
     }
 }
 
-fn types(machine: &Machine) -> TokenStream {
+fn types(machine: &Machine, is_private: bool) -> TokenStream {
     let (phase, kind) = (phase_type(machine), kind_type(machine));
     let (mut error, event) = (error_type(machine), event_type(machine));
     if let Some(layer) = Layer::of(machine) {
@@ -168,7 +181,12 @@ fn types(machine: &Machine) -> TokenStream {
     // At their names: rustc reports there a type that is less visible than the operation.
     let name = machine.item.ident.span();
     let end = ends::end_type(machine);
-    let mut types = quote_spanned!(name=> type Phase = #phase; type End = #end; type Kind = #kind;);
+    let mut types = if is_private {
+        let types = private::types(machine);
+        quote!(type Phase = #types::Phase; type End = #types::End; type Kind = #types::Kind;)
+    } else {
+        quote_spanned!(name=> type Phase = #phase; type End = #end; type Kind = #kind;)
+    };
     types.extend(quote!(type Error = #error;));
     let span = machine
         .event
@@ -462,20 +480,22 @@ fn expression_path(ty: &Type) -> Option<Path> {
 }
 
 /// After a mistake: an operation that has a name, but never runs.
-pub(super) fn skeleton(machine: &Machine) -> TokenStream {
+pub(super) fn skeleton(machine: &Machine, is_private: bool) -> TokenStream {
     let krate = &machine.krate;
     let Some(operation) = &machine.operation else {
         return TokenStream::new();
     };
     let (generics, _, bounds) = operation_generics(machine).split_for_impl();
     let head = quote_spanned!(machine.operation_span()=> impl);
-    let (types, phase_type, kind) = (types(machine), phase_type(machine), kind_type(machine));
+    let types = types(machine, is_private);
+    let (phase_type, kind) = (phase_type(machine), kind_type(machine));
+    let (start_type, index_type) = types_of_constants(machine, is_private);
     let items = quote! {
             #types
             type Form = #krate::__private::Unfinished;
             const GRAPH: &'static #krate::machine::Graph = &#krate::machine::Graph::new("", "", "", &[]);
-            const START: #phase_type = ::core::panic!();
-            const INDEX: fn(#kind) -> usize = |_| 0;
+            const START: #start_type = ::core::panic!();
+            const INDEX: fn(#index_type) -> usize = |_| 0;
             fn kind(_: &#phase_type) -> #kind { loop {} }
             fn end(_: #phase_type) -> ::core::option::Option<Self::End> { loop {} }
     };

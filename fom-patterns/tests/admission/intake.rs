@@ -134,7 +134,7 @@ fn the_policy_chooses_the_shed_request() {
                 if let Poll::Ready(outcome) = poll_once(pin!(&mut answer)).await {
                     let failure = outcome.unwrap_err();
                     assert!(matches!(failure.cause, Cause::Shed));
-                    given_back.push(failure.operation.unwrap().name);
+                    given_back.push(failure.operation.unwrap().into_inner().name);
                 }
             }
             assert_eq!(given_back, [shed]);

@@ -52,6 +52,7 @@ pub enum Bill {
 pub enum Shop {
     #[phase(start, sync, to(Paying, Sent), within = "1h")]
     Received,
+    #[allow(dead_code)]
     #[phase(
         sync,
         on(Returned),

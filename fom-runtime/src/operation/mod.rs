@@ -6,6 +6,7 @@ mod describe;
 mod events;
 mod form;
 mod persistent;
+mod types;
 
 use std::fmt;
 
@@ -15,6 +16,7 @@ pub use form::{AsyncOperation, Asynchronous, At, SyncOperation, Synchronous, Unf
 pub(crate) use form::{Build, Form};
 pub use persistent::{Codec, Loaded, MaybeCodec, Persistent, codec};
 pub(crate) use persistent::{kept_codec, load};
+pub use types::{OwnTypes, Types};
 
 use crate::{fom::RunningFom, gate::Gate, graph::Graph};
 

@@ -389,7 +389,11 @@ pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
     let transition =
         Transition::new(fom, Some(failure.phase), None, cause, now, stayed).after(Some(error));
     match &failure.operation {
-        Some(operation) => typed::tell(&hooks, env, &transition, operation, None),
+        Some(operation) => {
+            // SAFETY: the failure is in the body of a fom, which only this thread reaches.
+            let operation = unsafe { operation.peek() };
+            typed::tell(&hooks, env, &transition, operation, None);
+        }
         None => hooks.tell_untyped(env, &transition),
     }
 }

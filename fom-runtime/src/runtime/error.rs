@@ -4,6 +4,7 @@ use std::{fmt, io};
 
 use crate::{
     defaults::BoxError,
+    exclusive::Exclusive,
     fom::{Cause, DurabilityError, RefusedReason},
     operation::Operation,
     runtime::FomRef,
@@ -65,7 +66,7 @@ pub struct Refused<O: Operation>(pub(crate) Box<RefusedInner<O>>);
 
 pub(crate) struct RefusedInner<O: Operation> {
     pub(crate) reason: RefusedReason,
-    pub(crate) operation: O,
+    pub(crate) operation: Exclusive<O>,
     pub(crate) live: Option<FomRef<O>>,
 }
 
@@ -74,7 +75,7 @@ impl<O: Operation> Refused<O> {
     pub fn new(reason: RefusedReason, operation: O) -> Self {
         Self(Box::new(RefusedInner {
             reason,
-            operation,
+            operation: Exclusive::new(operation),
             live: None,
         }))
     }
@@ -91,7 +92,7 @@ impl<O: Operation> Refused<O> {
 
     /// Returns the operation, as it was submitted.
     pub fn into_operation(self) -> O {
-        self.0.operation
+        self.0.operation.into_inner()
     }
 }
 

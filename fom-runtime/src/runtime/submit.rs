@@ -11,6 +11,7 @@ use std::{
 #[cfg(doc)]
 use crate::fom::Cause;
 use crate::{
+    exclusive::Exclusive,
     fom::{
         AnyRef, NewFom, Order, OtherTurn, Priority, RefusedReason, RuntimeState, Ticket,
         durability::KeptFom, hand,
@@ -627,7 +628,7 @@ impl<O: Operation> Turned<'_, O> {
         }
         Refused(Box::new(RefusedInner {
             reason: self.reason,
-            operation: self.operation,
+            operation: Exclusive::new(self.operation),
             live: self.live,
         }))
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{attempt::Attempt, fom::Cause, operation::Operation};
+use crate::{attempt::Attempt, exclusive::Exclusive, fom::Cause, operation::Operation};
 
 /// A fom that ended in the standard failed outcome.
 ///
@@ -15,8 +15,8 @@ pub struct Failure<O: Operation> {
     pub cause: Cause<O::Error>,
     /// The phase in which the fom failed.
     pub phase: &'static str,
-    /// The operation, if it still exists.
-    pub operation: Option<O>,
+    /// The operation, if it still exists. [`Exclusive`] makes the failure `Sync`, although the operation need not be.
+    pub operation: Option<Exclusive<O>>,
     /// Events sent to the fom that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
     /// The failed attempts at the phase before the last one, oldest first, including attempts before a restart. There
@@ -31,7 +31,7 @@ impl<O: Operation> Failure<O> {
         Self {
             cause,
             phase,
-            operation,
+            operation: operation.map(Exclusive::new),
             untaken: Vec::new(),
             attempts: Vec::new(),
         }

@@ -66,8 +66,12 @@ impl SellingTransitions for Order {
         assert!(!cx.is_cancelled());
         self.log
             .put(format_args!("back from pack: {}", cause.name()));
-        let why = cause.to_string();
-        Ok(SellingAfterPackFailed::Refund { why })
+        match cause {
+            Cause::Cancelled => Ok(SellingAfterPackFailed::Refund {
+                why: cause.to_string(),
+            }),
+            _ => Ok(SellingAfterPackFailed::Lost),
+        }
     }
 
     async fn ship(&mut self, _: &mut Cx<'_, Word>) -> Result<(), BoxError> {

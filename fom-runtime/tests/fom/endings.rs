@@ -196,7 +196,7 @@ fn a_refusal_leaves_nothing_behind() {
         // When awaited, the refusal is the failure, with the operation.
         let failure = runtime.submit(walker(&log, "c")).await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Refused(RefusedReason::Full)));
-        assert_eq!(failure.operation.map(|op| op.name), Some("c"));
+        assert_eq!(failure.operation.map(|op| op.into_inner().name), Some("c"));
         // After an end there is room again.
         second.cancel();
         assert!(second.await.is_err());

@@ -547,6 +547,7 @@ struct Mill;
 
 #[fom(operation(Mill), event(Call), transient)]
 enum Milling {
+    #[allow(dead_code)]
     #[phase(start, to(Stopped), sync, on(Ack, Bye, Ring, Quit))]
     Turns,
     #[phase(end)]

@@ -316,3 +316,39 @@ fn the_graph_shows_the_ways_of_failures() {
     assert_eq!(names("Again"), (vec!["Done"], vec!["Done"]));
     assert_eq!(names("Begin"), (vec!["Work"], vec![]));
 }
+
+/// An operation that is `Send` and not `Sync`.
+struct Tally(std::cell::Cell<u32>);
+
+#[fom(operation(Tally), transient)]
+enum Tallying {
+    #[phase(start, to(Counted))]
+    Count,
+    #[phase(end)]
+    Counted,
+}
+
+impl TallyingTransitions for Tally {
+    async fn count(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.0.set(self.0.get() + 1);
+        Err("miscounted".into())
+    }
+}
+
+#[test]
+fn an_operation_that_is_not_sync_goes_through_the_question_mark() {
+    async fn failed(runtime: &Runtime) -> Result<(), BoxError> {
+        runtime.submit(Tally(1.into())).start()?.await?;
+        Ok(())
+    }
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let error = failed(&runtime).await.unwrap_err();
+        let failure = error.downcast::<Failure<Tally>>().unwrap();
+        assert_eq!(failure.operation.unwrap().into_inner().0.get(), 2);
+        runtime.shutdown(Shutdown::Now, secs(1)).await;
+        let error = failed(&runtime).await.unwrap_err();
+        let refused = error.downcast::<fom_runtime::Refused<Tally>>().unwrap();
+        assert_eq!(refused.into_operation().0.get(), 1);
+    });
+}

@@ -109,7 +109,10 @@ fn a_panic_ends_its_fom_and_nothing_else() {
                 "{failure:?}"
             );
             assert_eq!(
-                (failure.phase, failure.operation.map(|fuse| fuse.at)),
+                (
+                    failure.phase,
+                    failure.operation.map(|fuse| fuse.into_inner().at)
+                ),
                 (phase, Some(at))
             );
             assert_eq!(log.take(), [format!("Some({phase:?}) panicked")]);
@@ -165,6 +168,7 @@ fn a_panic_in_a_drop_ends_nothing_else() {
     enum Arming {
         #[phase(start, to(Holds), sync)]
         Begin,
+        #[allow(dead_code)]
         #[phase(to(Waits, Done))]
         Holds { data: Option<Bomb> },
         #[phase(to(Done), on(Roll))]

@@ -122,6 +122,7 @@ enum Go {
 enum Travel {
     #[phase(start, sync, to(There), on(On))]
     Here,
+    #[allow(dead_code)]
     #[phase(sync, to(Home, There), on(On))]
     There,
     #[phase(end)]

@@ -224,7 +224,10 @@ fn retries_are_used_up() {
             "{failure:?}"
         );
         assert_eq!(
-            (failure.operation.unwrap().fails, log.take().len()),
+            (
+                failure.operation.unwrap().into_inner().fails,
+                log.take().len()
+            ),
             (96, 4)
         );
         // A panic is not retried.

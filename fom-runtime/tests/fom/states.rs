@@ -258,8 +258,10 @@ fn a_fom_without_end_starves_no_other() {
     struct Endless;
     #[fom(operation(Endless), error(Oops), transient)]
     enum Endlessly {
+        #[allow(dead_code)]
         #[phase(start, to(Round, Never), within = "5s", keep(Round), sync)]
         Begin,
+        #[allow(dead_code)]
         #[phase(to(Round, Never), sync)]
         Round,
         #[phase(end)]

@@ -86,7 +86,7 @@ fn a_fom_that_gives_up_leaves_the_queue() {
         c.cancel();
         let failure = c.await.unwrap_err();
         assert_eq!(failure.cause.name(), "cancelled");
-        assert_eq!(failure.operation.unwrap().name, "c");
+        assert_eq!(failure.operation.unwrap().into_inner().name, "c");
         let e = submit("e").unwrap();
         for fom in [&a, &b, &d, &e] {
             fom.send(Word::Stop).unwrap();
@@ -115,7 +115,7 @@ fn the_oldest_makes_room() {
         let (a, b, c, d) = (submit("a"), submit("b"), submit("c"), submit("d"));
         let failure = b.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Shed));
-        assert_eq!(failure.operation.unwrap().name, "b");
+        assert_eq!(failure.operation.unwrap().into_inner().name, "b");
         for fom in [&a, &c, &d] {
             fom.send(Word::Stop).unwrap();
         }

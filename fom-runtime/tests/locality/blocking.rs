@@ -311,6 +311,7 @@ struct Loops;
 enum Looping {
     #[phase(start, sync, to(Again))]
     Leak,
+    #[allow(dead_code)]
     #[phase(sync, to(Again, Done))]
     Again,
     #[phase(end)]

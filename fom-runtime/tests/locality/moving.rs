@@ -48,8 +48,10 @@ enum Hike {
     #[phase(start, to(Walk), sync)]
     Leave,
     /// The deadline is armed before the move, and stands after it.
+    #[allow(dead_code)]
     #[phase(to(Walk, Rest), within = "100s", keep(Walk, Rest))]
     Walk,
+    #[allow(dead_code)]
     #[phase(to(Home, Lost), on(Go, Stop))]
     Rest,
     #[phase(end)]

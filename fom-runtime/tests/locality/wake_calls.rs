@@ -26,6 +26,7 @@ enum Ping {
 
 #[fom(operation(Pong), event(Ping), transient)]
 enum Ponging {
+    #[allow(dead_code)]
     #[phase(start, sync, on(Ping), to(Over))]
     Answer,
     #[phase(end)]

@@ -32,8 +32,10 @@ mod first {
     #[fom(operation(Order))]
     #[derive(Clone, Debug, PartialEq)]
     pub(super) enum Shop {
+        #[allow(dead_code)]
         #[phase(start, to(Paying, Refused))]
         Received,
+        #[allow(dead_code)]
         #[phase(to(Packing, Refused))]
         Paying { method: Method, tries: Vec<i64> },
         #[phase(to(Sent))]

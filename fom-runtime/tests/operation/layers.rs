@@ -132,7 +132,7 @@ fn an_error_says_whether_it_is_the_layers_own() {
         let inner = runtime.submit(inner).await.unwrap_err();
         assert!(matches!(inner.cause, Cause::Error(Layered::Inner(error)) if error.0 == "broken"));
         assert_eq!(inner.phase, "Run.Look");
-        assert_eq!(inner.operation.unwrap().request.name, "broken");
+        assert_eq!(inner.operation.unwrap().into_inner().request.name, "broken");
     });
 }
 

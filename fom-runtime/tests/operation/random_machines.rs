@@ -612,7 +612,7 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
                     Cause::Late { armed_in } => armed_in.to_owned(),
                     _ => String::new(),
                 };
-                (format!("{word} {detail} in {phase}"), failure.operation.map(|operation| operation.0.taken))
+                (format!("{word} {detail} in {phase}"), failure.operation.map(|operation| operation.into_inner().0.taken))
             }
         });
         let log = logs.lock().unwrap().remove(&model.name).unwrap_or_default();

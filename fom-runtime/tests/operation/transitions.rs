@@ -385,7 +385,7 @@ fn the_first_error_stays() {
         let failure = handle.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Error(Oops("first"))));
         assert_eq!((failure.phase, failure.cause.name()), ("Walk", "error"));
-        let operation = failure.operation.expect("it is given back");
+        let operation = failure.operation.expect("it is given back").into_inner();
         assert_eq!(operation.way, ["There"], "nothing ran after the failure");
         fom.wake();
         fom.cancel();

@@ -22,6 +22,7 @@ struct Walk {
 enum Step {
     #[phase(start, to(Tries), sync)]
     One,
+    #[allow(dead_code)]
     #[phase(to(Rests, Lost), retry = "2, 10ms..10ms")]
     Tries { base: u32 },
     #[phase(to(Rests, Done), blocking)]
