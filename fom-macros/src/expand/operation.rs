@@ -183,7 +183,7 @@ fn types(machine: &Machine, is_private: bool) -> TokenStream {
     let end = ends::end_type(machine);
     let mut types = if is_private {
         let types = private::types(machine);
-        quote!(type Phase = #types::Phase; type End = #types::End; type Kind = #types::Kind;)
+        quote_spanned!(name=> type Phase = #types::Phase; type End = #types::End; type Kind = #types::Kind;)
     } else {
         quote_spanned!(name=> type Phase = #phase; type End = #end; type Kind = #kind;)
     };

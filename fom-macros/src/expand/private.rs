@@ -19,14 +19,17 @@ pub(super) fn is_private(machine: &Machine) -> bool {
 
 /// Returns the operation as the trait that has the types.
 pub(super) fn types(machine: &Machine) -> TokenStream {
-    let krate = &machine.krate;
-    quote!(<Self as #krate::__private::Types<M_>>)
+    let (krate, name) = (&machine.krate, machine.item.ident.span());
+    quote_spanned!(name=> <Self as #krate::__private::Types<M_>>)
 }
 
 /// Returns the impls of the two traits, if the enum is not public. `M_` stands for the machine: if an operation has two
 /// machines by mistake, rustc reports nothing about these impls.
 pub(super) fn expand(machine: &Machine) -> Option<TokenStream> {
-    let operation = machine.operation.as_ref().filter(|_| is_private(machine))?;
+    // An enum that borrows is a mistake, and has no operation.
+    let borrows = machine.item.generics.lifetimes().next().is_some();
+    let is_needed = is_private(machine) && !borrows;
+    let operation = machine.operation.as_ref().filter(|_| is_needed)?;
     let krate = &machine.krate;
     let own = operation_generics(machine);
     let (generics, _, bounds) = own.split_for_impl();
