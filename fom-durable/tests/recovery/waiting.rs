@@ -225,13 +225,11 @@ fn a_delayed_fom_keeps_the_place_that_it_took() {
             // What came before is on disk with it.
             let runtime = site.reopen(runtime);
             runtime.quiet().await;
-            let mut keys = if serial {
-                ["a", "b", "late", "c"]
-            } else {
-                ["s"; 4]
-            }
-            .into_iter();
-            while let Some(key) = keys.next() {
+            let keys = match serial {
+                true => ["a", "b", "late", "c"],
+                false => ["s"; 4],
+            };
+            for key in keys {
                 end(&runtime, key).await;
             }
             let begun = site.log.take().into_iter();
