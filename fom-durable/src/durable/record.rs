@@ -41,7 +41,7 @@ pub(crate) enum Kind {
 /// The saved state of a fom beside its operation and phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Meta {
-    /// The fom's number in the order of what outboxes sent, if the fom has a key and has not begun.
+    /// The fom's number in the queue for its turn, if the fom waits for it, or an outbox has sent the fom.
     pub(crate) number: Option<u64>,
     /// The number of the step in which the fom entered its phase.
     pub(crate) step: u64,
@@ -106,7 +106,7 @@ const UNIT: u32 = 20;
 pub(crate) struct RecordRare {
     /// Whether the fom shares its key with others.
     pub(crate) shares: bool,
-    /// Whether the fom has not begun, and queues for its key while another fom has the key.
+    /// Whether the fom has not begun, and waits for its turn while another fom has it.
     pub(crate) queues: bool,
     /// When the next attempt is due, in the time of the journal.
     #[serde(default)]

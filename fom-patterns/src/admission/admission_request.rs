@@ -51,6 +51,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         let parts = Parts {
             operation,
             key: None,
+            series: None,
             placement: None,
             answer: None,
             room: None,
@@ -114,7 +115,14 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         self
     }
 
-    /// Sets the locality. The default is by key; without a key, one locality after the other, also inside a fom.
+    /// Sets the series, like [`Submission::serial`](fom_runtime::Submission::serial). An operation that the policy lets
+    /// in waits there for the earlier ones of its series. It counts as running meanwhile.
+    pub fn serial(mut self, name: impl Into<Key>) -> Self {
+        self.parts.series = Some(name.into());
+        self
+    }
+
+    /// Sets the locality. The default is by series or key; without them, one locality after the other, also inside a fom.
     pub fn place(mut self, placement: Placement) -> Self {
         self.parts.placement = Some(match placement {
             // The thread that starts the operation may be anywhere.
@@ -130,7 +138,8 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     }
 
     fn into_waiting(mut self) -> Arc<WaitingRequest<Progress<O>>> {
-        if self.parts.key.is_none() && self.parts.placement.is_none() {
+        let is_named = self.parts.key.is_some() || self.parts.series.is_some();
+        if !is_named && self.parts.placement.is_none() {
             self.parts.placement = Some(Placement::RoundRobin);
         }
         WaitingRequest::new(self.shared, self.tags, self.parts)

@@ -55,6 +55,7 @@ pub(super) enum Unstarted {
 pub(super) struct Parts<O: Operation> {
     pub(super) operation: O,
     pub(super) key: Option<Key>,
+    pub(super) series: Option<Key>,
     pub(super) placement: Option<Placement>,
     /// The caller that wants the outcome, if there is one.
     pub(super) answer: Option<oneshot::Sender<Answer<O>>>,
@@ -175,6 +176,9 @@ impl<O: Operation> AnyProgress for Progress<O> {
         }
         if let Some(key) = parts.key {
             submission = submission.key(key);
+        }
+        if let Some(series) = parts.series {
+            submission = submission.serial(series);
         }
         let started = if is_wanted {
             submission.start().map(Some)

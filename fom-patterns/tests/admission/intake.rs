@@ -19,6 +19,40 @@ use fom_runtime::{error::RefusedReason, time::TestClock};
 use crate::kit::{limited, one, poll_once, secs};
 use crate::queue::{self, Held, Slow, Starts, Word, reason};
 
+/// A limit on the operations in flight, and order within a series: at most two run, and those of a series one after the
+/// other. The one that waits in its series is found by its key.
+#[test]
+fn a_limit_and_a_series_hold_together() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let intake = Admission::builder(&runtime).in_flight(2).build().unwrap();
+        let starts = Starts::default();
+        let submit = |name: &'static str, series: u64| {
+            let slow = Slow {
+                name: name.to_owned(),
+                starts: starts.clone(),
+            };
+            intake
+                .submit(slow)
+                .key(name)
+                .serial(series)
+                .start()
+                .unwrap()
+        };
+        let all = [submit("a", 7), submit("b", 7), submit("c", 8)];
+        runtime.quiet().await;
+        // The second one waits in its series, and takes the other place.
+        assert_eq!(starts.line(), "a");
+        assert_eq!(runtime.find::<Slow>("b").unwrap().serial(), Some(&7.into()));
+        assert!(runtime.find::<Slow>("c").is_none());
+        for mut queued in all {
+            queued.started().await.unwrap().send(Word::Go).unwrap();
+            queued.await.unwrap();
+        }
+        assert_eq!(starts.line(), "b c");
+    });
+}
+
 /// Trap 35: the intake is full from the high mark until the queue is down to the low mark. A refused caller has the
 /// operation back, each time the same. Each mark is told once.
 #[test]

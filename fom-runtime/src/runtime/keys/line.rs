@@ -2,14 +2,15 @@
 //!
 //! # The order over a crash
 //!
-//! A fom that an outbox sent is in the journal, with a number, before it has its turn. After a restart the numbers are
-//! the order. Foms that have begun have their key again. Of the others, the fom with the lowest number begins. So a fom
+//! A fom that an outbox sent, or that waits and is kept, is in the journal, with a number, before it has its turn. After
+//! a restart the numbers are the order. Foms that have begun have their key again. Of the others, the fom with the lowest number begins. So a fom
 //! may enter its first function unrecorded only if the journal can have no fom with a lower number. The numbers show
 //! this:
 //!
-//! - A number is drawn under the lock of the key, when the step that sends the fom is written down. It is above all
-//!   numbers that were drawn for this key before. So a later draw never gives a lower one.
-//! - From then on the number is *announced*, until the fom is here or quarantined, or the step is certainly not in the
+//! - A number is drawn under the lock of the key: when the step that sends the fom is written down, or when the fom
+//!   begins to wait. It is above all numbers that were drawn for this key before. So a later draw never gives a lower
+//!   one.
+//! - The number of a fom that an outbox sends is then *announced*, until the fom is here or quarantined, or the step is certainly not in the
 //!   journal.
 //! - Foms wait here by their numbers, and the lowest is granted first. A fom that ends before it begins leaves when the
 //!   journal has deleted it.

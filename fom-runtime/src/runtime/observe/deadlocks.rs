@@ -39,7 +39,7 @@ pub struct DeadlockWait {
     pub phase: &'static str,
     /// What the fom waits for, in words.
     pub waits_for: String,
-    /// The kind of thing that the fom waits for: `its key`, or the [kind](Blocker::kind) of another package, such as
+    /// The kind of thing that the fom waits for: `its key`, `its series`, or the [kind](Blocker::kind) of another package, such as
     /// `the lock`.
     pub kind: &'static str,
     /// The name of that thing, if it has one.
@@ -307,7 +307,13 @@ fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
         }
         Why::Key => {
             let hold = Hold::Has.words();
-            ("its key", None, format!("its key{hold}{other}"))
+            match fom.turn().serial() {
+                Some(of) => {
+                    let text = format!("its series `{}`{hold}{other}", of.key);
+                    ("its series", Some(of.key.to_string()), text)
+                }
+                None => ("its key", None, format!("its key{hold}{other}")),
+            }
         }
     };
     DeadlockWait {
