@@ -22,8 +22,8 @@ trait FileOperation: Operation<Event = fom_runtime::machine::NoEvent, Error = io
     fn writes(&self) -> bool {
         true
     }
-    /// Returns the client's answer for this end.
-    fn answer(end: &Self::Phase) -> String;
+    /// Returns the client's answer, when the operation has ended.
+    fn answer(&self) -> String;
 }
 
 /// A request of a client, with its lock.
@@ -98,9 +98,9 @@ impl<R: FileOperation> ServingTransitions<R> for Request<R> {
     async fn execute(
         &mut self,
         _: &mut Cx<'_>,
-        phase: &mut R::Phase,
+        _: &mut R::Phase,
     ) -> Result<ServingAfterExecute, BoxError> {
-        let text = R::answer(phase);
+        let text = self.operation.answer();
         Ok(ServingAfterExecute::Reply { done: true, text })
     }
 
@@ -164,7 +164,7 @@ impl FileOperation for Create {
     fn object(&self) -> u64 {
         self.object
     }
-    fn answer(_: &Creating) -> String {
+    fn answer(&self) -> String {
         "created".to_owned()
     }
 }
@@ -179,19 +179,17 @@ enum Writing {
     #[phase(start, blocking, to(Written))]
     Store,
     #[phase(end)]
-    Written { bytes: usize },
+    Written,
 }
 
 impl WritingTransitions for Write {
-    fn store(&mut self, cx: &mut BlockingCx<'_>) -> io::Result<WritingAfterStore> {
+    fn store(&mut self, cx: &mut BlockingCx<'_>) -> io::Result<()> {
         let path = cx.resource::<Store>().path(self.object);
         let mut file = fs::OpenOptions::new()
             .write(true)
             .truncate(true)
             .open(path)?;
-        io::Write::write_all(&mut file, self.bytes)?;
-        let bytes = self.bytes.len();
-        Ok(WritingAfterStore::Written { bytes })
+        io::Write::write_all(&mut file, self.bytes)
     }
 }
 
@@ -199,16 +197,14 @@ impl FileOperation for Write {
     fn object(&self) -> u64 {
         self.object
     }
-    fn answer(end: &Writing) -> String {
-        match end {
-            Writing::Written { bytes } => format!("{bytes} bytes written"),
-            Writing::Store => unreachable!("no end"),
-        }
+    fn answer(&self) -> String {
+        format!("{} bytes written", self.bytes.len())
     }
 }
 
 struct Read {
     object: u64,
+    text: String,
 }
 
 #[fom(operation(Read), error(io::Error), transient)]
@@ -216,14 +212,14 @@ enum Reading {
     #[phase(start, blocking, to(Found))]
     Fetch,
     #[phase(end)]
-    Found { text: String },
+    Found,
 }
 
 impl ReadingTransitions for Read {
-    fn fetch(&mut self, cx: &mut BlockingCx<'_>) -> io::Result<ReadingAfterFetch> {
+    fn fetch(&mut self, cx: &mut BlockingCx<'_>) -> io::Result<()> {
         let path = cx.resource::<Store>().path(self.object);
-        let text = fs::read_to_string(path)?;
-        Ok(ReadingAfterFetch::Found { text })
+        self.text = fs::read_to_string(path)?;
+        Ok(())
     }
 }
 
@@ -234,11 +230,8 @@ impl FileOperation for Read {
     fn writes(&self) -> bool {
         false
     }
-    fn answer(end: &Reading) -> String {
-        match end {
-            Reading::Found { text } => text.clone(),
-            Reading::Fetch => unreachable!("no end"),
-        }
+    fn answer(&self) -> String {
+        self.text.clone()
     }
 }
 
@@ -258,6 +251,11 @@ async fn serve<R: FileOperation + Sync>(
     Ok(())
 }
 
+fn read(object: u64) -> Read {
+    let text = String::new();
+    Read { object, text }
+}
+
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
     let directory = std::env::temp_dir().join(format!("fom-file-operation-{}", std::process::id()));
@@ -272,9 +270,9 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     serve(&runtime, "root", Create { object: 7 }).await?;
     serve(&runtime, "root", Write { object: 7, bytes }).await?;
     serve(&runtime, "ada", Write { object: 7, bytes }).await?;
-    serve(&runtime, "ada", Read { object: 7 }).await?;
-    serve(&runtime, "ada", Read { object: 8 }).await?;
-    serve(&runtime, "nobody", Read { object: 7 }).await?;
+    serve(&runtime, "ada", read(7)).await?;
+    serve(&runtime, "ada", read(8)).await?;
+    serve(&runtime, "nobody", read(7)).await?;
     println!("{}", Request::<Write>::GRAPH.drawing());
     println!("{}", runtime.operations());
     let served = runtime.reduce(

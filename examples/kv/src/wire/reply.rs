@@ -134,10 +134,8 @@ impl Reply {
             }
             Reply::Map(pairs) => return map(to, pairs, protocol),
         };
-        if let Err(error) = extend_encode_borrowed(to, &frame, false) {
-            // The encoder makes its own room.
-            unreachable!("a frame in a buffer that grows: {error}");
-        }
+        let encoded = extend_encode_borrowed(to, &frame, false);
+        encoded.expect("the encoder makes its own room");
     }
 
     /// Returns the null. RESP2 has two nulls, RESP3 has one.
