@@ -226,6 +226,12 @@ impl<O: Operation> Posting<'_, O> {
         self
     }
 
+    /// As [`Submission::serial`], and as [`queue`](Self::queue) says for its place in the order.
+    pub fn serial(mut self, name: impl Into<Key>) -> Self {
+        self.submission = seam::queue_regardless(self.submission.serial(name));
+        self
+    }
+
     /// As [`Submission::place`].
     pub fn place(mut self, placement: Placement) -> Self {
         self.submission = self.submission.place(placement);

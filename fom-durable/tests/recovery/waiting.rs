@@ -46,6 +46,28 @@ impl WorkingTransitions for Job {
     }
 }
 
+/// Posts jobs of one series, each with its name as its key.
+#[derive(Serialize, Deserialize)]
+struct Post(Vec<String>);
+
+#[fom(operation(Post))]
+enum Posting {
+    #[phase(start, sync, to(Posted))]
+    Write,
+    #[phase(end)]
+    Posted,
+}
+
+impl PostingTransitions for Post {
+    fn write(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        for name in &self.0 {
+            let job = cx.outbox().submit(job(name)).key(name);
+            job.serial("customer 7").post()?;
+        }
+        Ok(())
+    }
+}
+
 /// What outlives the kills of a test.
 #[derive(Default)]
 struct Site {
@@ -130,6 +152,34 @@ fn a_series_goes_on_in_its_order() {
             assert_eq!(site.reopen(runtime).in_flight(), 0);
         });
     }
+}
+
+/// What an outbox posts to a series has its place there, with what is submitted, and over a kill.
+#[test]
+fn an_outbox_posts_to_a_series() {
+    limited(|| async {
+        let mut site = Site::default();
+        let runtime = site.open();
+        let submit = |runtime: &Runtime, name: &'static str| {
+            let job = runtime.submit(job(name)).key(name).serial("customer 7");
+            job.start().unwrap()
+        };
+        submit(&runtime, "a").committed().await.unwrap();
+        let names = ["b", "c"].map(str::to_owned);
+        runtime.submit(Post(names.into())).await.unwrap();
+        runtime.quiet().await;
+        submit(&runtime, "d").committed().await.unwrap();
+        assert_eq!(site.log.take(), ["a begins"]);
+        let runtime = site.reopen(runtime);
+        for key in ["a", "b", "c", "d"] {
+            end(&runtime, key).await;
+        }
+        let begun = site.log.take().into_iter();
+        let begun: Vec<_> = begun.filter(|line| line.ends_with("begins")).collect();
+        assert_eq!(begun, ["a begins", "b begins", "c begins", "d begins"]);
+        assert!(runtime.quarantine().list().is_empty());
+        runtime.idle().await;
+    });
 }
 
 /// A fom that waits for its turn takes no more commits than one that does not.
