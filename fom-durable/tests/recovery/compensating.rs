@@ -4,7 +4,7 @@ use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{Cause, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::{held::Held, limited, one};
+use crate::kit::{Gate, held::Held, limited, one};
 
 #[derive(Serialize, Deserialize)]
 struct Order;
@@ -80,6 +80,36 @@ fn the_way_back_goes_on_after_a_kill() {
 async fn phase(runtime: &Runtime) -> &'static str {
     runtime.quiet().await;
     runtime.operations().foms[0].phase
+}
+
+/// A cancel of a fom that is back and has not gone on yet takes the way back of its phase.
+#[test]
+fn a_cancel_before_it_goes_on_takes_the_way_back() {
+    limited(|| async {
+        let journal = MemoryJournal::new();
+        let runtime = open(journal.clone());
+        for key in [1, 2] {
+            let order = runtime.submit(Order).key(key).start().unwrap();
+            order.reached([SellingKind::Pack]).await;
+        }
+        let journal = journal.fork();
+        drop(runtime);
+        let builder = one(&TestClock::new()).resident(1);
+        let runtime = builder.journal_with(journal).build().unwrap();
+        runtime.quiet().await;
+        let gate = Gate::close(&runtime, 0);
+        let orders = [1, 2].map(|key| runtime.find::<Order>(key).unwrap());
+        for order in &orders {
+            order.cancel();
+        }
+        gate.open();
+        for order in orders {
+            assert_eq!(
+                order.reached([SellingKind::Refund]).await,
+                Reached::Phase(SellingKind::Refund)
+            );
+        }
+    });
 }
 
 /// What `abort` drops is gone from the journal.

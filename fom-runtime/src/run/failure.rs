@@ -58,7 +58,8 @@ impl<O: Operation> Instance<O> {
         Ok(decided)
     }
 
-    /// Keeps an attempt that failed by this cause, and tells the listeners. `next`: when the next attempt is due.
+    /// Keeps an attempt that failed by this cause, and tells the listeners. A cancel is no failed attempt: listeners do
+    /// not hear of it. `next`: when the next attempt is due.
     #[cold]
     pub(super) fn attempt_failed(
         &self,
@@ -67,7 +68,9 @@ impl<O: Operation> Instance<O> {
         next: Option<u64>,
     ) {
         let attempt = fom.visit().failing(|| text::<O>(cause));
-        self.tell_attempt(fom, &attempt, cause, next);
+        if cause.is_of_phase() {
+            self.tell_attempt(fom, &attempt, cause, next);
+        }
         fom.visit().failed(attempt);
     }
 

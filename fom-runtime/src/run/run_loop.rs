@@ -8,8 +8,8 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Entry, Function, MayBegin, Progress, RefusedReason, Rejected, Then, Timing,
-        TransitionCause, WaitingFor, reference,
+        Cause, Entry, Function, Interrupt, MayBegin, Progress, RefusedReason, Rejected, Then,
+        Timing, TransitionCause, WaitingFor, reference,
     },
     operation::Operation,
     run::{
@@ -136,7 +136,10 @@ impl<O: Operation> Run<'_, O> {
         }
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
         // before.
-        interrupt = fom.interrupt();
+        interrupt = match fom.interrupt() {
+            Some(Interrupt::Cancelled) if self.takes_way_back() => None,
+            by => by,
+        };
         let may_begin = match interrupt {
             None if fom.cold().is_some() => fom.turn().may_begin(),
             _ => MayBegin::Now,
@@ -149,6 +152,15 @@ impl<O: Operation> Run<'_, O> {
             Next::Fail => Err(rejection(may_begin)),
             next => Ok(next),
         }
+    }
+
+    /// Returns whether a cancelled fom that has not begun in this process goes on in its phase, and takes the way back
+    /// of that phase.
+    #[cold]
+    fn takes_way_back(&self) -> bool {
+        let fom = self.fom;
+        let hears = fom.flags.is_resumed() && self.instance.info().hears_cancel();
+        hears && !fom.token.is_aborted() && fom.turn().may_begin() == MayBegin::Now
     }
 
     /// Waits until the fom may begin. A fom that is kept writes that down first.

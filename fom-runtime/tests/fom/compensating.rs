@@ -105,6 +105,8 @@ fn a_cancel_is_a_transition_and_is_heard_once() {
         let (log, heard) = (Log::default(), Log::default());
         let told = heard.clone();
         let builder = one(&TestClock::new());
+        let failed = heard.clone();
+        let builder = builder.listen_to_failures(move |_| failed.put("failed"));
         let builder = builder.listen_to::<Order>(move |seen| {
             told.put(format_args!(
                 "{:?} -> {:?} ({})",

@@ -145,6 +145,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
             .partition(|(letter, _)| *letter == Grown::LETTER);
         let waits = spawn_local(resubmit(user.clone(), again));
         spawn_local(user.clone().letters_again());
+        spawn_local(user.clone().cancels());
         if !drain {
             user.load();
         }
@@ -239,6 +240,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         told::<Desk>,
         told::<Payer>,
         told::<Mail>,
+        told::<Buy>,
         told::<Guarded<Tick>>,
         told::<Guarded<Walk>>,
     ];

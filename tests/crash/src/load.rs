@@ -93,6 +93,7 @@ impl User {
             spawn_local(self.clone().series(next(), line));
             spawn_local(self.clone().bills(next()));
             spawn_local(self.clone().mails(next()));
+            spawn_local(self.clone().buys(next()));
         }
         for line in 0..FEEDS {
             spawn_local(self.clone().feed(next(), line));

@@ -1,12 +1,19 @@
 //! Users that send from outside, as webhooks do, and that look outcomes up.
 
+use std::time::Duration;
+
 use fom_durable::{Address, Lookup, NotCommitted, NotSentReason, Sent, prelude::*};
 use fom_runtime::Key;
 
 use crate::{
     load::{MOST, PAUSE, PER_USER, User},
-    work::{Fail, Guarded, LETTERS, Mail, MailEvent, Retry, Story, Tick, Walk, mixed},
+    work::{
+        Buy, Fail, Guarded, LETTERS, Mail, MailEvent, Retry, Story, Tick, Walk, is_cancelled, mixed,
+    },
 };
+
+/// The pause between two looks for operations to cancel.
+const LOOK: Duration = Duration::from_millis(20);
 
 fn key_of(n: u64) -> Key {
     ("mail", n).into()
@@ -27,6 +34,36 @@ impl User {
             }
             self.letters(n).await;
             self.say_outcome(n, handle.await);
+        }
+    }
+
+    /// Submits the operations that are cancelled, and those that are not.
+    pub(crate) async fn buys(self, first: u64) {
+        for n in first..first + PER_USER {
+            let Some(handle) = self.with_key::<Buy>(n, ("buy", n).into()).await else {
+                return;
+            };
+            self.say_outcome(n, handle.await);
+        }
+    }
+
+    /// Cancels the operations that are to be cancelled, also on their way back.
+    pub(crate) async fn cancels(self) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            let foms = self.runtime.operations().foms;
+            let buys = foms
+                .iter()
+                .filter(|fom| fom.operation == Buy::GRAPH.operation());
+            // A fom that has begun is past the phase without a way back.
+            for fom in buys.filter(|fom| matches!(fom.phase, "Pack" | "Back")) {
+                if let Some(Key::Pair(pair)) = &fom.key
+                    && let Key::Int(n) = pair.1
+                    && is_cancelled(n)
+                {
+                    self.runtime.cancel(fom.id);
+                }
+            }
         }
     }
 

@@ -401,7 +401,9 @@ impl Checker {
                 "something was heard of it after its end".into(),
             );
         }
-        let goes_on = matches!(cause, "returned" | "late" | "exhausted");
+        // A cancel that is a transition.
+        let goes_back = cause == "failed-cancelled" && to != "-";
+        let goes_on = goes_back || matches!(cause, "returned" | "late" | "exhausted");
         let from_known = kind.graph.find(from);
         if goes_on && from_known.is_none_or(|from| !self.has_way(letter, from.name(), to)) {
             self.wrong_with(

@@ -17,6 +17,7 @@ macro_rules! marked {
 }
 
 mod bills;
+mod cancelled;
 mod fed;
 mod grown;
 mod keyed;
@@ -38,6 +39,7 @@ use crate::{
 };
 
 pub(crate) use bills::{Bill, Desk, NUMBERS, Payer, Till, is_desk, send_bills};
+pub(crate) use cancelled::{Buy, is_cancelled};
 pub(crate) use fed::{Feed, Holds, NEXT};
 pub(crate) use grown::{Grown, read_newer};
 pub use keyed::is_shared;
@@ -125,7 +127,7 @@ const fn kind<O: Story>() -> Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 20] = [
+pub(crate) const KINDS: [Kind; 21] = [
     kind::<Walk>(),
     kind::<Tick>(),
     kind::<Retry>(),
@@ -144,6 +146,7 @@ pub(crate) const KINDS: [Kind; 20] = [
     kind::<Desk>(),
     kind::<Payer>(),
     kind::<Mail>(),
+    kind::<Buy>(),
     kind::<Guarded<Tick>>(),
     kind::<Guarded<Walk>>(),
 ];
