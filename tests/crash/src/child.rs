@@ -24,8 +24,8 @@ use crate::{
     points::{Point, Points},
     power::Power,
     work::{
-        Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Mail, Move, Payer, Post, Queued,
-        Retry, Speak, Story, Tables, Talk, Tick, Till, Walk, read_newer,
+        Buy, Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Mail, Move, Payer, Post,
+        Queued, Retry, Speak, Story, Tables, Talk, Tick, Till, Walk, read_newer,
     },
 };
 

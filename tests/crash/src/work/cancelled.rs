@@ -73,7 +73,7 @@ impl BuyingTransitions for Buy {
 }
 
 impl Story for Buy {
-    const LETTER: char = 'y';
+    const LETTER: char = 'b';
     fn make(n: u64) -> Self {
         Self {
             mark: Mark::new(n),
