@@ -117,8 +117,7 @@ impl<R: FileOperation> ServingTransitions<R> for Request<R> {
     fn reply(
         &mut self,
         cx: &mut Cx<'_>,
-        done: &mut bool,
-        text: &mut String,
+        ServingInReply { done, text }: ServingInReply<'_>,
     ) -> Result<ServingAfterReply, BoxError> {
         self.lock = None;
         println!("{} {}: {text}", cx.id(), self.client);

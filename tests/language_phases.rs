@@ -73,8 +73,7 @@ impl CountingTransitions for Count {
     fn write(
         &mut self,
         _: &mut BlockingCx<'_>,
-        sum: &mut u32,
-        tries: &mut u8,
+        CountingInWrite { sum, tries }: CountingInWrite<'_>,
     ) -> Result<(), BoxError> {
         *tries += 1;
         if self.failures > 0 {

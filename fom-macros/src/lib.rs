@@ -84,13 +84,16 @@ struct Readme;
 /// | --- | --- |
 /// | `FetchingTransitions` | the trait with one function for each phase except the ends; the user implements it for the operation |
 /// | `FetchingAfterAsk` | the exits of phase `Ask`, with the data of the next phase; an exit that is not declared has no variant |
+/// | `FetchingInAsk` | the data of phase `Ask`, by name, if it has several fields |
 /// | `FetchingKind` | the phases without their data |
 /// | `FetchingEnd` | the ends with their data: what a caller that waits for the operation gets |
 /// | `impl Operation for Fetch` | the graph as a constant, and the run loop's way in |
 /// | `impl Persistent for Fetch` | how it is saved and restored; not with `transient` |
 ///
 /// The function of a phase has the phase's name in snake case (`HttpGet` gives `http_get`, `Match` gives `r#match`).
-/// Its arguments are the context, then `&mut` to each field of the phase, in order. It returns `Result<_, E>` of
+/// Its arguments are the context, then the data of the phase: `&mut` to a single field, or, for several fields, a struct
+/// with `&mut` to each, `FetchingInAsk<'_>`. A function takes it apart by name, so fields of one type cannot change
+/// places. It returns `Result<_, E>` of
 ///
 /// - `()`, if there is one exit without data (a `sync` phase with `on(..)` always has a second exit, `Stay`);
 /// - the phase's own exit enum otherwise.
@@ -101,11 +104,12 @@ struct Readme;
 /// | `sync` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, ..)` |
 /// | `sync, on(..)` | `fn ring(&mut self, cx: &mut Cx<'_, Event>, .., event: Event)`; its exits also have `Stay` |
 /// | `blocking` | `fn ring(&mut self, cx: &mut BlockingCx<'_>, ..)` |
+/// | `take` | the same, with the data by value |
 /// | `late` | also `ring_late`: the same without the event; for a `blocking` phase, a plain `fn` with `&mut Cx<'_, Event>` |
 /// | `exhausted` | also `ring_exhausted`: as for `late` |
-/// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to each field |
-/// | `gate` | also `fn ring_gate(&self, cx: &Cx<'_, Event>, ..) -> impl Gate`, with `&` to each field |
-/// | `invariant` | also `fn ring_invariant(&self, ..) -> bool`, with `&` to each field; an end can have it, too |
+/// | `locks` | also `fn ring_locks(&self, cx: &Cx<'_, Event>, ..) -> LockSet`, with `&` to a field, or `FetchingInAskRef<'_>` |
+/// | `gate` | also `fn ring_gate(&self, cx: &Cx<'_, Event>, ..) -> impl Gate`, with the data as for `locks` |
+/// | `invariant` | also `fn ring_invariant(&self, ..) -> bool`, with the data as for `locks`; an end can have it, too |
 /// | `failed(..)` | also `ring_failed`: as for `late`, with the [`Cause`](https://docs.rs/fom-runtime/latest/fom_runtime/enum.Cause.html) as its last argument |
 ///
 /// The trait has one more function, with a default body: `resume(&mut self, cx, phase)`. It runs once after an
@@ -303,7 +307,7 @@ struct Readme;
 /// #     async fn locate(&mut self, _: &mut Cx<'_>) -> Result<RouteAfterLocate, BoxError> {
 /// #         Ok(RouteAfterLocate::Ring { millis: 1, loud: true })
 /// #     }
-/// #     async fn ring(&mut self, _: &mut Cx<'_>, _: &mut u64, _: &mut bool) -> Result<(), BoxError> { Ok(()) }
+/// #     async fn ring(&mut self, _: &mut Cx<'_>, _: RouteInRing<'_>) -> Result<(), BoxError> { Ok(()) }
 /// # }
 /// ```
 ///
@@ -460,6 +464,12 @@ struct Readme;
 ///
 /// With a `within` that is not adaptive: the deadline from entering this phase continues while the operation is in one
 /// of these phases. So one time limit can span several phases.
+///
+/// ### `take`
+///
+/// The function owns the data of the phase, and hands them on without a copy. No later function of the phase can get
+/// them. So `take` does not go with `retry`, `late`, `exhausted`, `failed(..)`, an exit back to the phase, or `on(..)` in
+/// a `sync` phase.
 ///
 /// ### `sync`
 ///

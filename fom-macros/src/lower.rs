@@ -123,6 +123,8 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
     Phase {
         after: format_ident!("{base}After{name}", span = ident.span()),
         after_failed: format_ident!("{base}After{name}Failed", span = ident.span()),
+        data: format_ident!("{base}In{name}", span = ident.span()),
+        data_ref: format_ident!("{base}In{name}Ref", span = ident.span()),
         failed_function: more(args.failed.is_some(), "_failed"),
         exhausted_function: more(args.exhausted.is_some(), "_exhausted"),
         late_function: more(args.late.is_some(), "_late"),

@@ -81,6 +81,10 @@ pub(crate) struct Phase {
     pub(crate) after: Ident,
     /// The successor enum of the function that runs after a failure.
     pub(crate) after_failed: Ident,
+    /// The struct with the data, by name.
+    pub(crate) data: Ident,
+    /// The same for the functions that only look at the data.
+    pub(crate) data_ref: Ident,
     pub(crate) mode: Mode,
     pub(crate) exits: Vec<Target>,
     /// The next phases after a failure.
@@ -165,6 +169,22 @@ impl Phase {
     /// Returns whether a transition to the phase has data.
     pub(crate) fn takes_data(&self) -> bool {
         !self.fields.is_empty() && !self.is_inner()
+    }
+
+    /// Returns whether the functions of the phase get its data as a struct.
+    pub(crate) fn is_by_name(&self) -> bool {
+        self.fields.len() > 1 && !self.tuple && !self.is_inner()
+    }
+
+    /// Returns whether any function runs in the phase.
+    pub(crate) fn is_run_by_functions(&self) -> bool {
+        let functions = [
+            &self.function,
+            &self.late_function,
+            &self.exhausted_function,
+            &self.failed_function,
+        ];
+        functions.into_iter().any(Option::is_some)
     }
 
     pub(crate) fn on(&self) -> &[Ident] {

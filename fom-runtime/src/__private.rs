@@ -12,7 +12,7 @@ pub use crate::{
         AsyncOperation, Asynchronous, At, ByBox, ByDebug, ByDisplay, ByError, ByType, Describe,
         Described, EventReader, Events, Loaded, MaybeCodec, OwnTypes, Readable, Resumed, Stepped,
         SyncOperation, Synchronous, Told, Types, Unfinished, Unreadable, codec, gate, go, holds,
-        stay, to,
+        stay, take_data, to,
     },
     runtime::{Machine, Registered, Restorer, Revival, Revived, registered},
     snapshot::{Encoded, Fields, Migration, Values, at},

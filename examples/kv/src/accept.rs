@@ -31,9 +31,9 @@ pub(crate) enum Accepting {
     #[phase(start, to(Seat, Pause))]
     Listen,
     /// Sends the client to the locality with the fewest clients, or away if there are too many.
-    #[phase(to(Listen))]
+    #[phase(take, to(Listen))]
     Seat {
-        stream: Option<TcpStream>,
+        stream: TcpStream,
         address: SocketAddr,
     },
     /// The system has no room for another client: no descriptors, or no memory.
@@ -52,10 +52,7 @@ impl Accept {
 impl AcceptingTransitions for Accept {
     async fn listen(&mut self, _: &mut Cx<'_>) -> Result<AcceptingAfterListen, Infallible> {
         Ok(match self.listener.accept().await {
-            Ok((stream, address)) => AcceptingAfterListen::Seat {
-                stream: Some(stream),
-                address,
-            },
+            Ok((stream, address)) => AcceptingAfterListen::Seat { stream, address },
             Err(error) => {
                 eprintln!("kv: cannot take a client: {error}");
                 AcceptingAfterListen::Pause
@@ -66,16 +63,12 @@ impl AcceptingTransitions for Accept {
     async fn seat(
         &mut self,
         cx: &mut Cx<'_>,
-        stream: &mut Option<TcpStream>,
-        address: &mut SocketAddr,
+        AcceptingInSeat { stream, address }: AcceptingInSeat,
     ) -> Result<(), Infallible> {
-        let Some(stream) = stream.take() else {
-            return Ok(());
-        };
         let runtime = cx.runtime();
         let clients = &self.common.clients;
         let seat = clients.come(
-            *address,
+            address,
             cx.now(),
             self.common.live.clients(),
             runtime.localities(),

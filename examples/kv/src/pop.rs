@@ -49,7 +49,7 @@ pub(crate) enum Popping {
     #[phase(on(Handed, Gone), to(Keep, Served, Abandoned))]
     Wait,
     /// Waits until the disk knows that the element left the list. Then the client is told.
-    #[phase(to(Served))]
+    #[phase(take, to(Served))]
     Keep { reply: Reply, ticket: u64 },
     #[phase(end)]
     Served { reply: Reply },
@@ -156,14 +156,12 @@ impl PoppingTransitions for Pop {
     async fn keep(
         &mut self,
         _: &mut Cx<'_, Told>,
-        reply: &mut Reply,
-        ticket: &mut u64,
+        PoppingInKeep { reply, ticket }: PoppingInKeep,
     ) -> Result<PoppingAfterKeep, Infallible> {
         let saved = match &self.log {
-            Some(log) => log.saved(*ticket).await,
+            Some(log) => log.saved(ticket).await,
             None => Ok(()),
         };
-        let reply = std::mem::replace(reply, Reply::Null);
         Ok(PoppingAfterKeep::Served {
             reply: if saved.is_ok() { reply } else { NOT_SAVED },
         })

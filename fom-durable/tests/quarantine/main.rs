@@ -11,3 +11,4 @@ mod kinds;
 mod order;
 mod races;
 mod retry;
+mod taking;

@@ -41,6 +41,10 @@ impl Provider {
         *self.answer.lock().unwrap() = answer;
     }
 
+    pub(crate) fn answer(&self) -> Answer {
+        *self.answer.lock().unwrap()
+    }
+
     /// Returns the step keys with which it was asked.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
@@ -48,8 +52,7 @@ impl Provider {
 
     async fn charge(&self, key: String) -> Result<(), BoxError> {
         self.asked.lock().unwrap().push(key);
-        let answer = *self.answer.lock().unwrap();
-        match answer {
+        match self.answer() {
             Answer::Charged => Ok(()),
             Answer::Declined => Err("the card was declined".into()),
             Answer::Panic => panic!("no such currency"),

@@ -26,6 +26,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
             let has_event = machine.event_key.is_some() || machine.around_key.is_some();
             working(phase, timed, has_event, &mut own);
         }
+        taken(machine, number, &mut own);
         for target in &phase.keep {
             if let Some(kept) = target.phase.map(|kept| &machine.phases[kept])
                 && kept.is_end()
@@ -54,7 +55,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 16] = [
+    let pairs: [(Option<&Ident>, &str); 17] = [
         (
             args.start.as_ref(),
             "cannot be the start; move `start` to the phase that runs first",
@@ -96,6 +97,7 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             args.keep.as_ref().map(|(key, _)| key),
             "has no deadline to keep; remove `keep(..)`",
         ),
+        (args.take.as_ref(), "has no function; remove `take`"),
         (args.sync.as_ref(), "has no function; remove `sync`"),
         (args.blocking.as_ref(), "has no function; remove `blocking`"),
         (
@@ -170,6 +172,50 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
             quote::quote!(#(#fields),*),
             "the start has no data, because no phase comes before it; put the data into the operation",
         );
+    }
+}
+
+/// Checks `take`: the data are gone when the function has begun, so no later function of the phase can get them.
+fn taken(machine: &Machine, number: usize, diag: &mut Diagnostics) {
+    let phase = &machine.phases[number];
+    let args = &phase.args;
+    let Some(take) = args.take.as_ref().filter(|_| !phase.is_end()) else {
+        return;
+    };
+    if phase.fields.is_empty() || phase.is_inner() {
+        diag.error(
+            take,
+            format!("`{}` has no data to take; remove `take`", phase.name),
+        );
+        return;
+    }
+    let again = phase.exits.iter().find(|exit| exit.phase == Some(number));
+    let keys = [
+        (
+            args.retry.as_ref().map(|(key, _)| key),
+            "the next attempt needs them",
+        ),
+        (args.late.as_ref(), "`late` needs them"),
+        (
+            args.failed.as_ref().map(|(key, _)| key),
+            "the function of `failed(..)` needs them",
+        ),
+        (
+            again.map(|exit| &exit.token),
+            "the phase is entered again and needs them",
+        ),
+        (
+            args.on.as_ref().map(|(on, _)| on).filter(|_| phase.waits()),
+            "the function runs again for the next event, and needs them",
+        ),
+    ];
+    for (key, need) in keys {
+        if let Some(key) = key {
+            let message = format!(
+                "with `take` the data are gone when the function has begun, and {need}; remove `take`"
+            );
+            diag.error(key, message);
+        }
     }
 }
 

@@ -72,7 +72,14 @@ fn generated(machine: &mut Machine, diag: &mut Diagnostics) {
     let mut seen: Vec<String> = Vec::new();
     let names = &mut machine.names;
     let of_phases = machine.phases.iter_mut();
-    let of_phases = of_phases.flat_map(|phase| [&mut phase.after, &mut phase.after_failed]);
+    let of_phases = of_phases.flat_map(|phase| {
+        let is_by_name = phase.is_by_name();
+        let data = [&mut phase.data, &mut phase.data_ref];
+        let data = data.into_iter().filter(move |_| is_by_name);
+        [&mut phase.after, &mut phase.after_failed]
+            .into_iter()
+            .chain(data)
+    });
     for name in [&mut names.kind, &mut names.end, &mut names.transitions]
         .into_iter()
         .chain(of_phases)

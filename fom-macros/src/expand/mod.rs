@@ -8,6 +8,7 @@ mod kinds;
 mod layer;
 mod operation;
 mod persist;
+mod phase_data;
 mod private;
 mod step;
 mod times;
@@ -28,6 +29,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
         ends::expand(machine),
         transitions::expand(machine),
         exits::expand(machine),
+        phase_data::expand(machine),
     ];
     let scoped = [
         operation::phases(machine),
@@ -87,6 +89,7 @@ pub(crate) fn skeleton(machine: &Machine) -> TokenStream {
         ends::expand(machine),
         transitions::expand(machine),
         exits::skeleton(machine),
+        phase_data::expand(machine),
     ];
     let private = private::expand(machine);
     let unfinished = unfinished(machine, private.is_some());
@@ -107,6 +110,7 @@ pub(crate) fn for_editor(mut machine: Machine) -> TokenStream {
         editor::mentions(machine),
         item,
         editor::types(machine),
+        phase_data::expand(machine),
         transitions::expand(machine),
     ];
     let unfinished = unfinished(machine, false);

@@ -7,6 +7,7 @@ use syn::spanned::Spanned;
 use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
+use super::phase_data::{self, Access};
 use super::times::{retry, within};
 use super::{
     any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
@@ -287,7 +288,8 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let with = (phase.takes_data()).then(|| quote!(.with(&[#(#fields),*])));
     let continues = !phase.is_handed_over();
     let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #to #edges #failed #cancelled #start #failure #within #late #on #retry #exhausted #keep #gate)
+    let taken = args.take.as_ref().map(|_| quote!(.taken()));
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #taken #to #edges #failed #cancelled #start #failure #within #late #on #retry #exhausted #keep #gate)
 }
 
 /// Returns the names of the edges, in the order of `to(..)`. An edge without a name has an empty one.
@@ -398,8 +400,8 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
         let function = phase.locks_function.as_ref();
         let mut function = function.or(phase.gate_function.as_ref())?.clone();
         function.set_span(span);
-        let fields = phase.fields.iter().map(|field| &field.ident);
-        let arguments = quote_spanned!(span=> (self, #cx #(, #fields)*));
+        let values = phase_data::arguments(phase, Access::Shared);
+        let arguments = quote_spanned!(span=> (self, #cx #values));
         let gate = quote!(#transitions::#function #arguments);
         let gate = match phase.locks_function {
             Some(_) => quote!(#patterns::lock::LockSet::gate(#gate, #cx)),

@@ -5,6 +5,7 @@ use quote::{quote, quote_spanned};
 
 use super::layer::Layer;
 use super::operation::{enter, transitions};
+use super::phase_data::{self, Access};
 use super::{braces, data, error_type, operation_generics, phase_type};
 use crate::model::{ExitSet, Machine, Mode, Phase};
 
@@ -62,8 +63,8 @@ fn invariants(machine: &Machine, local: &Locals) -> Option<TokenStream> {
         let mut function = phase.invariant_function.clone()?;
         function.set_span(span);
         let (cfg, ident, name, data) = (&phase.cfg, &phase.ident, &phase.name, data(phase));
-        let fields = phase.fields.iter().map(|field| &field.ident);
-        let arguments = quote_spanned!(span=> (self #(, #fields)*));
+        let values = phase_data::arguments(phase, Access::Shared);
+        let arguments = quote_spanned!(span=> (self #values));
         Some(quote!(#(#cfg)* P_::#ident #data => fom_::holds(#transitions::#function #arguments, #name),))
     });
     let arms: Vec<_> = arms.collect();
@@ -99,6 +100,8 @@ struct Locals {
     event: Ident,
     /// What the function returned.
     exit: Ident,
+    /// The phase, if the function takes its data.
+    phase: Ident,
 }
 
 impl Locals {
@@ -109,6 +112,7 @@ impl Locals {
             cx: name("cx"),
             event: name("event"),
             exit: name("exit"),
+            phase: name("phase"),
         }
     }
 }
@@ -134,10 +138,15 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
             exit_set,
             call(machine, phase, function, local, how),
         );
-        Some(if has_entries(machine) {
-            quote!(#(#cfg)* (P_::#name #data, #entry, #cx) => #body,)
+        let (pattern, body) = if phase.args.take.is_some() {
+            taken(phase, &body, local)
         } else {
-            quote!(#(#cfg)* (P_::#name #data, #cx) => #body,)
+            (quote!(P_::#name #data), body)
+        };
+        Some(if has_entries(machine) {
+            quote!(#(#cfg)* (#pattern, #entry, #cx) => #body,)
+        } else {
+            quote!(#(#cfg)* (#pattern, #cx) => #body,)
         })
     };
     let late = arm(&phase.late_function, Call::Late);
@@ -152,6 +161,19 @@ fn arms(machine: &Machine, phase: &Phase, local: &Locals) -> TokenStream {
         },
     );
     quote!(#late #exhausted #failed #own)
+}
+
+/// Returns the pattern and the body of the arm for a function that takes the data.
+fn taken(phase: &Phase, body: &TokenStream, local: &Locals) -> (TokenStream, TokenStream) {
+    let (name, data, whole) = (&phase.ident, data(phase), &local.phase);
+    let pattern = quote!(#whole @ P_::#name { .. });
+    let body = quote! {
+        match fom_::take_data::<Self>(#whole) {
+            P_::#name #data => #body,
+            _ => fom_::stay(),
+        }
+    };
+    (pattern, body)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -176,7 +198,7 @@ fn call(
     function.set_span(span);
     let Locals { cx, event, .. } = local;
     let blocks = phase.mode == Mode::Blocking && how == Call::Enter;
-    let data = phase.fields.iter().map(|field| &field.ident);
+    let data = phase_data::arguments(phase, Access::of(phase));
     let last = match how {
         Call::Event => Some(quote!(, #event)),
         Call::Failed => {
@@ -185,7 +207,7 @@ fn call(
         }
         Call::Enter | Call::Late | Call::Exhausted => None,
     };
-    let arguments = quote_spanned!(span=> (self, #cx #(, #data)* #last));
+    let arguments = quote_spanned!(span=> (self, #cx #data #last));
     let call = quote!(#transitions::#function #arguments);
     match phase.mode {
         Mode::Async => quote!(#call.await),

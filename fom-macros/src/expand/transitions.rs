@@ -2,10 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
-use syn::spanned::Spanned;
 use syn::{Attribute, Ident, Meta};
 
 use super::layer::Layer;
+use super::phase_data::{self, Access};
 use super::{
     after_type, allowed_in_trait, braces, context, error_type, event_type, phase_type, visibility,
 };
@@ -29,7 +29,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             " Returns whether a fom may enter `{}` like this. Debug builds check it.",
             phase.name
         );
-        Some(invariant(phase, name, &docs))
+        Some(invariant(machine, phase, name, &docs))
     });
     let resume = resume(machine);
     let allowed = allowed_in_trait();
@@ -132,11 +132,7 @@ fn gate_function(
     let span = phase.ident.span();
     let output = respan(output, span);
     let unknown = phase.exits_mistake.is_some();
-    let arguments = phase.fields.iter().map(|field| {
-        let ty = &field.ty;
-        let ty = quote_spanned!(ty.span()=> &#ty);
-        argument(field.ident.as_ref().filter(|_| !unknown), &ty)
-    });
+    let data = phase_data::parameters(machine, phase, Access::Shared, !unknown);
     let cx = quote_spanned!(span=> &#cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
     // After another mistake, the user need not write this function.
@@ -151,19 +147,15 @@ fn gate_function(
     quote_spanned! {span=>
         #[doc = #docs]
         #(#cfg)*
-        fn #name(&self, #cx #(#arguments)*) -> #output #end
+        fn #name(&self, #cx #data) -> #output #end
     }
 }
 
 /// Returns the function that checks a phase before it is entered.
-fn invariant(phase: &Phase, name: &Ident, docs: &str) -> TokenStream {
+fn invariant(machine: &Machine, phase: &Phase, name: &Ident, docs: &str) -> TokenStream {
     let (cfg, span) = (&phase.cfg, phase.ident.span());
     let unknown = phase.exits_mistake.is_some();
-    let arguments = phase.fields.iter().map(|field| {
-        let ty = &field.ty;
-        let ty = quote_spanned!(ty.span()=> &#ty);
-        argument(field.ident.as_ref().filter(|_| !unknown), &ty)
-    });
+    let data = phase_data::parameters(machine, phase, Access::Shared, !unknown);
     // After another mistake, the user need not write this function.
     let end = if unknown {
         quote!({ true })
@@ -173,7 +165,7 @@ fn invariant(phase: &Phase, name: &Ident, docs: &str) -> TokenStream {
     quote_spanned! {span=>
         #[doc = #docs]
         #(#cfg)*
-        fn #name(&self, #(#arguments)*) -> bool #end
+        fn #name(&self, #data) -> bool #end
     }
 }
 
@@ -234,12 +226,7 @@ fn function(
     let span = phase.ident.span();
     let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
     let unknown = phase.exits_mistake.is_some();
-    let arguments = phase.fields.iter().map(|field| {
-        let ty = &field.ty;
-        let ty = quote_spanned!(ty.span()=> &mut #ty);
-        let name = field.ident.as_ref().filter(|_| !unknown);
-        argument(name, &ty)
-    });
+    let data = phase_data::parameters(machine, phase, Access::of(phase), !unknown);
     let cx = quote_spanned!(span=> &mut #cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
     let last = last_argument(machine, phase, kind);
@@ -257,7 +244,7 @@ fn function(
     quote_spanned! {span=>
         #docs
         #(#cfg)*
-        fn #name(&mut self, #cx #(#arguments)* #last) -> #output #end
+        fn #name(&mut self, #cx #data #last) -> #output #end
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) inner: Option<(Ident, Option<Ident>)>,
     pub(crate) late: Option<Ident>,
     pub(crate) exhausted: Option<Ident>,
+    pub(crate) take: Option<Ident>,
     pub(crate) sync: Option<Ident>,
     pub(crate) blocking: Option<Ident>,
     pub(crate) locks: Option<Ident>,
@@ -60,6 +61,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("late", Form::Flag),
     ("failed", Form::List("failed(Phase, Other)")),
     ("cancelled", Form::Flag),
+    ("take", Form::Flag),
     ("sync", Form::Flag),
     ("blocking", Form::Flag),
     ("locks", Form::Flag),
@@ -129,6 +131,7 @@ impl PhaseArgs {
                 }
                 "late" => args.late = Some(key),
                 "exhausted" => args.exhausted = Some(key),
+                "take" => args.take = Some(key),
                 "sync" => args.sync = Some(key),
                 "blocking" => args.blocking = Some(key),
                 "locks" => args.locks = Some(key),

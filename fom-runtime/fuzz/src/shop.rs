@@ -85,8 +85,7 @@ impl ShopTransitions for Order {
     fn paying(
         &mut self,
         _: &mut Cx<'_, Bill>,
-        tries: &mut Vec<u128>,
-        _: &mut Option<Way>,
+        ShopInPaying { tries, .. }: ShopInPaying<'_>,
         _: Bill,
     ) -> Result<ShopAfterPaying, BoxError> {
         Ok(ShopAfterPaying::Sent {

@@ -168,6 +168,8 @@ pub(crate) struct ColdRare {
     pub(crate) tried: Mutex<Vec<Tried>>,
     /// The failure of this visit, if its phase declares where to go then.
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
+    /// Operation and phase as they were when the function of the phase took its data, for a failure.
+    pub(crate) given: Mutex<Vec<u8>>,
     /// The details from other packages.
     pub(crate) attachments: Attachments,
     /// Whether the fom has taken a way out of a cancel. Written by the thread that runs the fom.
@@ -187,6 +189,7 @@ impl ColdRare {
     pub(crate) fn begin_visit(&self) {
         *self.event.lock() = None;
         self.tried.lock().clear();
+        *self.given.lock() = Vec::new();
         self.forget_failure();
     }
 }

@@ -191,6 +191,18 @@ impl Graph {
         false
     }
 
+    /// Whether any phase gives its data to its function.
+    pub(crate) const fn has_taken_data(&self) -> bool {
+        let mut index = 0;
+        while index < self.phases.len() {
+            if self.phases[index].saved.taken {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
     /// Whether any phase has a gate.
     pub(crate) const fn has_gates(&self) -> bool {
         let mut index = 0;

@@ -123,6 +123,8 @@ pub(super) struct SavedNames {
     pub(super) fields: &'static [&'static str],
     /// The names that the phase had in earlier releases.
     pub(super) was: &'static [&'static str],
+    /// Whether the function of the phase takes the data away.
+    pub(super) taken: bool,
 }
 
 /// The deadline of a phase.
@@ -215,6 +217,7 @@ impl PhaseInfo {
             saved: SavedNames {
                 fields: &[],
                 was: &[],
+                taken: false,
             },
             inner: None,
         }
@@ -394,6 +397,13 @@ impl PhaseInfo {
         self
     }
 
+    /// Gives the data of the phase to its function, which takes them away.
+    #[must_use]
+    pub const fn taken(mut self) -> Self {
+        self.saved.taken = true;
+        self
+    }
+
     /// Sets the names of the phase's fields.
     #[must_use]
     pub const fn with(mut self, fields: &'static [&'static str]) -> Self {
@@ -454,6 +464,11 @@ impl PhaseInfo {
     /// Whether the phases inside a layer replace this phase. No phase of a whole graph is such a phase.
     pub(crate) const fn is_inner(&self) -> bool {
         self.inner.is_some()
+    }
+
+    /// Whether the function of the phase takes the data away.
+    pub(crate) const fn gives_data(&self) -> bool {
+        self.saved.taken
     }
 
     /// Whether the phase has a [gate](crate::extension::Gate), which opens before its function runs.

@@ -156,6 +156,14 @@ pub fn to<P, E>(done: Result<(), E>, phase: P) -> Result<Option<P>, E> {
     }
 }
 
+/// Takes the phase with its data. The start stands in for it until the function of the phase has returned, because the
+/// start has no data of its own.
+#[doc(hidden)]
+#[inline]
+pub fn take_data<O: Operation>(phase: &mut O::Phase) -> O::Phase {
+    std::mem::replace(phase, O::START)
+}
+
 /// Stays in the phase.
 #[doc(hidden)]
 #[inline]

@@ -1,9 +1,14 @@
 //! The transitions of a fom that is kept. A transition is told, and the next phase entered, only when the transition is
 //! committed.
 
+use std::{
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+};
+
 use crate::{
     fom::{
-        Cause, Header, Then,
+        Cause, Entry, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
         hand,
     },
@@ -39,7 +44,60 @@ impl<O: Operation> Content for Instance<O> {
     }
 }
 
+/// Operation and phase in saved form, as they were when the function of the phase took its data.
+struct Given<'a>(&'a [u8]);
+
+impl Content for Given<'_> {
+    fn write(&self, out: &mut Vec<u8>) -> Result<(), SnapshotError> {
+        out.extend_from_slice(self.0);
+        Ok(())
+    }
+
+    fn snapshot(&self) -> Result<Snapshot, String> {
+        Err("the function of its phase has taken the data".to_owned())
+    }
+}
+
 impl<O: Operation> Instance<O> {
+    /// Called before a function of the phase runs. If the function takes the data of a fom that is kept, the saved form
+    /// stays beside the fom: a failure is kept with it.
+    #[inline(always)]
+    pub(super) fn give_data(&self, fom: &Typed<O>, entry: &Entry<O::Event>) {
+        if const { O::GRAPH.has_taken_data() && O::CODEC.is_some() && O::KEEPS_FAILED }
+            && matches!(entry, Entry::Enter)
+            && self.info().gives_data()
+            && fom.is_journaled()
+        {
+            self.keep_given(fom);
+        }
+    }
+
+    #[cold]
+    fn keep_given(&self, fom: &Typed<O>) {
+        let mut given = Vec::new();
+        let written = catch_unwind(AssertUnwindSafe(|| self.write(&mut given)));
+        if !matches!(written, Ok(Ok(()))) {
+            // The entry that keeps a failure then says that the data are gone.
+            given.clear();
+        }
+        *fom.cold_made().rare_made().given.lock() = given;
+    }
+
+    /// Writes down that the fom fails.
+    #[cold]
+    pub(super) fn commit_failure(&self, fom: &Typed<O>, cause: &Cause<O::Error>) {
+        let phase = self.visited(fom);
+        let name = phase.name();
+        if !phase.gives_data() || self.index() == self.visited_index(fom) {
+            return fom.commit_failure(name, cause, Some(self));
+        }
+        let rare = fom.cold().and_then(|cold| cold.rare());
+        let given = rare.map_or_else(Vec::new, |rare| mem::take(&mut *rare.given.lock()));
+        let content = Given(&given);
+        let content: &dyn Content = &content;
+        fom.commit_failure(name, cause, Some(content).filter(|_| !given.is_empty()));
+    }
+
     /// Writes down the current state of the fom, to be committed.
     #[inline(never)]
     pub(super) fn commit(&mut self, fom: &Typed<O>, then: Then) -> Decided<O> {

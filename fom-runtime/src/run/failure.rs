@@ -27,7 +27,7 @@ impl<O: Operation> Instance<O> {
 
     /// Returns whether the phase has a function for its failure that has not run yet.
     pub(super) fn has_way_out(&self, fom: &Typed<O>) -> bool {
-        (const { O::GRAPH.has_ways_out() }) && fom.failure().asked() < self.info().ways_out()
+        (const { O::GRAPH.has_ways_out() }) && fom.failure().asked() < self.visited(fom).ways_out()
     }
 
     /// Fails the fom, unless the decision is to call the function for a failure. That function gets the cause.
@@ -83,7 +83,7 @@ impl<O: Operation> Instance<O> {
     ) {
         let env = fom.env();
         if let Some(hooks) = env.hooks.active() {
-            let phase = self.info().name();
+            let phase = self.visited(fom).name();
             let attempt = FailedAttempt::new(fom, phase, attempt, cause.name(), next);
             hooks.tell_failure(env, &attempt);
         }

@@ -26,7 +26,7 @@ impl<O: Operation> Run<'_, O> {
         }
         let decided = next_cold(Step::Interrupted {
             by,
-            late: self.instance.info().deadline().is_late(),
+            late: self.instance.visited(fom).deadline().is_late(),
             held: const { O::GRAPH.has_gates() } && held,
             way_out: self.instance.has_way_out(fom) && self.is_handled(by),
         });
@@ -68,7 +68,7 @@ impl<O: Operation> Run<'_, O> {
     /// Returns whether the way out of the phase is one for this interrupt.
     fn is_handled(&self, by: Interrupt) -> bool {
         let fom = self.fom;
-        let hears = self.instance.info().hears_cancel();
+        let hears = self.instance.visited(fom).hears_cancel();
         by != Interrupt::Cancelled || hears && fom.flags.has_begun() && !fom.token.is_aborted()
     }
 
@@ -82,7 +82,7 @@ impl<O: Operation> Run<'_, O> {
         timing.clear_late(fom, fom.env().clock.nanos());
         // The phase function did not return, so its outbox is dropped. The late function has an outbox of its own.
         fom.outbox().discard();
-        if !self.instance.info().takes().is_empty() {
+        if !self.instance.visited(fom).takes().is_empty() {
             // After a restart the fom is late at once, and takes no event before.
             fom.visit().leave_event();
         }

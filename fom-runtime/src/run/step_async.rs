@@ -174,8 +174,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     continue;
                 }
                 ControlFlow::Break(Err(cause)) => {
-                    me.get()
-                        .commit_failure(instance.info().name(), &cause, Some(&instance));
+                    instance.commit_failure(me.get(), &cause);
                     return Err(instance.failed(me.get(), *cause));
                 }
             };
@@ -192,6 +191,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     decided = instance.settle(me.get(), returned, function);
                     continue 'run;
                 }
+                instance.give_data(me.get(), &entry);
                 let at = At {
                     phase: &mut instance.phase,
                     fom: RunningFom::new(me.get()),

@@ -30,7 +30,7 @@ impl<O: SyncOperation> SyncBody<O> {
     #[cold]
     pub(super) fn fail_with(&mut self, fom: &Typed<O>, cause: Cause<O::Error>) -> Progress {
         if let Self::Live(instance) = mem::replace(self, Self::Gone) {
-            fom.commit_failure(instance.info().name(), &cause, Some(&instance));
+            instance.commit_failure(fom, &cause);
             *self = Self::Failed(Box::new(instance.failed(fom, cause)));
         }
         self.failed(fom)
@@ -93,6 +93,7 @@ pub(super) fn step<O: SyncOperation>(
     fom: &Typed<O>,
     entry: Entry<O::Event>,
 ) -> Stepped<O> {
+    instance.give_data(fom, &entry);
     instance.operation.step(At {
         phase: &mut instance.phase,
         fom: RunningFom::new(fom),

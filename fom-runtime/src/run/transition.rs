@@ -44,6 +44,23 @@ impl<O: Operation> Instance<O> {
         &O::GRAPH.phases()[self.index()]
     }
 
+    /// Returns the index of the phase in which a function runs or has run. If it took the data of its phase, the
+    /// start stands in for that phase.
+    #[inline]
+    pub(super) fn visited_index(&self, fom: &Typed<O>) -> usize {
+        if const { O::GRAPH.has_taken_data() } {
+            fom.visit().index()
+        } else {
+            self.index()
+        }
+    }
+
+    /// Returns the phase in which a function runs or has run.
+    #[inline]
+    pub(super) fn visited(&self, fom: &Typed<O>) -> &'static PhaseInfo {
+        &O::GRAPH.phases()[self.visited_index(fom)]
+    }
+
     /// Returns the visit between two functions, as far as the phase and the budget decide.
     #[inline(always)]
     pub(super) fn visit(&self) -> Visit {
@@ -65,7 +82,7 @@ impl<O: Operation> Instance<O> {
     /// Goes to the next phase. The caller has checked, after the step, that there are no hooks.
     #[inline(always)]
     pub(super) fn go_on(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
-        let from = self.index();
+        let from = self.visited_index(fom);
         self.phase = to;
         if const { O::GRAPH.has_gates() } {
             self.leave_gate(fom);
@@ -252,7 +269,7 @@ impl<O: Operation> Instance<O> {
         if let Ok(next) = &result {
             let to = O::index(O::kind(next));
             if !self
-                .info()
+                .visited(fom)
                 .exit_indexes()
                 .iter()
                 .any(|exit| usize::from(*exit) == to)
@@ -282,7 +299,7 @@ impl<O: Operation> Instance<O> {
         };
         let then = match stepped {
             Ok(Some(next)) => {
-                let from = self.index() as u8;
+                let from = self.visited_index(fom) as u8;
                 self.phase = next;
                 Then::Enter { from, by: function }
             }
@@ -306,7 +323,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         fom.outbox().discard();
-        let attempt = self.info().retries().zip(fom.timing());
+        let attempt = self.visited(fom).retries().zip(fom.timing());
         let now = || fom.env().clock.nanos();
         let decided = next_cold(Step::Error {
             function,
@@ -339,7 +356,7 @@ impl<O: Operation> Instance<O> {
     }
 
     pub(super) fn failed(self, fom: &Typed<O>, cause: Cause<O::Error>) -> Failure<O> {
-        let mut failure = Failure::new(cause, self.info().name(), Some(self.operation));
+        let mut failure = Failure::new(cause, self.visited(fom).name(), Some(self.operation));
         failure.attempts = fom.visit().attempts();
         failure
     }

@@ -40,12 +40,7 @@ impl ShopTransitions for Order {
         Ok(ShopAfterReceived::Packing { shelf: 1, label })
     }
 
-    async fn packing(
-        &mut self,
-        _: &mut Cx<'_>,
-        _: &mut u16,
-        _: &mut String,
-    ) -> Result<(), BoxError> {
+    async fn packing(&mut self, _: &mut Cx<'_>, _: ShopInPacking<'_>) -> Result<(), BoxError> {
         Ok(())
     }
 }

@@ -21,4 +21,5 @@ mod retries;
 mod sizes;
 mod states;
 mod stepping;
+mod taking;
 mod waking;

@@ -56,8 +56,7 @@ mod first {
         async fn paying(
             &mut self,
             _: &mut Cx<'_>,
-            _: &mut Method,
-            _: &mut Vec<i64>,
+            _: ShopInPaying<'_>,
         ) -> Result<ShopAfterPaying, BoxError> {
             Ok(ShopAfterPaying::Packing { shelf: 1 })
         }

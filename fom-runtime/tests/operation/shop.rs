@@ -99,8 +99,7 @@ impl ShopTransitions for Order {
     async fn reserved(
         &mut self,
         cx: &mut Cx<'_, News>,
-        shelf: &mut BTreeMap<String, u32>,
-        until: &mut Option<u64>,
+        ShopInReserved { shelf, until }: ShopInReserved<'_>,
     ) -> Result<ShopAfterReserved, Oops> {
         self.log.0.put(format_args!("reserved {shelf:?} {until:?}"));
         cx.sleep(secs(3)).await;
@@ -117,8 +116,7 @@ impl ShopTransitions for Order {
     async fn paying(
         &mut self,
         cx: &mut Cx<'_, News>,
-        method: &mut Method,
-        tries: &mut Vec<i64>,
+        ShopInPaying { method, tries }: ShopInPaying<'_>,
     ) -> Result<ShopAfterPaying, Oops> {
         self.log.0.put(format_args!(
             "paying {method:?} {tries:?} due {:?}",
@@ -138,8 +136,7 @@ impl ShopTransitions for Order {
     fn packing(
         &mut self,
         _: &mut Cx<'_, News>,
-        parcel: &mut Parcel,
-        boxes: &mut (u8, i8, bool),
+        ShopInPacking { parcel, boxes }: ShopInPacking<'_>,
     ) -> Result<ShopAfterPacking, Oops> {
         self.log
             .0
@@ -154,9 +151,7 @@ impl ShopTransitions for Order {
     fn shipping(
         &mut self,
         _: &mut BlockingCx<'_>,
-        label: &mut Vec<u8>,
-        mark: &mut char,
-        (): &mut (),
+        ShopInShipping { label, mark, .. }: ShopInShipping<'_>,
     ) -> Result<ShopAfterShipping, Oops> {
         self.log.0.put(format_args!("shipping {label:?} {mark}"));
         Ok(ShopAfterShipping::Delivered { at: "noon".into() })

@@ -315,7 +315,7 @@ fn what_cannot_be_saved_says_so() {
         fn begin(&mut self, _: &mut Cx<'_>) -> Result<FailsAfterBegin, Oops> {
             Ok(FailsAfterBegin::Held { fine: 1, shy: Shy })
         }
-        fn held(&mut self, _: &mut Cx<'_>, _: &mut u8, _: &mut Shy) -> Result<(), Oops> {
+        fn held(&mut self, _: &mut Cx<'_>, _: FailsInHeld<'_>) -> Result<(), Oops> {
             Err(Oops)
         }
     }

@@ -65,8 +65,7 @@ impl RouteTransitions for Call {
     fn ring(
         &mut self,
         _: &mut BlockingCx<'_>,
-        times: &mut u8,
-        _: &mut String,
+        RouteInRing { times, .. }: RouteInRing<'_>,
     ) -> Result<RouteAfterRing, BoxError> {
         *times = 0;
         Ok(RouteAfterRing::Talk)

@@ -23,8 +23,7 @@ impl RouteTransitions for Call {
     async fn ring(
         &mut self,
         _: &mut Cx<'_>,
-        _: &mut &'static str,
-        _: &mut Vec<&'static [u8]>,
+        _: RouteInRing<'_>,
     ) -> Result<(), BoxError> {
         Ok(())
     }

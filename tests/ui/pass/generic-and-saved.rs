@@ -28,8 +28,7 @@ impl<T: Clone + Send + Serialize + DeserializeOwned + 'static> PhasesTransitions
     async fn work(
         &mut self,
         _: &mut Cx<'_>,
-        _: &mut T,
-        _: &mut u8,
+        _: PhasesInWork<'_, T>,
     ) -> Result<PhasesAfterWork, BoxError> {
         Ok(PhasesAfterWork::Done)
     }

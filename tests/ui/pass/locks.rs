@@ -40,7 +40,7 @@ impl<T: Clone + Send + 'static> WorkTransitions<T> for Job<T> {
     async fn fetch_late(&mut self, _: &mut Cx<'_, Word>) -> Result<WorkAfterFetch<T>, BoxError> {
         Err("late".into())
     }
-    fn write_locks(&self, cx: &Cx<'_, Word>, _: &T, account: &u64) -> LockSet {
+    fn write_locks(&self, cx: &Cx<'_, Word>, WorkInWriteRef { account, .. }: WorkInWriteRef<'_, T>) -> LockSet {
         LockSet::new()
             .read(&self.1)
             .write(&cx.resource::<LongLocks>().of(*account))
@@ -48,8 +48,7 @@ impl<T: Clone + Send + 'static> WorkTransitions<T> for Job<T> {
     fn write(
         &mut self,
         _: &mut BlockingCx<'_>,
-        _: &mut T,
-        account: &mut u64,
+        WorkInWrite { account, .. }: WorkInWrite<'_, T>,
     ) -> Result<WorkAfterWrite, BoxError> {
         Ok(match account {
             0 => WorkAfterWrite::Sum { r#type: 1 },

@@ -39,28 +39,21 @@ impl RouteTransitions for Call {
     async fn r#match(
         &mut self,
         _: &mut Cx<'_, Signal>,
-        r#type: &mut u8,
-        _: &mut String,
+        RouteInMatch { r#type, .. }: RouteInMatch<'_>,
     ) -> Result<RouteAfterMatch, BoxError> {
         Ok(RouteAfterMatch::End { self_: *r#type })
     }
     async fn match_late(
         &mut self,
         _: &mut Cx<'_, Signal>,
-        _: &mut u8,
-        _: &mut String,
+        RouteInMatch { r#type: _, r#fn: _ }: RouteInMatch<'_>,
     ) -> Result<RouteAfterMatch, BoxError> {
         Ok(RouteAfterMatch::End { self_: 0 })
     }
     fn r#type(
         &mut self,
         _: &mut Cx<'_, Signal>,
-        _: &mut bool,
-        _: &mut u8,
-        _: &mut u8,
-        _: &mut u8,
-        _: &mut u8,
-        _: &mut u8,
+        RouteInType { r#where: _, cx: _, fields: _, phase: _, entry: _, next: _ }: RouteInType<'_>,
         event: Signal,
     ) -> Result<RouteAfterType, BoxError> {
         Ok(match event {

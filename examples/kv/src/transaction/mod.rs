@@ -47,7 +47,7 @@ pub(crate) enum Exchange {
     #[phase(locks, to(Keep, Done))]
     Run { turns: Vec<Turn> },
     /// Waits for the disk. Then the client is told.
-    #[phase(to(Done))]
+    #[phase(take, to(Done))]
     Keep { reply: Reply, ticket: u64 },
     #[phase(end)]
     Done { reply: Reply },
@@ -342,14 +342,12 @@ impl ExchangeTransitions for Transaction {
     async fn keep(
         &mut self,
         _: &mut Cx<'_>,
-        reply: &mut Reply,
-        ticket: &mut u64,
+        ExchangeInKeep { reply, ticket }: ExchangeInKeep,
     ) -> Result<ExchangeAfterKeep, Infallible> {
         let saved = match &self.log {
-            Some(log) => log.saved(*ticket).await,
+            Some(log) => log.saved(ticket).await,
             None => Ok(()),
         };
-        let reply = std::mem::replace(reply, Reply::Null);
         Ok(ExchangeAfterKeep::Done {
             reply: if saved.is_ok() { reply } else { NOT_SAVED },
         })

@@ -1,0 +1,26 @@
+//! Two values of one type: a function gets them by name, and not in an order.
+use fom_runtime::prelude::*;
+
+struct Transfer;
+
+#[fom(operation(Transfer), transient)]
+enum Paying {
+    #[phase(start, sync, to(Pay))]
+    Begin,
+    #[phase(sync, to(Paid))]
+    Pay { from: u64, to: u64 },
+    #[phase(end)]
+    Paid,
+}
+
+impl PayingTransitions for Transfer {
+    fn begin(&mut self, _: &mut Cx<'_>) -> Result<PayingAfterBegin, BoxError> {
+        Ok(PayingAfterBegin::Pay { from: 1, to: 2 })
+    }
+    fn pay(&mut self, _: &mut Cx<'_>, to: &mut u64, from: &mut u64) -> Result<(), BoxError> {
+        println!("{from} pays {to}");
+        Ok(())
+    }
+}
+
+fn main() {}
