@@ -251,6 +251,12 @@ struct Readme;
 /// - `"lazy"`: at once. The transition is on disk soon after. A crash can lose the commits of the last 50 ms.
 /// - `"none"`: the transition is never written.
 ///
+/// ### `unknown = "keep"`
+///
+/// After a rollback, a fom can have a field that only the later release knows. By default, such a fom waits in quarantine
+/// for that release. With this key it runs on: each commit carries the field along, unread. This holds for the fields of
+/// its phase, and for the fields at the top of the operation.
+///
 /// ### `failed = "forget"`
 ///
 /// An operation that fails is gone. Without this key, a journal keeps it in quarantine, with its cause, so that a later

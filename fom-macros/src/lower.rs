@@ -61,6 +61,7 @@ pub(crate) fn lower(
         retired: args.retired,
         durability: args.durability,
         failed: args.failed,
+        unknown: args.unknown,
         phases,
         names,
         named_like_operation: false,

@@ -44,6 +44,8 @@ pub(crate) struct Machine {
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     /// `failed = "forget"`: the journal does not keep an operation that fails.
     pub(crate) failed: Option<LitStr>,
+    /// `unknown = "keep"`: a fom carries along the fields that this release does not know.
+    pub(crate) unknown: Option<LitStr>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) names: Names,
     /// Whether the enum has the name of its operation, which was already reported.

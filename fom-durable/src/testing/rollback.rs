@@ -37,17 +37,28 @@ pub enum OneWayReason {
     #[error("it does not have the phase")]
     Phase,
     /// It does not have this field of the phase.
-    #[error("it does not have the field `{0}` of the phase")]
+    #[error(
+        "it does not have the field `{0}` of the phase; with `unknown = \"keep\"` it carries the field along"
+    )]
     Field(String),
     /// It has a field of the phase that this release does not write.
     #[error("it needs the field `{0}` of the phase, unless it has a default for it")]
     MissingField(String),
     /// It does not have this field of the operation.
-    #[error("it does not have the field `{0}` of the operation")]
+    #[error("it does not have the field `{0}` of the operation{how}", how = carried(.0))]
     OperationField(String),
     /// It has a field of the operation that this release does not write.
     #[error("it needs the field `{0}` of the operation, unless it has a default for it")]
     MissingOperationField(String),
+}
+
+/// Returns what the release before can do about a field of the operation. A field inside of another one has no remedy.
+fn carried(field: &str) -> &'static str {
+    if field.contains('.') {
+        ""
+    } else {
+        "; with `unknown = \"keep\"` it carries the field along"
+    }
 }
 
 impl fmt::Display for OneWay {

@@ -10,3 +10,4 @@ mod quarantined_check;
 mod quarantined_versions;
 mod release_check;
 mod rollback;
+mod unknown;

@@ -288,6 +288,14 @@ fn durability(machine: &Machine, diag: &mut Diagnostics) {
             "a transient operation is never saved; remove `durability` or `transient`",
         );
     }
+    if let Some(text) = &machine.unknown
+        && machine.transient_key.is_some()
+    {
+        diag.error(
+            text,
+            "a transient operation is never saved; remove `unknown` or `transient`",
+        );
+    }
     if let Some(text) = &machine.failed
         && machine.transient_key.is_some()
     {

@@ -47,6 +47,12 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             const KEEPS_FAILED: bool = false;
         )
     });
+    let keeps_unknown = machine.unknown.as_ref();
+    let keeps_unknown = keeps_unknown.map(|_| {
+        quote!(
+            const KEEPS_UNKNOWN: bool = true;
+        )
+    });
     let start = machine
         .phases
         .iter()
@@ -79,6 +85,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             #codec
             #durability
             #keeps_failed
+            #keeps_unknown
             #describe
             const START: #start_type = #start;
             const INDEX: fn(#index_type) -> usize = #index;

@@ -41,6 +41,16 @@ fn check_failed(text: &LitStr, diag: &mut Diagnostics) {
     }
 }
 
+/// Reports a text of `unknown` that is not known.
+fn check_unknown(text: &LitStr, diag: &mut Diagnostics) {
+    if text.value() != "keep" {
+        diag.error(
+            text,
+            "a fom with a field that this release does not know waits in quarantine, unless this key is `unknown = \"keep\"`",
+        );
+    }
+}
+
 pub(crate) struct Args {
     pub(crate) operation: Option<Type>,
     /// The key and the constant with the operation's name. An inner `None` was already reported.
@@ -70,6 +80,8 @@ pub(crate) struct Args {
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     /// The text of `failed`, as written. Whether it is known was already reported.
     pub(crate) failed: Option<LitStr>,
+    /// The text of `unknown`, in the same way.
+    pub(crate) unknown: Option<LitStr>,
     pub(crate) krate: CratePath,
     /// The path of the package of patterns.
     pub(crate) patterns: CratePath,
@@ -90,6 +102,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("transient", Form::Flag),
     ("durability", Form::Text("durability = \"lazy\"")),
     ("failed", Form::Text("failed = \"forget\"")),
+    ("unknown", Form::Text("unknown = \"keep\"")),
     ("version", Form::Text("version = 2")),
     ("was", Form::Text("was = \"Name\"")),
     ("migrate", Form::List("migrate(v1(path))")),
@@ -141,6 +154,7 @@ impl Args {
             retired: Vec::new(),
             durability: None,
             failed: None,
+            unknown: None,
             krate: CratePath::of_runtime(),
             patterns: CratePath::of_patterns(),
         }
@@ -211,6 +225,9 @@ impl Args {
             }
             "failed" => {
                 self.failed = text(&key, &value, diag).inspect(|text| check_failed(text, diag));
+            }
+            "unknown" => {
+                self.unknown = text(&key, &value, diag).inspect(|text| check_unknown(text, diag));
             }
             "crate" => {
                 if let Some(text) = text(&key, &value, diag)

@@ -17,7 +17,7 @@ use crate::{
     },
     graph::Graph,
     id::Key,
-    snapshot::Meta,
+    snapshot::{Meta, Unread},
     step_key::EventId,
 };
 use fom_protocol::sync::{
@@ -170,6 +170,8 @@ pub(crate) struct ColdRare {
     pub(crate) failing: Mutex<Option<Box<Failing>>>,
     /// Operation and phase as they were when the function of the phase took its data, for a failure.
     pub(crate) given: Mutex<Vec<u8>>,
+    /// What this release does not know of the fom, and carries along.
+    pub(crate) unread: Mutex<Option<Box<Unread>>>,
     /// The details from other packages.
     pub(crate) attachments: Attachments,
     /// Whether the fom has taken a way out of a cancel. Written by the thread that runs the fom.

@@ -59,6 +59,10 @@ pub trait Operation: Sized + Send + 'static {
     /// `#[fom(failed = "forget")]` it does not.
     const KEEPS_FAILED: bool = true;
 
+    /// Whether a fom that comes back carries along the fields that this release does not know: `#[fom(unknown = "keep")]`.
+    /// Otherwise such a fom waits in quarantine for a release that knows them.
+    const KEEPS_UNKNOWN: bool = false;
+
     /// Tells what is known of an error, as far as its type tells it.
     #[doc(hidden)]
     const DESCRIBE: Describe<Self> = describe::by_default::<Self::Error>;

@@ -7,7 +7,7 @@ use crate::{
     savable::Savable,
     snapshot::{
         self, Encoded, Fields, Meta, Migration, Reader, RestoreError, Saved, Schema, Snapshot,
-        SnapshotError, Values, fingerprint,
+        SnapshotError, Unread, Values, fingerprint,
     },
 };
 
@@ -131,13 +131,18 @@ fn save<O: Persistent>(
     snapshot::write(fingerprint, index, fields, operation, out)
 }
 
-/// Reads an operation and its phase.
+/// Reads an operation and its phase, and what this release does not know if it keeps that.
 ///
 /// # Errors
 ///
 /// Fails if the bytes do not fit this release. Nothing is guessed.
-pub(crate) fn load<O: Persistent>(saved: Encoded<'_>) -> Result<(O, O::Phase), RestoreError> {
-    saved.load(&reader::<O>())
+pub(crate) fn load<O: Persistent>(
+    saved: Encoded<'_>,
+) -> Result<(O, O::Phase, Unread), RestoreError> {
+    let mut unread = Unread::default();
+    let keep = const { O::KEEPS_UNKNOWN }.then_some(&mut unread);
+    let (operation, phase) = saved.load(&reader::<O>(), keep)?;
+    Ok((operation, phase, unread))
 }
 
 /// Returns what reads the bodies of an operation type.

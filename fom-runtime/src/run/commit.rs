@@ -19,7 +19,7 @@ use crate::{
         transition::Instance,
     },
     snapshot::{Snapshot, SnapshotError},
-    typed::{Typed, saved},
+    typed::Typed,
 };
 
 /// Hands the last step over, so that the fom releases its key without waiting for that step. If the next fom with
@@ -31,16 +31,29 @@ pub(super) fn hand_over_end(fom: &Header) {
     }
 }
 
-impl<O: Operation> Content for Instance<O> {
+/// Operation and phase of a fom, to be written.
+struct Body<'a, O: Operation> {
+    instance: &'a Instance<O>,
+    fom: &'a Typed<O>,
+}
+
+impl<O: Operation> Content for Body<'_, O> {
     fn write(&self, out: &mut Vec<u8>) -> Result<(), SnapshotError> {
-        match kept_codec::<O>() {
-            Some(codec) => (codec.save_body)(&self.operation, &self.phase, out),
-            None => Ok(()),
+        let Some(codec) = kept_codec::<O>() else {
+            return Ok(());
+        };
+        let begin = out.len();
+        let Instance { operation, phase } = self.instance;
+        (codec.save_body)(operation, phase, out)?;
+        if const { O::KEEPS_UNKNOWN } {
+            self.fom.put_back_unread(out, begin);
         }
+        Ok(())
     }
 
     fn snapshot(&self) -> Result<Snapshot, String> {
-        saved(&self.operation, &self.phase)
+        self.fom
+            .saved(&self.instance.operation, &self.instance.phase)
     }
 }
 
@@ -75,7 +88,11 @@ impl<O: Operation> Instance<O> {
     #[cold]
     fn keep_given(&self, fom: &Typed<O>) {
         let mut given = Vec::new();
-        let written = catch_unwind(AssertUnwindSafe(|| self.write(&mut given)));
+        let body = Body {
+            instance: self,
+            fom,
+        };
+        let written = catch_unwind(AssertUnwindSafe(|| body.write(&mut given)));
         if !matches!(written, Ok(Ok(()))) {
             // The entry that keeps a failure then says that the data are gone.
             given.clear();
@@ -89,7 +106,11 @@ impl<O: Operation> Instance<O> {
         let phase = self.visited(fom);
         let name = phase.name();
         if !phase.gives_data() || self.index() == self.visited_index(fom) {
-            return fom.commit_failure(name, cause, Some(self));
+            let body = Body {
+                instance: self,
+                fom,
+            };
+            return fom.commit_failure(name, cause, Some(&body));
         }
         let rare = fom.cold().and_then(|cold| cold.rare());
         let given = rare.map_or_else(Vec::new, |rare| mem::take(&mut *rare.given.lock()));
@@ -109,6 +130,9 @@ impl<O: Operation> Instance<O> {
             // The journal has no record of it.
             return Ok(Next::Proceed(then));
         }
+        if const { O::KEEPS_UNKNOWN } && matches!(then, Then::Enter { .. }) {
+            fom.leave_unread_phase();
+        }
         let was_there = matches!(then, Then::Begin { .. }) && kept.is_recorded();
         let mut step = KeptStep {
             then,
@@ -122,7 +146,10 @@ impl<O: Operation> Instance<O> {
                 _ => fom.visit().since(),
             },
             ends,
-            content: self,
+            content: &Body {
+                instance: self,
+                fom,
+            },
         };
         let waits = match kept.step(fom, &mut step) {
             Written::Now => false,
@@ -199,7 +226,11 @@ impl<O: Operation> Instance<O> {
                 .run(fom)
                 .after_step(Step::Written { then, waits: false }),
             Answer::Failed(error) => {
-                kept.keep_step(fom, &error, self.info().is_end(), self);
+                let body = Body {
+                    instance: self,
+                    fom,
+                };
+                kept.keep_step(fom, &error, self.info().is_end(), &body);
                 Err(Box::new(Cause::Journal(error)))
             }
         }

@@ -112,8 +112,12 @@ impl<O: Persistent> Restorer for Restoring<O> {
     }
 
     fn revive(&self, revival: Revival<'_>) -> Result<Revived, RestoreError> {
-        let (operation, phase) = load::<O>(revival.body)?;
-        restore::<O>(revival, operation, phase).map(Revived)
+        let (operation, phase, unread) = load::<O>(revival.body)?;
+        let fom = restore::<O>(revival, operation, phase)?;
+        if !unread.is_empty() {
+            *fom.cold_made().rare_made().unread.lock() = Some(Box::new(unread));
+        }
+        Ok(Revived(fom))
     }
 
     fn check(&self, body: Encoded<'_>) -> Result<(), RestoreError> {

@@ -6,6 +6,8 @@
 
 use std::{
     any::type_name,
+    borrow::Cow,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -19,6 +21,7 @@ use crate::{
         encoding::{Misfit, append, decode},
         saved::Saved,
         schema::Schema,
+        unread::Unread,
     },
 };
 use fom_protocol::panic_message;
@@ -126,8 +129,14 @@ fn varint(mut number: u64) -> ([u8; 10], usize) {
     }
 }
 
+/// Appends a length.
+pub(super) fn put_length(length: usize, out: &mut Vec<u8>) {
+    let (bytes, used) = varint(length as u64);
+    out.extend_from_slice(&bytes[..used]);
+}
+
 /// Reads a length that [`varint`] wrote. Returns the length and the bytes behind it.
-fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+pub(super) fn length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut number = 0u64;
     for (at, byte) in bytes.iter().take(10).enumerate() {
         number |= u64::from(byte & 0x7f).checked_shl(7 * at as u32)?;
@@ -186,8 +195,9 @@ impl Encoded<'_> {
     pub(crate) fn load<O: DeserializeOwned, P>(
         self,
         reader: &Reader<P>,
+        unread: Option<&mut Unread>,
     ) -> Result<(O, P), RestoreError> {
-        reader.open(Parts::of(self.schema, self.bytes)?)
+        reader.open(Parts::of(self.schema, self.bytes)?, unread)
     }
 }
 
@@ -197,6 +207,9 @@ pub(super) struct Parts<'a> {
     pub(super) operation_type: &'a str,
     pub(super) version: u32,
     pub(super) phase: &'a str,
+    /// The fingerprint of the schema, and the number of the phase in it.
+    pub(super) fingerprint: u64,
+    pub(super) number: u8,
     pub(super) fields: Vec<(&'a str, &'a [u8])>,
     pub(super) operation: &'a [u8],
 }
@@ -226,6 +239,8 @@ impl<'a> Parts<'a> {
             operation_type: &schema.operation,
             version: schema.version,
             phase,
+            fingerprint: schema.fingerprint(),
+            number: *number,
             fields,
             operation: rest,
         })
@@ -246,7 +261,8 @@ impl<P> Reader<P> {
     /// Reads the operation and its phase, after the migrations to this release.
     pub(super) fn open<O: DeserializeOwned>(
         &self,
-        parts: Parts<'_>,
+        mut parts: Parts<'_>,
+        unread: Option<&mut Unread>,
     ) -> Result<(O, P), RestoreError> {
         let graph = self.graph;
         if !graph.is_machine(parts.machine) {
@@ -262,28 +278,35 @@ impl<P> Reader<P> {
             });
         }
         // A user's `Deserialize` may panic.
-        let fenced = |phase, fields, operation| {
-            let read = AssertUnwindSafe(|| self.read(phase, fields, operation));
+        let fenced = |phase, fields, operation, unread| {
+            let read = AssertUnwindSafe(|| self.read(phase, fields, operation, unread));
             catch_unwind(read)
                 .unwrap_or_else(|panic| Err(RestoreError::Panicked(panic_message(panic))))
         };
         if parts.version == graph.version() {
-            return fenced(parts.phase, parts.fields, parts.operation);
+            let fields = match unread {
+                None => mem::take(&mut parts.fields),
+                Some(_) => parts.fields.clone(),
+            };
+            let unread = unread.map(|unread| (unread, &parts));
+            return fenced(parts.phase, fields, parts.operation, unread);
         }
         let mut saved = Saved::of(parts);
         (self.migrate)(&mut saved)?;
-        fenced(saved.phase(), saved.values(), saved.operation_bytes())
+        // A migration decides about each field, so none is unknown.
+        fenced(saved.phase(), saved.values(), saved.operation_bytes(), None)
     }
 
-    /// Reads what this version saved.
+    /// Reads what this version saved. Unknown data go to `unread`, or are an error.
     fn read<O: DeserializeOwned>(
         &self,
         phase: &str,
         fields: Vec<(&str, &[u8])>,
         operation: &[u8],
+        mut unread: Option<(&mut Unread, &Parts<'_>)>,
     ) -> Result<(O, P), RestoreError> {
         let graph = self.graph;
-        let Some(info) = graph.find_ever(phase) else {
+        let Some(index) = graph.place_ever(phase) else {
             let (phase, machine) = (phase.to_owned(), graph.name());
             return Err(if graph.retired().contains(&phase.as_str()) {
                 RestoreError::RetiredPhase { phase, machine }
@@ -291,28 +314,43 @@ impl<P> Reader<P> {
                 RestoreError::UnknownPhase { phase, machine }
             });
         };
+        let info = &graph.phases()[index];
         let mut fields = Fields {
             values: fields,
             machine: graph.name(),
         };
         let loaded = (self.load)(info.name(), &mut fields)?;
         if let Some((field, _)) = fields.values.first() {
-            return Err(RestoreError::UnknownField {
-                phase: info.name().to_owned(),
-                field: (*field).to_owned(),
-            });
+            match &mut unread {
+                Some((unread, parts)) => unread.keep_phase(parts, index, info.fields()),
+                None => {
+                    return Err(RestoreError::UnknownField {
+                        phase: info.name().to_owned(),
+                        field: (*field).to_owned(),
+                    });
+                }
+            }
         }
-        let operation = decode(operation).map_err(|misfit| match misfit {
-            Misfit::Unknown(field) => RestoreError::UnknownOperationField {
-                operation: graph.operation(),
-                field,
-            },
-            Misfit::Other(reason) => RestoreError::Operation {
-                operation: graph.operation(),
-                reason,
-            },
-        })?;
-        Ok((operation, loaded))
+        let mut bytes = Cow::Borrowed(operation);
+        loop {
+            match decode(&bytes) {
+                Ok(operation) => return Ok((operation, loaded)),
+                Err(Misfit::Unknown(field)) => {
+                    let rest = unread.as_mut();
+                    let rest = rest.and_then(|(unread, _)| unread.take_from(&bytes, &field));
+                    let operation = graph.operation();
+                    bytes = Cow::Owned(
+                        rest.ok_or(RestoreError::UnknownOperationField { operation, field })?,
+                    );
+                }
+                Err(Misfit::Other(reason)) => {
+                    return Err(RestoreError::Operation {
+                        operation: graph.operation(),
+                        reason,
+                    });
+                }
+            }
+        }
     }
 }
 

@@ -109,19 +109,67 @@ fn value_end(bytes: &[u8]) -> Result<usize, String> {
 
 /// Returns the range of a field's value in bytes that are a map by names.
 pub(crate) fn field(bytes: &[u8], name: &str) -> Option<Range<usize>> {
-    let is_map = matches!(bytes.first()?, 0x80..=0x8f | 0xde | 0xdf);
-    let (mut at, _, values) = item(bytes).filter(|_| is_map)?;
-    for _ in 0..values / 2 {
+    entry(bytes, name).map(|entry| entry.value)
+}
+
+/// An entry in the bytes of a map.
+struct Entry {
+    /// Where its name begins.
+    begin: usize,
+    value: Range<usize>,
+}
+
+/// Returns the entry with this name in bytes that are a map by names.
+fn entry(bytes: &[u8], name: &str) -> Option<Entry> {
+    let (mut at, values) = map(bytes)?;
+    for _ in 0..values {
+        let begin = at;
         let (head, data, _) = item(bytes.get(at..)?)?;
         let key = bytes.get(at + head..)?.get(..data)?;
         at += head + data;
         let end = at + value_end(bytes.get(at..)?).ok()?;
         if key == name.as_bytes() {
-            return Some(at..end);
+            let value = at..end;
+            return Some(Entry { begin, value });
         }
         at = end;
     }
     None
+}
+
+/// Returns the length of the head of a map, and the number of its entries.
+fn map(bytes: &[u8]) -> Option<(usize, u64)> {
+    let is_map = matches!(bytes.first()?, 0x80..=0x8f | 0xde | 0xdf);
+    let (head, _, values) = item(bytes).filter(|_| is_map)?;
+    Some((head, values / 2))
+}
+
+/// Takes the entry with this name out of bytes that are a map by names. Returns the map without it, and the entry.
+pub(super) fn cut(bytes: &[u8], name: &str) -> Option<(Vec<u8>, Vec<u8>)> {
+    let (head, entries) = map(bytes)?;
+    let Entry { begin, value } = entry(bytes, name)?;
+    let mut rest = map_head(entries - 1)?;
+    rest.extend_from_slice(&bytes[head..begin]);
+    rest.extend_from_slice(&bytes[value.end..]);
+    Some((rest, bytes[begin..value.end].to_vec()))
+}
+
+/// Adds entries that were [`cut`] to bytes that are a map by names.
+pub(super) fn extend_map(bytes: &[u8], more: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let (head, entries) = map(bytes)?;
+    let mut all = map_head(entries + more.len() as u64)?;
+    all.extend_from_slice(&bytes[head..]);
+    all.extend(more.iter().flatten());
+    Some(all)
+}
+
+/// Returns the head of a map with this number of entries.
+fn map_head(entries: u64) -> Option<Vec<u8>> {
+    Some(match u16::try_from(entries) {
+        Ok(few @ 0..=15) => vec![0x80 | few as u8],
+        Ok(some) => [&[0xde], &some.to_be_bytes()[..]].concat(),
+        Err(_) => [&[0xdf], &u32::try_from(entries).ok()?.to_be_bytes()[..]].concat(),
+    })
 }
 
 /// Reads the first item of MessagePack. Returns the length of its head, the length of its data, and the number of

@@ -15,6 +15,7 @@ mod strict;
 mod tests;
 #[cfg(test)]
 mod types;
+mod unread;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -26,6 +27,7 @@ pub use error::{RestoreError, SnapshotError};
 pub use quarantined::{KeptFailure, QuarantineKind, Quarantined};
 pub use saved::{Migration, Saved, SavedError};
 pub(crate) use schema::{Schema, fingerprint};
+pub(crate) use unread::Unread;
 
 const MAGIC: &[u8; 4] = b"FOM2";
 const CHECKSUM: usize = 4;
@@ -169,7 +171,7 @@ impl Snapshot {
         &self,
         reader: &Reader<P>,
     ) -> Result<(O, P), RestoreError> {
-        self.parts(|_, parts| reader.open(parts))
+        self.parts(|_, parts| reader.open(parts, None))
     }
 
     pub(crate) fn meta(&self) -> Result<Meta, RestoreError> {

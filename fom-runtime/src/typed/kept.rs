@@ -8,7 +8,7 @@ use crate::{
         durability::{Answer, Content, End, FailedAs, KeptFailed, KeptFom, LastStep},
     },
     operation::{Durability, Operation, kept_codec},
-    snapshot::{Meta, Snapshot},
+    snapshot::{Meta, Schema, Snapshot},
     typed::{Failure, Typed},
 };
 use fom_protocol::panic_message;
@@ -92,6 +92,47 @@ impl<O: Operation> Typed<O> {
         }
     }
 
+    /// Returns operation and phase as a snapshot. Catches a panic of the user's code.
+    pub(crate) fn saved(&self, operation: &O, phase: &O::Phase) -> Result<Snapshot, String> {
+        let Some(codec) = O::CODEC else {
+            return Err("its machine is transient".to_owned());
+        };
+        let save = || {
+            let mut body = Vec::new();
+            (codec.save_body)(operation, phase, &mut body)?;
+            if const { O::KEEPS_UNKNOWN } {
+                self.put_back_unread(&mut body, 0);
+            }
+            Snapshot::of(&Schema::of(O::GRAPH), &body, Meta::default())
+        };
+        match catch_unwind(AssertUnwindSafe(save)) {
+            Ok(Ok(snapshot)) => Ok(snapshot),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err(format!("it panicked: {}", panic_message(panic))),
+        }
+    }
+
+    /// Puts what this release does not know of the fom back into the body that begins at `begin`.
+    #[cold]
+    pub(crate) fn put_back_unread(&self, out: &mut Vec<u8>, begin: usize) {
+        if let Some(rare) = self.cold().and_then(|cold| cold.rare())
+            && let Some(unread) = &*rare.unread.lock()
+        {
+            let fields = |index: u8| O::GRAPH.phases()[usize::from(index)].fields().len();
+            unread.put_back(out, begin, fields);
+        }
+    }
+
+    /// Forgets what this release does not know of the phase, because the fom leaves the phase.
+    #[cold]
+    pub(crate) fn leave_unread_phase(&self) {
+        if let Some(rare) = self.cold().and_then(|cold| cold.rare())
+            && let Some(unread) = &mut *rare.unread.lock()
+        {
+            unread.leave_phase();
+        }
+    }
+
     /// Tells durability how the fom ended. Returns a function that tells other callers, for later.
     #[cold]
     pub(crate) fn end_recorded(
@@ -100,7 +141,9 @@ impl<O: Operation> Typed<O> {
     ) -> Option<Box<dyn FnOnce()>> {
         let state = self.cold()?.durable.as_ref()?.fom();
         match ended {
-            Ok((operation, phase)) => state.ended(self, End::Phase(&|| saved(operation, phase))),
+            Ok((operation, phase)) => {
+                state.ended(self, End::Phase(&|| self.saved(operation, phase)))
+            }
             Err(None) => state.ended(self, End::Shutdown),
             Err(Some(failure)) => match &failure.cause {
                 Cause::Shutdown => state.ended(self, End::Shutdown),
@@ -114,19 +157,6 @@ impl<O: Operation> Typed<O> {
                 }
             },
         }
-    }
-}
-
-/// Returns operation and phase as a snapshot. Catches a panic of the user's code.
-pub(crate) fn saved<O: Operation>(operation: &O, phase: &O::Phase) -> Result<Snapshot, String> {
-    let Some(codec) = O::CODEC else {
-        return Err("its machine is transient".to_owned());
-    };
-    let save = || (codec.save)(operation, phase, Meta::default());
-    match catch_unwind(AssertUnwindSafe(save)) {
-        Ok(Ok(snapshot)) => Ok(snapshot),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(panic) => Err(format!("it panicked: {}", panic_message(panic))),
     }
 }
 

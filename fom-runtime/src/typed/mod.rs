@@ -13,7 +13,7 @@ mod reference;
 use std::{any::Any, cell::UnsafeCell, ops::Deref};
 
 pub use failure::Failure;
-pub(crate) use kept::{saved, text};
+pub(crate) use kept::text;
 pub(crate) use launch::{FirstRun, Launched, Seed, Served, build_here, start_here};
 pub use listeners::{Interpose, TransitionOf};
 pub(crate) use listeners::{after, before, interpose, interposes, listen_to, tell};
