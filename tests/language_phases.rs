@@ -144,7 +144,7 @@ async fn an_error_tells_the_phase_and_gives_the_operation_back() {
     let handle = runtime.submit(count).start().unwrap();
     handle.send(Told::Enough { politely: true }).unwrap();
     let failure = handle.await.unwrap_err();
-    assert_eq!(failure.phase, "Write");
+    assert_eq!(failure.phase, CountingKind::Write);
     assert!(
         matches!(failure.cause, Cause::Error(error) if error.to_string() == "the disk is full")
     );

@@ -5,8 +5,8 @@ pub use crate::{
     cx::{context, failure},
     fom::{Entry, RunningFom},
     layer::{
-        Layer, inner, inner_index, inner_name, is_inside, joined, leads_inside, migrate, own,
-        own_failure, own_index, raised,
+        Layer, inner, inner_index, inner_name, is_inside, joined, layered_kind_at, leads_inside,
+        migrate, own, own_failure, own_index, raised,
     },
     operation::{
         AsyncOperation, Asynchronous, At, ByBox, ByDebug, ByDisplay, ByError, ByType, Describe,

@@ -209,17 +209,17 @@ impl Stored {
 
     /// Returns the outcome once more, with values of its own.
     pub(crate) fn outcome<O: Operation>(&self, open: Open<O>) -> Outcome<O> {
-        let failed = |cause, phase: &str| {
-            let phase = seam::find_ever(O::GRAPH, phase);
-            let phase = phase
-                .or(O::GRAPH.phases().first())
-                .map_or("", |phase| phase.name());
-            Err(Failure::new(cause, phase, None))
-        };
+        let start = O::kind(&O::start());
         let snapshot = match self {
             Self::Failed { cause, phase } => {
-                let cause = cause.clone();
-                return failed(Cause::Remembered { cause }, phase);
+                let mut cause = cause.clone();
+                let kind = seam::kind_ever::<O>(phase).unwrap_or_else(|| {
+                    cause.push_str(&format!(
+                        " (in phase `{phase}`, which is no phase any more)"
+                    ));
+                    start
+                });
+                return Err(Failure::new(Cause::Remembered { cause }, kind, None));
             }
             Self::Ended(snapshot) => snapshot,
         };
@@ -231,7 +231,7 @@ impl Stored {
             Ok(Err(error)) => error.to_string(),
             Err(panic) => format!("it panicked: {}", panic_message(panic)),
         };
-        failed(Cause::Unread { why }, "")
+        Err(Failure::new(Cause::Unread { why }, start, None))
     }
 }
 

@@ -142,7 +142,7 @@ fn answer_of<O: Operation>(
     open: Open<O>,
 ) -> JoinedOutcome<O> {
     Box::pin(async move {
-        let fail = |cause| Err(Failure::new(cause, fom.phase(), None));
+        let fail = |cause| Err(Failure::new(cause, seam::phase_kind(&fom), None));
         match told.await {
             Ok(Ok(answer)) => answer.outcome(open),
             Ok(Err(error)) => fail(Cause::Journal(error)),

@@ -62,7 +62,7 @@ fn a_phase_that_took_its_data_is_tried_again_with_them() {
             };
             let runtime = open(&journal);
             let failure = runtime.submit(Parcel { count: 0 }).await.unwrap_err();
-            assert_eq!(failure.phase, "Send");
+            assert_eq!(failure.phase_name(), "Send");
             assert!(matches!(
                 failure.cause,
                 Cause::Error("no ship") | Cause::Panicked(_)

@@ -68,6 +68,11 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         None => quote!(|kind| kind as usize),
         Some(layer) => layer.index(),
     };
+    let own_kinds = own_kinds(machine);
+    let kind_at = match &layer {
+        None => quote!(#own_kinds[index]),
+        Some(_) => quote!(fom_::layered_kind_at::<Self, _>(&#own_kinds, index)),
+    };
     let end = ends::function(machine);
     let gate = gate(machine);
     let resumed = resumed(machine);
@@ -92,6 +97,9 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             fn kind(phase: &#phase_type) -> #kind {
                 match phase { #(#kinds,)* }
             }
+            fn kind_at(index: usize) -> #kind {
+                #kind_at
+            }
             #end
             #takes
             #gate
@@ -113,6 +121,16 @@ fn types_of_constants(machine: &Machine, is_private: bool) -> (TokenStream, Toke
     } else {
         (phase_type(machine), kind_type(machine))
     }
+}
+
+/// Returns the phases of the enum, without their data and without the place of the operation inside.
+fn own_kinds(machine: &Machine) -> TokenStream {
+    let own = machine.phases.iter().filter(|phase| !phase.is_inner());
+    let own = own.map(|phase| {
+        let (cfg, ident) = (&phase.cfg, &phase.ident);
+        quote!(#(#cfg)* K_::#ident)
+    });
+    quote!([#(#own),*])
 }
 
 fn durability(machine: &Machine) -> Option<TokenStream> {
@@ -506,6 +524,7 @@ pub(super) fn skeleton(machine: &Machine, is_private: bool) -> TokenStream {
             const START: #start_type = ::core::panic!();
             const INDEX: fn(#index_type) -> usize = |_| 0;
             fn kind(_: &#phase_type) -> #kind { loop {} }
+            fn kind_at(_: usize) -> #kind { loop {} }
             fn end(_: #phase_type) -> ::core::option::Option<Self::End> { loop {} }
     };
     let items = braces(machine.operation_span(), items);

@@ -68,7 +68,7 @@ fn ten_phases_expand_to_what_can_be_read() {
 
 /// The most that an ordinary machine of ten phases may take, as prettyplease prints it and without the enum. First the
 /// lines of code, without doc comments and attributes, then all lines.
-const MOST_LINES: (usize, usize) = (182, 208);
+const MOST_LINES: (usize, usize) = (196, 222);
 
 /// A typical operation: most phases have one exit, and the operation keeps the data.
 fn ordinary() -> String {

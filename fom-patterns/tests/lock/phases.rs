@@ -369,7 +369,7 @@ mod checks {
             lock: a.clone(),
             held: b.clone(),
         };
-        assert_eq!((error, failure.phase), (&expected, "Second"));
+        assert_eq!((error, failure.phase_name()), (&expected, "Second"));
         assert_eq!(failure.cause.name(), "locks");
         // A released lock does not count.
         let fom = room.start::<O>("it", set().write(b).write(c), set().write(a));

@@ -111,7 +111,7 @@ fn all_that_knows_the_old_names_goes_on_under_the_new_ones() {
             .await;
         let failure = failure.unwrap_err();
         assert!(matches!(&failure.cause, Cause::Remembered { cause } if cause == "it is broken"));
-        assert_eq!(failure.phase, "Begin");
+        assert_eq!(failure.phase_name(), "Begin");
         live.send(Word::Go).unwrap();
         live.send(Word::Note(2)).unwrap();
         assert_eq!(live.await.unwrap().operation.name, "live");

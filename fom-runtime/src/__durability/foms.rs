@@ -91,6 +91,11 @@ pub fn phase_index(fom: &Header) -> usize {
     fom.visit().index()
 }
 
+/// Returns the phase of the fom at this moment.
+pub fn phase_kind<O: Operation>(fom: &FomRef<O>) -> O::Kind {
+    O::kind_at(fom.any().visit().index())
+}
+
 /// Returns the fom without its type.
 pub fn any_of<O: Operation>(fom: &FomRef<O>) -> &AnyRef {
     fom.any()

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use crate::{
     FomId,
     id::KeyOf,
-    machine::{Graph, PhaseInfo},
+    machine::Graph,
+    operation::Operation,
     snapshot::{
         Encoded, Quarantined, RestoreError, encoding, quarantined::SavedBody, schema::Schema,
     },
@@ -53,6 +54,6 @@ pub fn names(graph: &Graph) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the phase that has this name, or had it.
-pub fn find_ever(graph: &Graph, name: &str) -> Option<&'static PhaseInfo> {
-    graph.find_ever(name)
+pub fn kind_ever<O: Operation>(name: &str) -> Option<O::Kind> {
+    O::GRAPH.place_ever(name).map(O::kind_at)
 }

@@ -227,11 +227,6 @@ impl Graph {
         self.phases.iter().find(|phase| phase.name == name)
     }
 
-    /// Returns the phase that has or had this name.
-    pub(crate) fn find_ever(&self, name: &str) -> Option<&'static PhaseInfo> {
-        self.place_ever(name).map(|place| &self.phases[place])
-    }
-
     /// Returns the index of the phase that has or had this name.
     pub(crate) fn place_ever(&self, name: &str) -> Option<usize> {
         let has = |phase: &PhaseInfo| phase.name == name;

@@ -123,6 +123,23 @@ pub fn own_index<L: Layer>(number: usize) -> usize {
     }
 }
 
+/// Returns the name of the phase with this index in the joined graph. `own`: the layer's own phases.
+#[doc(hidden)]
+pub fn layered_kind_at<L: Layer, K: Copy>(
+    own: &[K],
+    index: usize,
+) -> Layered<K, <L::Inner as Operation>::Kind> {
+    let inside =
+        Joined::<L>::PLACE..Joined::<L>::PLACE + <L::Inner as Operation>::GRAPH.phases().len();
+    if index < inside.start {
+        Layered::Own(own[index])
+    } else if index < inside.end {
+        Layered::Inner(L::Inner::kind_at(index - inside.start))
+    } else {
+        Layered::Own(own[index - inside.len()])
+    }
+}
+
 /// Returns the index of a phase of the operation inside in the joined graph.
 #[doc(hidden)]
 pub fn inner_index<L: Layer>(kind: <L::Inner as Operation>::Kind) -> usize {

@@ -77,6 +77,9 @@ pub trait Operation: Sized + Send + 'static {
     }
     /// Returns the name of a phase.
     fn kind(phase: &Self::Phase) -> Self::Kind;
+    /// Returns the name of the phase with this index.
+    #[doc(hidden)]
+    fn kind_at(index: usize) -> Self::Kind;
     /// Returns the end with the data of its phase, or `None` if the phase is no end.
     fn end(phase: Self::Phase) -> Option<Self::End>;
     /// Returns the index of a phase in [`Graph::phases`](crate::machine::Graph).

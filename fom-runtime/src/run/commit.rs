@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Entry, Header, Then,
+        Cause, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
         hand,
     },
@@ -72,12 +72,12 @@ impl Content for Given<'_> {
 }
 
 impl<O: Operation> Instance<O> {
-    /// Called before a function of the phase runs. If the function takes the data of a fom that is kept, the saved form
-    /// stays beside the fom: a failure is kept with it.
+    /// Called before a function of the phase runs. If the function is the phase's own, and takes the data of a fom that is
+    /// kept, the saved form stays beside the fom: a failure is kept with it.
     #[inline(always)]
-    pub(super) fn give_data(&self, fom: &Typed<O>, entry: &Entry<O::Event>) {
+    pub(super) fn give_data(&self, fom: &Typed<O>, is_own: bool) {
         if const { O::GRAPH.has_taken_data() && O::CODEC.is_some() && O::KEEPS_FAILED }
-            && matches!(entry, Entry::Enter)
+            && is_own
             && self.info().gives_data()
             && fom.is_journaled()
         {

@@ -83,7 +83,8 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
         // inside the operation. The operation is gone.
         let (cause, phase) = (cause_of(panic), fom.phase_name());
         fom.commit_failure(phase, &cause, None);
-        self.as_mut().fail(Failure::new(cause, phase, None));
+        self.as_mut()
+            .fail(Failure::new(cause, fom.phase_kind(), None));
         self.ended_in_journal(fom)
     }
 
@@ -191,7 +192,7 @@ pub(super) fn drive<O: AsyncOperation>(
                     decided = instance.settle(me.get(), returned, function);
                     continue 'run;
                 }
-                instance.give_data(me.get(), &entry);
+                instance.give_data(me.get(), function == Entry::Enter);
                 let at = At {
                     phase: &mut instance.phase,
                     fom: RunningFom::new(me.get()),

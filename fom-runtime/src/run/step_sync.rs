@@ -93,7 +93,7 @@ pub(super) fn step<O: SyncOperation>(
     fom: &Typed<O>,
     entry: Entry<O::Event>,
 ) -> Stepped<O> {
-    instance.give_data(fom, &entry);
+    instance.give_data(fom, matches!(entry, Entry::Enter));
     instance.operation.step(At {
         phase: &mut instance.phase,
         fom: RunningFom::new(fom),

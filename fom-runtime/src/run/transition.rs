@@ -356,7 +356,11 @@ impl<O: Operation> Instance<O> {
     }
 
     pub(super) fn failed(self, fom: &Typed<O>, cause: Cause<O::Error>) -> Failure<O> {
-        let mut failure = Failure::new(cause, self.visited(fom).name(), Some(self.operation));
+        let mut failure = Failure::new(
+            cause,
+            O::kind_at(self.visited_index(fom)),
+            Some(self.operation),
+        );
         failure.attempts = fom.visit().attempts();
         failure
     }
@@ -403,8 +407,8 @@ pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
         .visit()
         .failing(|| typed::text::<O>(&failure.cause))
         .error;
-    let transition =
-        Transition::new(fom, Some(failure.phase), None, cause, now, stayed).after(Some(error));
+    let transition = Transition::new(fom, Some(failure.phase_name()), None, cause, now, stayed)
+        .after(Some(error));
     match &failure.operation {
         Some(operation) => {
             // SAFETY: the failure is in the body of a fom, which only this thread reaches.

@@ -46,7 +46,8 @@ impl ShopTransitions for Order {
 }
 
 fn load(schema: &Schema, bytes: &[u8]) -> Result<(Order, Shop), RestoreError> {
-    operation::load(Encoded { schema, bytes })
+    let (order, phase, _) = operation::load(Encoded { schema, bytes })?;
+    Ok((order, phase))
 }
 
 fn codec() -> Codec<Order> {

@@ -13,8 +13,9 @@ use crate::{attempt::Attempt, exclusive::Exclusive, fom::Cause, operation::Opera
 pub struct Failure<O: Operation> {
     /// The cause.
     pub cause: Cause<O::Error>,
-    /// The phase in which the fom failed.
-    pub phase: &'static str,
+    /// The phase in which the fom failed. A remembered failure in a phase that this release does not have names the start
+    /// here, and that phase in the cause.
+    pub phase: O::Kind,
     /// The operation, if it still exists. [`Exclusive`] makes the failure `Sync`, although the operation need not be.
     pub operation: Option<Exclusive<O>>,
     /// Events sent to the fom that no phase took, oldest first.
@@ -27,7 +28,7 @@ pub struct Failure<O: Operation> {
 
 impl<O: Operation> Failure<O> {
     /// Returns a failure in this phase. The operation is what the caller gets back.
-    pub fn new(cause: Cause<O::Error>, phase: &'static str, operation: Option<O>) -> Self {
+    pub fn new(cause: Cause<O::Error>, phase: O::Kind, operation: Option<O>) -> Self {
         Self {
             cause,
             phase,
@@ -37,10 +38,14 @@ impl<O: Operation> Failure<O> {
         }
     }
 
+    /// Returns the name of the phase, as drawings and listings show it.
+    pub fn phase_name(&self) -> &'static str {
+        O::GRAPH.phases()[O::index(self.phase)].name()
+    }
+
     /// Returns the failure of an operation that has not started. Its phase is the start phase.
     pub fn unstarted(cause: Cause<O::Error>, operation: O) -> Self {
-        let start = &O::GRAPH.phases()[O::index(O::kind(&O::start()))];
-        Self::new(cause, start.name(), Some(operation))
+        Self::new(cause, O::kind(&O::start()), Some(operation))
     }
 }
 
@@ -65,7 +70,7 @@ where
             f,
             "{} failed in phase `{}`: {}",
             O::GRAPH.operation(),
-            self.phase,
+            self.phase_name(),
             self.cause
         )
     }

@@ -150,7 +150,7 @@ impl<O: Operation> Typed<O> {
                 Cause::Journal(error) => state.ended(self, End::NotCommitted(error)),
                 cause => {
                     let failed = FailedAs {
-                        phase: failure.phase,
+                        phase: failure.phase_name(),
                         describe: &|| describe::<O>(cause),
                     };
                     state.ended(self, End::Failed(&failed))

@@ -33,9 +33,14 @@ impl<O: Operation> Typed<O> {
         self.marks.watch().then(|| self.take_answer())
     }
 
+    /// Returns the phase of the visit.
+    pub(crate) fn phase_kind(&self) -> O::Kind {
+        O::kind_at(self.visit().index())
+    }
+
     fn take_answer(&self) -> Result<Ended<O>, Failure<O>> {
         let mut outcome = match self.marks.take() {
-            Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_name(), None)),
+            Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_kind(), None)),
             // SAFETY: the body was left to the handle, which takes it once.
             Taken::Outcome => unsafe { self.take_outcome() },
         };

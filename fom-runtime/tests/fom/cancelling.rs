@@ -22,7 +22,7 @@ fn cancel_in_the_queue_while_waiting_and_after_the_end() {
         let failure = queued.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Cancelled));
         assert_eq!(
-            (failure.phase, failure.operation.is_some()),
+            (failure.phase_name(), failure.operation.is_some()),
             ("Begin", true)
         );
         assert_eq!(log.take(), [""; 0]);
@@ -38,7 +38,7 @@ fn cancel_in_the_queue_while_waiting_and_after_the_end() {
         gate.open();
         let failure = waiting.await.unwrap_err();
         assert_eq!(
-            (failure.cause.name(), failure.phase),
+            (failure.cause.name(), failure.phase_name()),
             ("cancelled", "Waits")
         );
         assert_eq!(log.take(), [""; 0]);
@@ -133,7 +133,10 @@ fn cancel_while_it_runs() {
                 Ok(ended) => assert!(!waits && matches!(ended.end, BeingEnd::Done)),
                 Err(failure) => {
                     assert!(waits);
-                    assert_eq!((failure.cause.name(), failure.phase), ("cancelled", "Next"));
+                    assert_eq!(
+                        (failure.cause.name(), failure.phase_name()),
+                        ("cancelled", "Next")
+                    );
                     assert!(failure.operation.is_some());
                 }
             }

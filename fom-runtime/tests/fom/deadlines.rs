@@ -91,7 +91,7 @@ fn a_deadline_belongs_to_one_visit() {
         let failure = fom.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Late { armed_in: "Second" }));
         assert_eq!(
-            (failure.phase, failure.operation.is_some()),
+            (failure.phase_name(), failure.operation.is_some()),
             ("Second", true)
         );
         assert_eq!(log.take(), ["late"]);
@@ -283,7 +283,7 @@ fn a_kept_deadline_goes_on_in_its_set_and_ends_outside() {
         );
         let failure = fom.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Late { armed_in: "Outer" }));
-        assert_eq!(failure.phase, "Own");
+        assert_eq!(failure.phase_name(), "Own");
     });
 }
 
@@ -321,7 +321,10 @@ fn a_kept_deadline_outlives_a_nearer_one_that_was_missed() {
         assert_eq!(log.take(), ["Outer due Some(15s)"]);
         clock.advance(secs(10));
         let failure = fom.await.unwrap_err();
-        assert_eq!((failure.cause.name(), failure.phase), ("late", "Outer"));
+        assert_eq!(
+            (failure.cause.name(), failure.phase_name()),
+            ("late", "Outer")
+        );
 
         // Kept, and missed in the next phase.
         let start = runtime.now();
@@ -339,7 +342,7 @@ fn a_kept_deadline_outlives_a_nearer_one_that_was_missed() {
         clock.advance(start + secs(10) - runtime.now());
         let failure = fom.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Late { armed_in: "Outer" }));
-        assert_eq!(failure.phase, "Last");
+        assert_eq!(failure.phase_name(), "Last");
     });
 }
 

@@ -115,7 +115,7 @@ fn locals_and_data_go_before_the_outcome_is_told() {
         assert_eq!(drops.count(), 0);
         fom.cancel();
         let failure = fom.await.unwrap_err();
-        assert_eq!((failure.phase, drops.count()), ("Hold", 2));
+        assert_eq!((failure.phase_name(), drops.count()), ("Hold", 2));
         assert!(failure.operation.is_some());
     });
 }

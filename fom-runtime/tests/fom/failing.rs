@@ -263,7 +263,7 @@ fn the_first_failure_is_never_lost() {
             let (ended, heard) = course(Awaits(Job::new(&log, Do::Panic("first"), failed))).await;
             let failure = ended.unwrap_err();
             assert_eq!(failure.cause.name(), word);
-            assert_eq!(failure.phase, "Work");
+            assert_eq!(failure.phase_name(), "Work");
             assert_eq!(errors(&failure), ["panicked: first"]);
             assert_eq!(heard.last().unwrap(), &format!("failed ({word})"));
             let (ended, _) = course(Plain(Job::new(&log, Do::Fail("first"), failed))).await;

@@ -110,7 +110,7 @@ fn a_panic_ends_its_fom_and_nothing_else() {
             );
             assert_eq!(
                 (
-                    failure.phase,
+                    failure.phase_name(),
                     failure.operation.map(|fuse| fuse.into_inner().at)
                 ),
                 (phase, Some(at))

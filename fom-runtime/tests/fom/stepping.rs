@@ -169,7 +169,7 @@ fn a_failure_of_a_stepped_operation_has_its_cause() {
     }
     assert_eq!(parcel.step(), Step::Failed("lost".to_owned()));
     let failure = parcel.take_outcome().unwrap().unwrap_err();
-    assert_eq!(failure.phase, "Waiting");
+    assert_eq!(failure.phase_name(), "Waiting");
     assert_eq!(parcel.step(), Step::Failed("lost".to_owned()));
 }
 

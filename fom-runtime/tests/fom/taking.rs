@@ -140,7 +140,7 @@ fn a_failure_drops_what_the_function_took() {
         ] {
             let (outcome, steps, log) = dial(does).await;
             let failure = outcome.err().unwrap();
-            assert_eq!(failure.phase, "Greet");
+            assert_eq!(failure.phase, DiallingKind::Greet);
             assert_eq!(failure.cause.name(), cause);
             assert!(failure.operation.is_some());
             assert_eq!(steps.last().unwrap(), &format!("Greet - {cause}"));
@@ -166,7 +166,7 @@ fn a_cancel_drops_what_the_function_took() {
         handle.cancel();
         let failure = handle.await.err().unwrap();
         assert_eq!(
-            (failure.phase, failure.cause.name()),
+            (failure.phase_name(), failure.cause.name()),
             ("Greet", "cancelled")
         );
         assert_eq!(log.lines(), ["socket closed"]);

@@ -68,7 +68,7 @@ fn no_thread_to_take_over_is_an_error() {
         "{failure:?}"
     );
     assert!(failure.operation.is_some());
-    assert_eq!(failure.phase, "Write");
+    assert_eq!(failure.phase_name(), "Write");
     door.open();
     blocked.wait().unwrap();
     // The thread is back, so a thread can take over again.

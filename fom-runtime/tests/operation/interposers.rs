@@ -167,7 +167,10 @@ fn an_after_replaces_the_result() {
             "{:?}",
             failure.cause
         );
-        assert_eq!((failure.phase, failure.operation.is_some()), ("Home", true));
+        assert_eq!(
+            (failure.phase_name(), failure.operation.is_some()),
+            ("Home", true)
+        );
         layer.remove().unwrap();
     });
 }
@@ -198,7 +201,7 @@ fn an_interposer_that_panics_fails_its_fom() {
                 .await
                 .unwrap_err();
             assert!(matches!(&failure.cause, Cause::Panicked(what) if what == "in the interposer"));
-            assert_eq!(failure.phase, "Walk");
+            assert_eq!(failure.phase_name(), "Walk");
             runtime.submit(Trip::new(&["Ride", "There"])).await.unwrap();
             layer.remove().unwrap();
         }

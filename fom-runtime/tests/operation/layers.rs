@@ -123,15 +123,17 @@ fn an_error_says_whether_it_is_the_layers_own() {
             own.cause,
             Cause::Error(Layered::Own(ServerError("no list")))
         ));
-        assert_eq!(own.phase, "Authorise");
+        assert_eq!(own.phase, Layered::Own(StandardKind::Authorise));
+        assert_eq!(own.phase_name(), "Authorise");
         let inner = Counted {
             log,
             count: 0,
             request: read(&Log::default(), "broken"),
         };
         let inner = runtime.submit(inner).await.unwrap_err();
+        assert_eq!(inner.phase_name(), "Run.Look");
         assert!(matches!(inner.cause, Cause::Error(Layered::Inner(error)) if error.0 == "broken"));
-        assert_eq!(inner.phase, "Run.Look");
+        assert_eq!(inner.phase, Layered::Inner(ReadingKind::Look));
         assert_eq!(inner.operation.unwrap().into_inner().request.name, "broken");
     });
 }

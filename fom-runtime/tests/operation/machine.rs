@@ -51,7 +51,7 @@ fn a_machine_ends_in_an_end_phase_or_in_the_failed_outcome() {
             .await
             .unwrap_err();
         assert!(matches!(failure.cause, Cause::Error(Oops("nowhere"))));
-        assert_eq!(failure.phase, "Walk");
+        assert_eq!(failure.phase_name(), "Walk");
         assert_eq!(
             ends.take(),
             [

@@ -605,7 +605,7 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
         let (outcome, taken) = either!(fom, fom => match fom.await {
             Ok(ended) => (ended.phase_name(), Some(ended.operation.0.taken)),
             Err(failure) => {
-                let (word, phase) = (failure.cause.name(), failure.phase);
+                let (word, phase) = (failure.cause.name(), failure.phase_name());
                 let detail = match failure.cause {
                     Cause::Error(Oops) => "Oops".to_owned(),
                     Cause::Panicked(message) => message,

@@ -141,7 +141,10 @@ fn a_resumed_fom_has_what_was_left_of_its_deadline() {
                 assert_eq!(handle.phase(), "Paying");
                 clock.advance(std::time::Duration::from_nanos(1));
                 let failure = handle.await.unwrap_err();
-                assert_eq!((failure.cause.name(), failure.phase), ("late", "Paying"));
+                assert_eq!(
+                    (failure.cause.name(), failure.phase_name()),
+                    ("late", "Paying")
+                );
             }
         }
     });

@@ -166,7 +166,7 @@ fn the_invariant_of_a_phase_is_checked_before_it_is_entered() {
         }
 
         let failure = runtime.submit(order(4)).await.unwrap_err();
-        assert_eq!(failure.phase, "Open");
+        assert_eq!(failure.phase_name(), "Open");
         assert!(
             matches!(&failure.cause, Cause::Panicked(text)
                 if text == "the invariant of phase `Paid` does not hold"),
@@ -384,7 +384,10 @@ fn the_first_error_stays() {
         let fom = handle.fom().clone();
         let failure = handle.await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Error(Oops("first"))));
-        assert_eq!((failure.phase, failure.cause.name()), ("Walk", "error"));
+        assert_eq!(
+            (failure.phase_name(), failure.cause.name()),
+            ("Walk", "error")
+        );
         let operation = failure.operation.expect("it is given back").into_inner();
         assert_eq!(operation.way, ["There"], "nothing ran after the failure");
         fom.wake();
@@ -413,7 +416,7 @@ fn ok_moves_on_and_an_error_fails() {
         ] {
             let failure = runtime.submit(Trip::new(way)).await.unwrap_err();
             assert!(matches!(failure.cause, Cause::Error(Oops("oh"))));
-            assert_eq!(failure.phase, phase);
+            assert_eq!(failure.phase_name(), phase);
         }
         // An end phase that is a failure is an outcome like any other, with its data; only the totals count it
         // separately.

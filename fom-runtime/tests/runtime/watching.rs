@@ -411,7 +411,7 @@ fn a_listener_may_use_the_runtime() {
         });
         let failure = runtime.submit(walk(0)).await.unwrap_err();
         assert_eq!(
-            (failure.cause.name(), failure.phase),
+            (failure.cause.name(), failure.phase_name()),
             ("cancelled", "Tries")
         );
         assert_eq!(

@@ -43,6 +43,10 @@ impl Operation for Stepper {
         *phase
     }
 
+    fn kind_at(index: usize) -> Stepping {
+        [Stepping::Step, Stepping::Done][index]
+    }
+
     fn end(phase: Stepping) -> Option<Stepping> {
         (phase == Stepping::Done).then_some(phase)
     }
