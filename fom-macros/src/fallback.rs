@@ -71,8 +71,11 @@ fn checked(
         let errors = diag.into_tokens();
         return quote!(#item #errors);
     };
-    let args = Args::parse(args, &parsed.ident, &mut diag);
-    let phases = item::phases(&mut parsed, &mut diag);
+    let mut args = Args::parse(args, &parsed.ident, &mut diag);
+    let mut phases = item::phases(&mut parsed, &mut diag);
+    for group in std::mem::take(&mut args.groups) {
+        group.spread(&mut phases, &mut diag);
+    }
     let mut machine = lower::lower(args, parsed, phases, &mut diag);
     check::check(&mut machine, &mut diag);
     finish(machine, diag)

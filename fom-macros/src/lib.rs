@@ -251,6 +251,13 @@ struct Readme;
 /// - `"lazy"`: at once. The transition is on disk soon after. A crash can lose the commits of the last 50 ms.
 /// - `"none"`: the transition is never written.
 ///
+/// ### `group(Name, phases(Phase, Other), ..)`
+///
+/// Gives several phases one way out (`failed(..)`, `cancelled`), one deadline from the entry into the group to its end
+/// (`within = ".."`), or locks from the first phase to the last (`locks`). The functions have the name of the group, and get
+/// no data of a phase: `name_failed(&mut self, cx, cause)`, `name_locks(&self, cx)`. A phase's own key comes before the
+/// group's. May be written several times.
+///
 /// ### `unknown = "keep"`
 ///
 /// After a rollback, a fom can have a field that only the later release knows. By default, such a fom waits in quarantine

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Generics, Ident, ItemEnum};
 
 use crate::diag::{Diagnostics, did_you_mean, nearest};
-use crate::model::{Machine, Mode, Names, Phase, Target};
+use crate::model::{Machine, Mode, Names, Phase, Shared, Target};
 use crate::paths;
 use crate::syntax::args::Args;
 use crate::syntax::item::PhaseItem;
@@ -27,10 +27,11 @@ pub(crate) fn lower(
         end: format_ident!("{base}End", span = at(&item.ident)),
         transitions: format_ident!("{base}Transitions", span = at(&item.ident)),
     };
-    let phases = phases
+    let mut phases: Vec<Phase> = phases
         .into_iter()
         .map(|phase| lower_phase(&base, phase, &known, diag))
         .collect();
+    share(&mut phases);
     let krate = &args.krate;
     let (around_key, around) = args.around.unzip();
     let around = around.flatten();
@@ -116,22 +117,29 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         );
     }
     let name = ident.unraw().to_string();
-    let more = |is_written: bool, suffix: &str| {
+    let more = |group: Option<&Ident>, is_written: bool, suffix: &str| {
         is_written
-            .then(|| paths::function(&ident, suffix))
+            .then(|| paths::function(group.unwrap_or(&ident), suffix))
             .flatten()
     };
     Phase {
         after: format_ident!("{base}After{name}", span = ident.span()),
-        after_failed: format_ident!("{base}After{name}Failed", span = ident.span()),
+        after_failed: after_failed(base, &ident, args.groups.failed.as_ref()),
         data: format_ident!("{base}In{name}", span = ident.span()),
+        failed_shared: Shared::of(args.groups.failed.as_ref()),
+        locks_shared: Shared::of(args.groups.locks.as_ref()),
+        failed_mode: mode,
         data_ref: format_ident!("{base}In{name}Ref", span = ident.span()),
-        failed_function: more(args.failed.is_some(), "_failed"),
-        exhausted_function: more(args.exhausted.is_some(), "_exhausted"),
-        late_function: more(args.late.is_some(), "_late"),
-        locks_function: more(args.locks.is_some(), "_locks"),
-        gate_function: more(args.gate.is_some(), "_gate"),
-        invariant_function: more(args.invariant.is_some(), "_invariant"),
+        failed_function: more(
+            args.groups.failed.as_ref(),
+            args.failed.is_some(),
+            "_failed",
+        ),
+        exhausted_function: more(None, args.exhausted.is_some(), "_exhausted"),
+        late_function: more(None, args.late.is_some(), "_late"),
+        locks_function: more(args.groups.locks.as_ref(), args.locks.is_some(), "_locks"),
+        gate_function: more(None, args.gate.is_some(), "_gate"),
+        invariant_function: more(None, args.invariant.is_some(), "_invariant"),
         function,
         mode,
         exits_mistake: args.exits_mistake.clone().or(lost),
@@ -146,6 +154,46 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         fields,
         defaults,
         args,
+    }
+}
+
+/// Returns the name of the exits after a failure in the phase, or in its group.
+fn after_failed(base: &Ident, phase: &Ident, group: Option<&Ident>) -> Ident {
+    let name = group.unwrap_or(phase).unraw();
+    format_ident!("{base}After{name}Failed", span = phase.span())
+}
+
+/// Lets the first phase of each group have the functions of the group. The function for a failure is async if a phase of
+/// the group is.
+fn share(phases: &mut [Phase]) {
+    let mut failed: Vec<(Ident, Mode)> = Vec::new();
+    let mut locks: Vec<Ident> = Vec::new();
+    for phase in &mut *phases {
+        if let Some(group) = &phase.args.groups.failed {
+            match failed.iter_mut().find(|(name, _)| name == group) {
+                Some((_, mode)) => {
+                    phase.failed_shared = Shared::Later;
+                    if phase.mode == Mode::Async {
+                        *mode = Mode::Async;
+                    }
+                }
+                None if phase.mode == Mode::Async => failed.push((group.clone(), Mode::Async)),
+                None => failed.push((group.clone(), Mode::Sync)),
+            }
+        }
+        if let Some(group) = &phase.args.groups.locks {
+            if locks.contains(group) {
+                phase.locks_shared = Shared::Later;
+            }
+            locks.push(group.clone());
+        }
+    }
+    for phase in phases {
+        let group = phase.args.groups.failed.as_ref();
+        let mode = group.and_then(|group| failed.iter().find(|(name, _)| name == group));
+        if let Some((_, mode)) = mode {
+            phase.failed_mode = *mode;
+        }
     }
 }
 

@@ -79,6 +79,11 @@ pub(crate) struct Phase {
     /// The function that checks the invariant of the phase.
     pub(crate) invariant_function: Option<Ident>,
     pub(crate) failed_function: Option<Ident>,
+    /// Whether the function for a failure, and the function for the locks, are those of a group.
+    pub(crate) failed_shared: Shared,
+    pub(crate) locks_shared: Shared,
+    /// The kind of the function for a failure.
+    pub(crate) failed_mode: Mode,
     /// The successor enum.
     pub(crate) after: Ident,
     /// The successor enum of the function that runs after a failure.
@@ -97,6 +102,23 @@ pub(crate) struct Phase {
     pub(crate) exits_mistake: Option<TokenStream>,
     /// Whether the data have no names, which was already reported.
     pub(crate) tuple: bool,
+}
+
+/// Whether a function is one of a group of phases.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shared {
+    /// The function is of this phase alone.
+    Not,
+    /// This is the first phase of the group. It declares the function.
+    First,
+    /// An earlier phase of the group declares the function.
+    Later,
+}
+
+impl Shared {
+    pub(crate) fn of(group: Option<&Ident>) -> Self {
+        group.map_or(Self::Not, |_| Self::First)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

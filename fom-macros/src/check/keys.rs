@@ -27,6 +27,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
             working(phase, timed, has_event, &mut own);
         }
         taken(machine, number, &mut own);
+        of_group(machine, number, &mut own);
         for target in &phase.keep {
             if let Some(kept) = target.phase.map(|kept| &machine.phases[kept])
                 && kept.is_end()
@@ -171,6 +172,31 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
         diag.error(
             quote::quote!(#(#fields),*),
             "the start has no data, because no phase comes before it; put the data into the operation",
+        );
+    }
+}
+
+/// Checks a phase with a time limit of its own in a group with a deadline: the deadline begins where the fom enters the
+/// group.
+fn of_group(machine: &Machine, number: usize, diag: &mut Diagnostics) {
+    let phase = &machine.phases[number];
+    let (Some(group), Some((within, _))) = (&phase.args.groups.within, &phase.args.within) else {
+        return;
+    };
+    let keeps = |other: &&Phase| {
+        let mut kept = other.keep.iter();
+        kept.any(|target| target.phase == Some(number))
+    };
+    let is_outside = |other: &&Phase| {
+        let mut exits = other.exits.iter().chain(&other.failed);
+        exits.any(|exit| exit.phase == Some(number))
+            && !keeps(other)
+            && other.args.groups.within.as_ref() != Some(group)
+    };
+    if phase.args.start.is_some() || machine.phases.iter().any(|other| is_outside(&other)) {
+        diag.error(
+            within,
+            format!("the deadline of the group `{group}` begins in this phase, which has a time limit of its own; put a phase before it, or remove `within`"),
         );
     }
 }

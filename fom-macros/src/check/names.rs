@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use syn::{GenericParam, Ident, Type};
 
 use crate::diag::Diagnostics;
-use crate::model::Machine;
+use crate::model::{Machine, Shared};
 use crate::paths::RESUME;
 
 /// The number of a phase must fit into a byte with one value to spare.
@@ -76,9 +76,9 @@ fn generated(machine: &mut Machine, diag: &mut Diagnostics) {
         let is_by_name = phase.is_by_name();
         let data = [&mut phase.data, &mut phase.data_ref];
         let data = data.into_iter().filter(move |_| is_by_name);
-        [&mut phase.after, &mut phase.after_failed]
-            .into_iter()
-            .chain(data)
+        let is_later = phase.failed_shared == Shared::Later;
+        let failed = Some(&mut phase.after_failed).filter(|_| !is_later);
+        [&mut phase.after].into_iter().chain(failed).chain(data)
     });
     for name in [&mut names.kind, &mut names.end, &mut names.transitions]
         .into_iter()
@@ -117,6 +117,7 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
             phase.function = None;
         }
         let name = &phase.name;
+        let (failed, locks) = (phase.failed_shared, phase.locks_shared);
         for (function, when) in [
             (&mut phase.function, ""),
             (&mut phase.late_function, " when it is late"),
@@ -129,8 +130,15 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
             (&mut phase.invariant_function, " for its invariant"),
             (&mut phase.failed_function, " when it has failed"),
         ] {
+            let is_of_group = match when {
+                " for its locks" => locks == Shared::Later,
+                " when it has failed" => failed == Shared::Later,
+                _ => false,
+            };
+            // The first phase of the group has this function, too.
             let Some(taken) = function
                 .as_ref()
+                .filter(|_| !is_of_group)
                 .map(|function| function.unraw().to_string())
             else {
                 continue;

@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Attribute, GenericParam, Generics, Ident};
 
 use super::{allowed_in_exits, allowed_in_types, braces, visibility};
-use crate::model::{ExitSet, Machine, Phase};
+use crate::model::{ExitSet, Machine, Phase, Shared};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     of_all_sets(machine, &allowed_in_exits())
@@ -27,7 +27,10 @@ pub(super) fn sets(machine: &Machine) -> impl Iterator<Item = ExitSet<'_>> {
     let own = machine.working().filter(|phase| !phase.is_handed_over());
     let own = own.map(Phase::exit_set);
     let failed = machine.phases.iter().map(Phase::failed_exit_set);
-    let failed = failed.filter(|exit_set| exit_set.phase.failed_function.is_some());
+    let failed = failed.filter(|exit_set| {
+        let phase = exit_set.phase;
+        phase.failed_function.is_some() && phase.failed_shared != Shared::Later
+    });
     own.chain(failed)
         .filter(|exit_set| !exit_set.is_unit(machine))
 }

@@ -13,7 +13,7 @@ use super::{
     any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
     private,
 };
-use crate::model::{Machine, Mode, Phase, Target};
+use crate::model::{Machine, Mode, Phase, Shared, Target};
 use crate::paths::type_name;
 use crate::syntax::args::Durability;
 
@@ -425,7 +425,8 @@ fn gate(machine: &Machine) -> Option<TokenStream> {
         let function = phase.locks_function.as_ref();
         let mut function = function.or(phase.gate_function.as_ref())?.clone();
         function.set_span(span);
-        let values = phase_data::arguments(phase, Access::Shared);
+        let is_of_phase = phase.locks_function.is_none() || phase.locks_shared == Shared::Not;
+        let values = is_of_phase.then(|| phase_data::arguments(phase, Access::Shared));
         let arguments = quote_spanned!(span=> (self, #cx #values));
         let gate = quote!(#transitions::#function #arguments);
         let gate = match phase.locks_function {

@@ -7,7 +7,7 @@ use super::layer::Layer;
 use super::operation::{enter, transitions};
 use super::phase_data::{self, Access};
 use super::{braces, data, error_type, operation_generics, phase_type};
-use crate::model::{ExitSet, Machine, Mode, Phase};
+use crate::model::{ExitSet, Machine, Mode, Phase, Shared};
 
 /// Returns the function `step` of an operation.
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -198,7 +198,8 @@ fn call(
     function.set_span(span);
     let Locals { cx, event, .. } = local;
     let blocks = phase.mode == Mode::Blocking && how == Call::Enter;
-    let data = phase_data::arguments(phase, Access::of(phase));
+    let is_of_phase = how != Call::Failed || phase.failed_shared == Shared::Not;
+    let data = is_of_phase.then(|| phase_data::arguments(phase, Access::of(phase)));
     let last = match how {
         Call::Event => Some(quote!(, #event)),
         Call::Failed => {
@@ -209,7 +210,11 @@ fn call(
     };
     let arguments = quote_spanned!(span=> (self, #cx #data #last));
     let call = quote!(#transitions::#function #arguments);
-    match phase.mode {
+    let mode = match how {
+        Call::Failed => phase.failed_mode,
+        _ => phase.mode,
+    };
+    match mode {
         Mode::Async => quote!(#call.await),
         Mode::Blocking if blocks => quote!(#cx.blocking(|#cx| #call)),
         Mode::Sync | Mode::Blocking => call,

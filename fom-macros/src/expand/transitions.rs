@@ -9,7 +9,7 @@ use super::phase_data::{self, Access};
 use super::{
     after_type, allowed_in_trait, braces, context, error_type, event_type, phase_type, visibility,
 };
-use crate::model::{Machine, Mode, Phase};
+use crate::model::{Machine, Mode, Phase, Shared};
 use crate::paths::{RESUME, respan};
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
@@ -93,17 +93,27 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
             Kind::Additional,
         )
     });
-    let failed = format!(
-        " Runs when `{}` has failed, and decides the next phase.",
-        phase.name
-    );
+    let failed = match &phase.args.groups.failed {
+        None => format!(
+            " Runs when `{}` has failed, and decides the next phase.",
+            phase.name
+        ),
+        Some(group) => format!(
+            " Runs when a phase of the group `{group}` has failed, and decides the next phase."
+        ),
+    };
     let failed = phase
         .failed_function
         .as_ref()
+        .filter(|_| phase.failed_shared != Shared::Later)
         .map(|name| function(machine, phase, name, quote!(#[doc = #failed]), Kind::Failed));
     let (krate, patterns) = (&machine.krate, &machine.patterns);
-    let locks = phase.locks_function.as_ref().map(|name| {
-        let docs = format!(" Returns the locks that `{}` needs.", phase.name);
+    let locks = phase.locks_function.as_ref();
+    let locks = locks.filter(|_| phase.locks_shared != Shared::Later);
+    let locks = locks.map(|name| {
+        let group = phase.args.groups.locks.as_ref();
+        let needing = group.map_or_else(|| phase.name.clone(), ToString::to_string);
+        let docs = format!(" Returns the locks that `{needing}` needs.");
         gate_function(
             machine,
             phase,
@@ -132,7 +142,10 @@ fn gate_function(
     let span = phase.ident.span();
     let output = respan(output, span);
     let unknown = phase.exits_mistake.is_some();
-    let data = phase_data::parameters(machine, phase, Access::Shared, !unknown);
+    let is_of_phase =
+        Some(name) != phase.locks_function.as_ref() || phase.locks_shared == Shared::Not;
+    let data =
+        is_of_phase.then(|| phase_data::parameters(machine, phase, Access::Shared, !unknown));
     let cx = quote_spanned!(span=> &#cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
     // After another mistake, the user need not write this function.
@@ -226,13 +239,19 @@ fn function(
     let span = phase.ident.span();
     let output = quote_spanned!(span=> ::core::result::Result<#exit, #error>);
     let unknown = phase.exits_mistake.is_some();
-    let data = phase_data::parameters(machine, phase, Access::of(phase), !unknown);
+    let is_of_phase = kind != Kind::Failed || phase.failed_shared == Shared::Not;
+    let data =
+        is_of_phase.then(|| phase_data::parameters(machine, phase, Access::of(phase), !unknown));
     let cx = quote_spanned!(span=> &mut #cx);
     let cx = argument((!unknown).then(|| Ident::new("cx", span)).as_ref(), &cx);
     let last = last_argument(machine, phase, kind);
     let last =
         last.map(|(name, ty)| argument((!unknown).then(|| Ident::new(name, span)).as_ref(), &ty));
-    let (output, end) = match (&phase.exits_mistake, phase.mode) {
+    let mode = match kind {
+        Kind::Failed => phase.failed_mode,
+        Kind::Own | Kind::Additional => phase.mode,
+    };
+    let (output, end) = match (&phase.exits_mistake, mode) {
         (None, Mode::Async) => (
             quote_spanned!(span=> impl ::core::future::Future<Output = #output> + ::core::marker::Send),
             quote_spanned!(span=> ;),

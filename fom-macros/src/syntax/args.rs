@@ -3,6 +3,7 @@
 use proc_macro2::TokenStream;
 use syn::{Expr, Generics, Ident, LitInt, LitStr, Type};
 
+use super::group::GroupArgs;
 use super::versions::{self, Migration};
 use super::{Entry, Form, Keys, entries, generics, text, ty, words};
 use crate::diag::{Diagnostics, did_you_mean};
@@ -80,6 +81,7 @@ pub(crate) struct Args {
     pub(crate) durability: Option<(LitStr, Option<Durability>)>,
     /// The text of `failed`, as written. Whether it is known was already reported.
     pub(crate) failed: Option<LitStr>,
+    pub(crate) groups: Vec<GroupArgs>,
     /// The text of `unknown`, in the same way.
     pub(crate) unknown: Option<LitStr>,
     pub(crate) krate: CratePath,
@@ -100,6 +102,10 @@ const KNOWN: &[(&str, Form)] = &[
     ("error", Form::List("error(Type)")),
     ("event", Form::List("event(Type)")),
     ("transient", Form::Flag),
+    (
+        "group",
+        Form::List("group(Saga, phases(Reserve, Charge), failed(Refund))"),
+    ),
     ("durability", Form::Text("durability = \"lazy\"")),
     ("failed", Form::Text("failed = \"forget\"")),
     ("unknown", Form::Text("unknown = \"keep\"")),
@@ -155,6 +161,7 @@ impl Args {
             durability: None,
             failed: None,
             unknown: None,
+            groups: Vec::new(),
             krate: CratePath::of_runtime(),
             patterns: CratePath::of_patterns(),
         }
@@ -226,6 +233,7 @@ impl Args {
             "failed" => {
                 self.failed = text(&key, &value, diag).inspect(|text| check_failed(text, diag));
             }
+            "group" => self.groups.extend(GroupArgs::parse(&key, &value, diag)),
             "unknown" => {
                 self.unknown = text(&key, &value, diag).inspect(|text| check_unknown(text, diag));
             }

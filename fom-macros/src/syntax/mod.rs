@@ -2,6 +2,7 @@
 
 pub(crate) mod args;
 pub(crate) mod duration;
+pub(crate) mod group;
 pub(crate) mod item;
 pub(crate) mod phase;
 pub(crate) mod versions;
@@ -46,13 +47,14 @@ pub(crate) enum Form {
 }
 
 /// A value that is written in the attribute, or a constant elsewhere.
+#[derive(Clone)]
 pub(crate) enum Setting<T> {
     Written(T),
     Constant(syn::Path),
 }
 
-/// The one key that may be repeated: a phase can have had many names.
-const REPEATED: &str = "was";
+/// The keys that may be repeated: a phase can have had many names, and a machine can have many groups.
+const REPEATED: [&str; 2] = ["was", "group"];
 
 /// The keys of an attribute.
 pub(crate) struct Keys<'a> {
@@ -117,7 +119,8 @@ pub(crate) fn entries(tokens: TokenStream, keys: &Keys<'_>, diag: &mut Diagnosti
             found.extend(meant.filter(is_new));
             continue;
         };
-        if key != REPEATED && found.iter().any(|earlier| earlier.key == entry.key) {
+        if !REPEATED.contains(&key.as_str()) && found.iter().any(|earlier| earlier.key == entry.key)
+        {
             diag.error(&entry.key, format!("`{key}` is written twice; keep one"));
             continue;
         }

@@ -39,10 +39,22 @@ pub(crate) struct PhaseArgs {
     /// The key and an earlier name of the phase. An inner `None` was already reported.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) retry: Option<(Ident, Option<Setting<Retry>>)>,
+    pub(crate) groups: Groups,
     /// Whether a mistake here was already reported.
     pub(crate) has_mistake: bool,
     /// The mistake because of which the next phases are unknown.
     pub(crate) exits_mistake: Option<TokenStream>,
+}
+
+/// The groups from which the phase has something.
+#[derive(Default)]
+pub(crate) struct Groups {
+    /// The group with the function for a failure.
+    pub(crate) failed: Option<Ident>,
+    /// The group with the function for the locks.
+    pub(crate) locks: Option<Ident>,
+    /// The group with a deadline, if the phase has a time limit of its own.
+    pub(crate) within: Option<Ident>,
 }
 
 const KEYS: Keys<'_> = Keys {
@@ -97,6 +109,18 @@ fn is_limit(name: &LitStr, diag: &mut Diagnostics) -> bool {
         );
     }
     is_name
+}
+
+/// Reads the value of `within`.
+pub(super) fn time_limit(
+    key: &Ident,
+    value: &Value,
+    diag: &mut Diagnostics,
+) -> Option<Setting<Within>> {
+    match value {
+        Value::List(path) => constant(key, path, "RING_TIME", diag).map(Setting::Constant),
+        value => parsed(key, value, within::within, diag).map(Setting::Written),
+    }
 }
 
 /// Parses the text of a key. A mistake is reported at the text.
@@ -164,14 +188,7 @@ impl PhaseArgs {
                     args.was.push((key, name));
                 }
                 "within" => {
-                    let within = match &value {
-                        Value::List(path) => {
-                            constant(&key, path, "RING_TIME", &mut own).map(Setting::Constant)
-                        }
-                        value => {
-                            parsed(&key, value, within::within, &mut own).map(Setting::Written)
-                        }
-                    };
+                    let within = time_limit(&key, &value, &mut own);
                     args.within = Some((key, within));
                 }
                 "retry" => {

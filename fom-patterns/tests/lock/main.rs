@@ -4,6 +4,7 @@
 mod kit;
 
 mod circles;
+mod group;
 mod journal;
 mod late;
 mod order;

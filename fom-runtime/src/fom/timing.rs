@@ -172,7 +172,7 @@ impl Timing {
             kept = NEVER;
         }
         let left_behind = self.deadline.load(Ordering::Relaxed);
-        if left_behind < kept && from != index && keeps(from) {
+        if left_behind < kept && keeps(from) {
             kept = left_behind;
             owner = from;
         }

@@ -14,6 +14,7 @@ mod endings;
 mod events;
 mod failing;
 mod gates;
+mod grouping;
 mod panics;
 mod reached;
 mod requests;
