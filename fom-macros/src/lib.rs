@@ -380,6 +380,12 @@ struct Readme;
 ///
 /// With `end`: this end counts as a failure. Drawings and counts show this. The outcome is a value like any other.
 ///
+/// ### `entry`
+///
+/// With `end`: the end has a function with its name, which runs when a fom enters the end and before the end counts. It gets
+/// the data of the end by `&mut` and returns `Result<(), E>`. It is async, or a plain `fn` with `sync` or `blocking`. Its
+/// error is one of the function that has chosen the end.
+///
 /// ### `inner(field)`
 ///
 /// With [`around`](#aroundtype), on one phase: the phases of the operation in this field of the layer's operation take

@@ -143,7 +143,8 @@ pub(crate) struct Target {
 impl Machine {
     pub(crate) fn is_sync(&self) -> bool {
         // The operation inside may be of either kind.
-        self.around_key.is_none() && self.working().all(|phase| phase.mode != Mode::Async)
+        let mut with_function = self.working().chain(self.entries());
+        self.around_key.is_none() && with_function.all(|phase| phase.mode != Mode::Async)
     }
 
     /// Returns the phases that have a function.
@@ -152,6 +153,12 @@ impl Machine {
             .iter()
             .filter(|phase| !phase.is_end())
             .filter(|phase| !phase.is_handed_over() || phase.args.failed.is_some())
+    }
+
+    /// Returns the ends that have a function.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Phase> {
+        let ends = self.phases.iter().filter(|phase| phase.is_end());
+        ends.filter(|phase| phase.args.entry.is_some())
     }
 
     /// Returns the phase of a layer that the phases of the operation inside replace.

@@ -99,8 +99,14 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             "has no deadline to keep; remove `keep(..)`",
         ),
         (args.take.as_ref(), "has no function; remove `take`"),
-        (args.sync.as_ref(), "has no function; remove `sync`"),
-        (args.blocking.as_ref(), "has no function; remove `blocking`"),
+        (
+            args.sync.as_ref().filter(|_| args.entry.is_none()),
+            "has no function without `entry`; remove `sync`",
+        ),
+        (
+            args.blocking.as_ref().filter(|_| args.entry.is_none()),
+            "has no function without `entry`; remove `blocking`",
+        ),
         (
             args.locks.as_ref(),
             "holds no locks, because the end of the operation releases them; remove `locks`",
@@ -127,6 +133,12 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
                 "phase `{}` has no next phase; write `to(..)`, or `end` if it is an end",
                 phase.name
             ),
+        );
+    }
+    if let Some(entry) = &args.entry {
+        diag.error(
+            entry,
+            "only an end has an `entry`; the function of the phase itself runs when a fom enters the phase",
         );
     }
     if let Some(failure) = &args.failure {

@@ -113,7 +113,7 @@ fn bare(ty: &Type) -> Option<&Ident> {
 fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for phase in &mut machine.phases {
-        if phase.is_end() {
+        if phase.is_end() && phase.args.entry.is_none() {
             phase.function = None;
         }
         let name = &phase.name;

@@ -131,7 +131,7 @@ impl<'a> Layer<'a> {
         quote! {
             const DESCRIBE: fom_::Describe<Self> = |error| match error {
                 L_::Own(error) => {
-                    let describe: fn(&#own) -> fom_::Told<'_> = fom_::describe!();
+                    let describe: for<'told> fn(&'told #own) -> fom_::Told<'told> = fom_::describe!();
                     describe(error)
                 }
                 L_::Inner(error) => (#operation::DESCRIBE)(error),

@@ -36,11 +36,18 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             _ => fom_::stay(),
         }
     };
+    let next = match entries(machine, &local) {
+        None => next,
+        Some(run) => {
+            let exit = &local.exit;
+            quote!(let mut #exit = #next; #run #exit)
+        }
+    };
     let body = match invariants(machine, &local) {
         None => next,
         Some(check) => {
             let exit = &local.exit;
-            quote!(let #exit = #next; #check #exit)
+            quote!(let #exit = { #next }; #check #exit)
         }
     };
     let items = quote! {
@@ -53,6 +60,35 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         #[automatically_derived]
         #head #generics fom_::#trait_name for #operation #bounds #items
     }
+}
+
+/// Returns the code that runs the function of the end which the fom is about to enter. An error is one of the function
+/// that has chosen the end.
+fn entries(machine: &Machine, local: &Locals) -> Option<TokenStream> {
+    let Locals { at, cx, exit, .. } = local;
+    let arms = machine.entries().filter_map(|phase| {
+        let function = phase.function.as_ref()?;
+        let (cfg, ident, data) = (&phase.cfg, &phase.ident, data(phase));
+        let call = call(machine, phase, function, local, Call::Enter);
+        let call = match machine.inner_phase() {
+            None => call,
+            Some(_) => quote!(fom_::own(#call)),
+        };
+        Some(quote! {
+            #(#cfg)*
+            ::core::result::Result::Ok(::core::option::Option::Some(P_::#ident #data)) => #call?,
+        })
+    });
+    let arms: Vec<_> = arms.collect();
+    (!arms.is_empty()).then(|| {
+        quote! {
+            let #cx = &mut fom_::context(#at.fom);
+            match &mut #exit {
+                #(#arms)*
+                _ => {}
+            }
+        }
+    })
 }
 
 /// Returns the code that checks the phase which the fom is about to enter, in debug builds.

@@ -23,6 +23,12 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         machine.item.ident
     );
     let functions = machine.working().map(|phase| functions(machine, phase));
+    let entries = machine.entries().filter_map(|phase| {
+        let name = phase.function.as_ref()?;
+        let docs = written(&phase.docs);
+        let docs = quote!(#(#docs)*);
+        Some(function(machine, phase, name, docs, Kind::Entry))
+    });
     let invariants = machine.phases.iter().filter_map(|phase| {
         let name = phase.invariant_function.as_ref()?;
         let docs = format!(
@@ -33,7 +39,10 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     });
     let resume = resume(machine);
     let allowed = allowed_in_trait();
-    let functions = braces(span, quote!(#(#functions)* #(#invariants)* #resume));
+    let functions = braces(
+        span,
+        quote!(#(#functions)* #(#entries)* #(#invariants)* #resume),
+    );
     let missing = missing(machine);
     quote! {
         #[doc = #doc]
@@ -211,6 +220,8 @@ enum Kind {
     /// The function for a missed deadline, or after the last attempt.
     Additional,
     Failed,
+    /// The function of an end.
+    Entry,
 }
 
 fn function(
@@ -224,14 +235,14 @@ fn function(
     let cfg = &phase.cfg;
     let error = error_type(machine);
     let cx = match (phase.mode, kind) {
-        (Mode::Blocking, Kind::Own) => quote!(#krate::BlockingCx<'_>),
+        (Mode::Blocking, Kind::Own | Kind::Entry) => quote!(#krate::BlockingCx<'_>),
         _ => context(machine),
     };
     let exit_set = match kind {
         Kind::Failed => phase.failed_exit_set(),
-        Kind::Own | Kind::Additional => phase.exit_set(),
+        Kind::Own | Kind::Additional | Kind::Entry => phase.exit_set(),
     };
-    let exit = if exit_set.is_unit(machine) {
+    let exit = if kind == Kind::Entry || exit_set.is_unit(machine) {
         quote!(())
     } else {
         after_type(machine, exit_set)
@@ -249,7 +260,7 @@ fn function(
         last.map(|(name, ty)| argument((!unknown).then(|| Ident::new(name, span)).as_ref(), &ty));
     let mode = match kind {
         Kind::Failed => phase.failed_mode,
-        Kind::Own | Kind::Additional => phase.mode,
+        Kind::Own | Kind::Additional | Kind::Entry => phase.mode,
     };
     let (output, end) = match (&phase.exits_mistake, mode) {
         (None, Mode::Async) => (
@@ -284,7 +295,7 @@ fn last_argument(
             };
             Some(("cause", quote!(#krate::Cause<#error>)))
         }
-        Kind::Own | Kind::Additional => None,
+        Kind::Own | Kind::Additional | Kind::Entry => None,
     }
 }
 

@@ -15,6 +15,8 @@ pub(crate) struct PhaseArgs {
     pub(crate) start: Option<Ident>,
     pub(crate) end: Option<Ident>,
     pub(crate) failure: Option<Ident>,
+    /// The end has a function.
+    pub(crate) entry: Option<Ident>,
     /// The key, and the operation's field with the operation inside. An inner `None` was already reported.
     pub(crate) inner: Option<(Ident, Option<Ident>)>,
     pub(crate) late: Option<Ident>,
@@ -67,6 +69,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("start", Form::Flag),
     ("end", Form::Flag),
     ("failure", Form::Flag),
+    ("entry", Form::Flag),
     ("inner", Form::List("inner(field)")),
     ("to", Form::List("to(Phase, Other)")),
     ("within", Form::Time("within = \"2s\"")),
@@ -146,6 +149,7 @@ impl PhaseArgs {
                 "start" => args.start = Some(key),
                 "end" => args.end = Some(key),
                 "failure" => args.failure = Some(key),
+                "entry" => args.entry = Some(key),
                 "inner" => {
                     let names = names(&key, &value, None, &mut own);
                     for more in names.iter().skip(1) {

@@ -11,6 +11,7 @@ mod compensating;
 mod constants;
 mod deadlines;
 mod endings;
+mod entries;
 mod events;
 mod failing;
 mod gates;
