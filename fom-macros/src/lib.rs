@@ -409,6 +409,10 @@ struct Readme;
 ///
 /// The same with a constant of the type `Duration`, by its path. Drawings show its name.
 ///
+/// ### `within`
+///
+/// Without a value: the function `<phase>_within(&self, cx, ..) -> Duration` says the time when the fom enters the phase.
+///
 /// ### `within = "adaptive, 50ms..30s"`
 ///
 /// A time limit that adapts. It follows the durations of earlier visits of this phase in the same locality, and the
@@ -545,6 +549,10 @@ struct Readme;
 /// ### `retry(PATIENT)`
 ///
 /// The same with a constant of the type `fom_runtime::machine::Retry`, by its path. Drawings show its name.
+///
+/// ### `retry`
+///
+/// Without a value: the function `<phase>_retry(&self, cx, ..) -> Retry` is asked after each failed attempt.
 ///
 /// ### `locks`
 ///

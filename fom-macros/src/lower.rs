@@ -8,6 +8,7 @@ use syn::{Generics, Ident, ItemEnum};
 use crate::diag::{Diagnostics, did_you_mean, nearest};
 use crate::model::{Machine, Mode, Names, Phase, Shared, Target};
 use crate::paths;
+use crate::syntax::Setting;
 use crate::syntax::args::Args;
 use crate::syntax::item::PhaseItem;
 
@@ -130,6 +131,8 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         locks_shared: Shared::of(args.groups.locks.as_ref()),
         failed_mode: mode,
         data_ref: format_ident!("{base}In{name}Ref", span = ident.span()),
+        within_function: more(None, is_asked(&args.within), "_within"),
+        retry_function: more(None, is_asked(&args.retry), "_retry"),
         failed_function: more(
             args.groups.failed.as_ref(),
             args.failed.is_some(),
@@ -155,6 +158,10 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         defaults,
         args,
     }
+}
+
+fn is_asked<T>(key: &Option<(Ident, Option<Setting<T>>)>) -> bool {
+    matches!(key, Some((_, Some(Setting::Asked))))
 }
 
 /// Returns the name of the exits after a failure in the phase, or in its group.

@@ -74,6 +74,9 @@ pub(crate) struct Phase {
     pub(crate) exhausted_function: Option<Ident>,
     /// The function that says which locks to take first.
     pub(crate) locks_function: Option<Ident>,
+    /// The functions that say the time limit and the retries.
+    pub(crate) within_function: Option<Ident>,
+    pub(crate) retry_function: Option<Ident>,
     /// The function that returns the gate of the phase.
     pub(crate) gate_function: Option<Ident>,
     /// The function that checks the invariant of the phase.

@@ -127,6 +127,8 @@ fn functions(machine: &mut Machine, diag: &mut Diagnostics) {
             ),
             (&mut phase.locks_function, " for its locks"),
             (&mut phase.gate_function, " for its gate"),
+            (&mut phase.within_function, " for its time limit"),
+            (&mut phase.retry_function, " for its retries"),
             (&mut phase.invariant_function, " for its invariant"),
             (&mut phase.failed_function, " when it has failed"),
         ] {

@@ -47,6 +47,7 @@ fn table(machine: &Machine) -> String {
                     format!("adaptive {}..{}", duration(*floor), duration(*ceiling))
                 }
                 Setting::Constant(path) => format!("`{}`", path_text(path)),
+                Setting::Asked => asked(phase.within_function.as_ref()),
             });
         let notes = notes(phase).join("; ");
         table.push_str(&format!(
@@ -56,6 +57,11 @@ fn table(machine: &Machine) -> String {
         ));
     }
     table
+}
+
+/// Returns the function that says a time at run time.
+fn asked(function: Option<&syn::Ident>) -> String {
+    function.map_or_else(String::new, |name| format!("`{name}()`"))
 }
 
 fn notes(phase: &Phase) -> Vec<String> {
@@ -105,6 +111,9 @@ fn notes(phase: &Phase) -> Vec<String> {
         notes.push(format!("{when}: {}", failed.join(", ")));
     }
     match &args.retry {
+        Some((_, Some(Setting::Asked))) => {
+            notes.push(format!("retry {}", asked(phase.retry_function.as_ref())));
+        }
         Some((_, Some(Setting::Written(retry)))) => notes.push(format!(
             "up to {} retries, after {} to {}",
             retry.times,

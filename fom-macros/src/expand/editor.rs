@@ -23,6 +23,8 @@ pub(super) fn prepare(machine: &mut Machine) {
             &mut phase.exhausted_function,
             &mut phase.locks_function,
             &mut phase.gate_function,
+            &mut phase.within_function,
+            &mut phase.retry_function,
             &mut phase.failed_function,
         ];
         for name in functions.into_iter().flatten() {

@@ -177,6 +177,16 @@ impl<'a> Layer<'a> {
         }
     }
 
+    /// Returns the arm of `within` or `retry` for the phases of the operation inside.
+    pub(super) fn asked(&self, name: &str, fom: &Ident) -> TokenStream {
+        let (operation, place) = (self.as_operation(), self.place());
+        let (inner_phase, field, inner) = (&self.inner_phase.ident, self.field, local("phase"));
+        let name = Ident::new(name, Span::call_site());
+        quote! {
+            P_::#inner_phase { #field: #inner } => #operation::#name(&#place, #inner, #fom),
+        }
+    }
+
     /// Returns the arm of `step` for the phases of the operation inside.
     pub(super) fn arm(&self, at: &Ident) -> TokenStream {
         let (inner, place) = (self.inner, self.place());

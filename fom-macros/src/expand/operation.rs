@@ -8,7 +8,7 @@ use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
 use super::phase_data::{self, Access};
-use super::times::{retry, within};
+use super::times::{asked, retry, within};
 use super::{
     any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
     private,
@@ -75,6 +75,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     };
     let end = ends::function(machine);
     let gate = gate(machine);
+    let asked = asked(machine);
     let resumed = resumed(machine);
     let form = if machine.is_sync() {
         quote!(Synchronous)
@@ -103,6 +104,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             #end
             #takes
             #gate
+            #asked
             #resumed
     };
     let items = braces(machine.operation_span(), items);
@@ -280,7 +282,7 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let edges = edges(machine, phase);
     let start = args.start.as_ref().map(|_| quote!(.start()));
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
-    let (within, retry) = (within(args), retry(args));
+    let (within, retry) = (within(phase), retry(phase));
     let late = args.late.as_ref().map(|_| quote!(.late()));
     let cancelled = args.cancelled.as_ref().map(|_| quote!(.cancelled()));
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));

@@ -66,6 +66,8 @@ fn of_phase(machine: &Machine, phase: &Phase) -> Vec<TokenStream> {
     let is_asked = [
         &phase.locks_function,
         &phase.gate_function,
+        &phase.within_function,
+        &phase.retry_function,
         &phase.invariant_function,
     ];
     let is_asked = is_asked.into_iter().any(Option::is_some);

@@ -123,7 +123,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
         let group = phase.args.groups.locks.as_ref();
         let needing = group.map_or_else(|| phase.name.clone(), ToString::to_string);
         let docs = format!(" Returns the locks that `{needing}` needs.");
-        gate_function(
+        asked_function(
             machine,
             phase,
             name,
@@ -134,13 +134,21 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
     let gate = phase.gate_function.as_ref().map(|name| {
         let docs = format!(" Returns the gate that opens before `{}` runs.", phase.name);
         let output = quote!(impl #krate::extension::Gate);
-        gate_function(machine, phase, name, &docs, output)
+        asked_function(machine, phase, name, &docs, output)
     });
-    quote!(#own #late #exhausted #failed #locks #gate)
+    let within = phase.within_function.as_ref().map(|name| {
+        let docs = format!(" Returns how long a fom may stay in `{}`.", phase.name);
+        asked_function(machine, phase, name, &docs, quote!(::core::time::Duration))
+    });
+    let retry = phase.retry_function.as_ref().map(|name| {
+        let docs = format!(" Returns how often `{}` is tried again.", phase.name);
+        asked_function(machine, phase, name, &docs, quote!(#krate::machine::Retry))
+    });
+    quote!(#own #late #exhausted #failed #locks #gate #within #retry)
 }
 
-/// Returns the function that returns the gate of the phase, or the locks that the gate takes.
-fn gate_function(
+/// Returns a function that is asked about the phase: for its gate, its locks or its times.
+fn asked_function(
     machine: &Machine,
     phase: &Phase,
     name: &Ident,

@@ -100,10 +100,12 @@ impl GroupArgs {
                 "`cancelled` needs a way out; write `failed(Phase)` beside it",
             );
         }
-        if let Some((_, Some(Setting::Written(Within::Adaptive { .. })))) = &self.within {
+        if let Some((within, Some(Setting::Asked | Setting::Written(Within::Adaptive { .. })))) =
+            &self.within
+        {
             diag.error(
-                name,
-                "an adaptive time limit is for one phase alone; write a duration",
+                within,
+                "the time limit of a group is not that of one phase; write a duration, or `within(PATH)` with a constant",
             );
         }
     }

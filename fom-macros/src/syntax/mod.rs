@@ -42,7 +42,7 @@ pub(crate) enum Form {
     List(&'static str),
     /// `key = "..."`; the text is an example.
     Text(&'static str),
-    /// `key = "..."`, or `key(PATH)` with a constant; the text is an example.
+    /// `key = "..."`, `key(PATH)` with a constant, or `key` with a function of the phase; the text is an example.
     Time(&'static str),
 }
 
@@ -51,6 +51,8 @@ pub(crate) enum Form {
 pub(crate) enum Setting<T> {
     Written(T),
     Constant(syn::Path),
+    /// A function of the phase says it at run time.
+    Asked,
 }
 
 /// The keys that may be repeated: a phase can have had many names, and a machine can have many groups.
@@ -168,7 +170,7 @@ fn in_form(form: Form, value: &Value) -> Value {
 
 fn mismatch(form: Form, value: &Value) -> Option<&'static str> {
     match (form, value) {
-        (Form::Flag, Value::None)
+        (Form::Flag | Form::Time(_), Value::None)
         | (Form::List(_), Value::List(_))
         | (Form::Text(_), Value::Equals(_)) => None,
         (Form::Time(_), Value::Equals(tokens)) if !is_path(tokens) => None,

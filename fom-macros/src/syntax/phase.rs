@@ -121,6 +121,7 @@ pub(super) fn time_limit(
     diag: &mut Diagnostics,
 ) -> Option<Setting<Within>> {
     match value {
+        Value::None => Some(Setting::Asked),
         Value::List(path) => constant(key, path, "RING_TIME", diag).map(Setting::Constant),
         value => parsed(key, value, within::within, diag).map(Setting::Written),
     }
@@ -197,6 +198,7 @@ impl PhaseArgs {
                 }
                 "retry" => {
                     let retry = match &value {
+                        Value::None => Some(Setting::Asked),
                         Value::List(path) => {
                             constant(&key, path, "RETRIES", &mut own).map(Setting::Constant)
                         }

@@ -301,8 +301,11 @@ impl Graph {
         }
         if let Some(retry) = phase.retry {
             let (min, max) = (duration(retry.min), duration(retry.max));
-            let value = format!("{}, {min}..{max}", retry.times);
-            notes.push(format!("retry {}", named(retry.name, value)));
+            let value = match retry.name {
+                Some(name) if retry.times == 0 => asked(name),
+                name => named(name, format!("{}, {min}..{max}", retry.times)),
+            };
+            notes.push(format!("retry {value}"));
         }
         notes
     }
@@ -358,11 +361,17 @@ fn line(out: &mut String, depth: usize, text: std::fmt::Arguments<'_>) {
 fn within(phase: &PhaseInfo) -> Option<String> {
     match phase.deadline.adaptive() {
         Some(bounds) => Some(adaptive(bounds)),
+        None if phase.deadline.is_asked() => phase.deadline.name().map(asked),
         None => {
             let within = phase.deadline.within().map(duration)?;
             Some(named(phase.deadline.name(), within))
         }
     }
+}
+
+/// Formats a value that a function says.
+fn asked(name: &str) -> String {
+    format!("{name}()")
 }
 
 /// Formats a value for a drawing, with the name of its constant.

@@ -159,7 +159,8 @@ impl Graph {
         let mut index = 0;
         while index < self.phases.len() {
             let phase = &self.phases[index];
-            if phase.deadline.within().is_some() || phase.retry.is_some() {
+            let is_limited = phase.deadline.within().is_some() || phase.deadline.is_asked();
+            if is_limited || phase.retry.is_some() {
                 return true;
             }
             index += 1;
@@ -184,6 +185,20 @@ impl Graph {
         let mut index = 0;
         while index < self.phases.len() {
             if !self.phases[index].on.is_empty() {
+                return true;
+            }
+            index += 1;
+        }
+        false
+    }
+
+    /// Whether a function of any phase says a time limit or retries.
+    pub(crate) const fn has_asked_times(&self) -> bool {
+        let mut index = 0;
+        while index < self.phases.len() {
+            let phase = &self.phases[index];
+            let asks_retry = matches!(phase.retry, Some(Retry { times: 0, .. }));
+            if phase.deadline.is_asked() || asks_retry {
                 return true;
             }
             index += 1;

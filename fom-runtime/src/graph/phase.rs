@@ -20,7 +20,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Retry {
-    /// The number of attempts after the first one.
+    /// The number of attempts after the first one. Zero if a function of the phase says all of this at run time.
     pub times: u32,
     /// The wait before the first retry. Each later wait is twice as long.
     pub min: Duration,
@@ -28,7 +28,7 @@ pub struct Retry {
     pub max: Duration,
     /// Whether the phase has a function for the case that its attempts are used up.
     pub exhausted: bool,
-    /// The name of the constant that says so, if the phase has `retry(PATH)`.
+    /// The name of the constant that says so, if the phase has `retry(PATH)`, or of the function.
     pub name: Option<&'static str>,
 }
 
@@ -144,14 +144,17 @@ enum Within {
     Fixed(u64),
     /// Floor and ceiling.
     Adaptive(u64, u64),
+    /// A function of the phase says it at run time.
+    Asked,
 }
 
 impl Deadline {
-    /// Returns the longest stay in the phase. For an adaptive phase this is the ceiling.
+    /// Returns the longest stay in the phase. For an adaptive phase this is the ceiling. Returns `None` if a function of the
+    /// phase says it at run time.
     #[must_use]
     pub const fn within(&self) -> Option<Duration> {
         match self.within {
-            Within::Any => None,
+            Within::Any | Within::Asked => None,
             Within::Fixed(nanos) | Within::Adaptive(_, nanos) => Some(Duration::from_nanos(nanos)),
         }
     }
@@ -164,11 +167,17 @@ impl Deadline {
                 floor: Duration::from_nanos(floor),
                 ceiling: Duration::from_nanos(ceiling),
             }),
-            Within::Any | Within::Fixed(_) => None,
+            Within::Any | Within::Fixed(_) | Within::Asked => None,
         }
     }
 
-    /// Returns the name of the constant that `within(PATH)` names, as it is written there.
+    /// Whether a function of the phase says at run time how long a fom may stay.
+    #[must_use]
+    pub const fn is_asked(&self) -> bool {
+        matches!(self.within, Within::Asked)
+    }
+
+    /// Returns the name of the constant that `within(PATH)` names, as it is written there, or of the function.
     #[must_use]
     pub const fn name(&self) -> Option<&'static str> {
         self.name
@@ -322,6 +331,27 @@ impl PhaseInfo {
     #[must_use]
     pub const fn within_nanos(mut self, nanos: u64) -> Self {
         self.deadline.within = Within::Fixed(nanos);
+        self
+    }
+
+    /// Lets the function with this name say the longest stay.
+    #[must_use]
+    pub const fn within_asked(mut self, name: &'static str) -> Self {
+        self.deadline.within = Within::Asked;
+        self.deadline.name = Some(name);
+        self
+    }
+
+    /// Lets the function with this name say the retries.
+    #[must_use]
+    pub const fn retry_asked(mut self, name: &'static str) -> Self {
+        self.retry = Some(Retry {
+            times: 0,
+            min: Duration::ZERO,
+            max: Duration::ZERO,
+            exhausted: false,
+            name: Some(name),
+        });
         self
     }
 

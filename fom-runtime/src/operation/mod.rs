@@ -8,7 +8,7 @@ mod form;
 mod persistent;
 mod types;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 pub use describe::{ByBox, ByDebug, ByDisplay, ByError, ByType, Describe, Described, Told};
 pub use events::{EventReader, Events, Readable, Unreadable};
@@ -18,7 +18,11 @@ pub use persistent::{Codec, Loaded, MaybeCodec, Persistent, codec};
 pub(crate) use persistent::{kept_codec, load};
 pub use types::{OwnTypes, Types};
 
-use crate::{fom::RunningFom, gate::Gate, graph::Graph};
+use crate::{
+    fom::RunningFom,
+    gate::Gate,
+    graph::{Graph, Retry},
+};
 
 /// An operation with its machine. `#[fom]` implements this trait; do not implement it by hand.
 ///
@@ -90,6 +94,22 @@ pub trait Operation: Sized + Send + 'static {
     fn takes(kind: Self::Kind, event: &Self::Event) -> bool {
         let _ = (kind, event);
         false
+    }
+    /// Returns how long a fom may stay in this phase, if a function of the phase says it.
+    #[doc(hidden)]
+    fn asked_within(
+        &self,
+        phase: &Self::Phase,
+        fom: RunningFom<'_, Self::Event>,
+    ) -> Option<Duration> {
+        let _ = (phase, fom);
+        None
+    }
+    /// Returns how often this phase is tried again, if a function of the phase says it.
+    #[doc(hidden)]
+    fn asked_retry(&self, phase: &Self::Phase, fom: RunningFom<'_, Self::Event>) -> Option<Retry> {
+        let _ = (phase, fom);
+        None
     }
     /// Returns the gate of this phase, if it has one.
     #[doc(hidden)]

@@ -192,6 +192,7 @@ impl<O: Operation> Instance<O> {
                 let resumed = matches!(then, Then::Begin { resumed: true });
                 let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
+                let left = left.or_else(|| self.asked_time(fom));
                 let now = fom.env().clock.nanos();
                 let deadlines = timing.preview(fom, self.index(), now, left);
                 (0, Vec::new(), deadlines)

@@ -22,4 +22,5 @@ mod run_loop;
 mod serve;
 mod step_async;
 mod step_sync;
+mod times;
 mod transition;

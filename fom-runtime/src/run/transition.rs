@@ -169,6 +169,7 @@ impl<O: Operation> Instance<O> {
     #[inline(never)]
     fn enter_timed(&self, fom: &Typed<O>, left: Option<u64>, mut now: u64) -> u64 {
         let index = self.index();
+        let left = left.or_else(|| self.asked_time(fom));
         if let Some(timing) = fom.timing()
             && (self.info().deadline().within().is_some() || left.is_some() || !timing.is_calm())
         {
@@ -323,7 +324,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         fom.outbox().discard();
-        let attempt = self.visited(fom).retries().zip(fom.timing());
+        let attempt = self.retries(fom).zip(fom.timing());
         let now = || fom.env().clock.nanos();
         let decided = next_cold(Step::Error {
             function,

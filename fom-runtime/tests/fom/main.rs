@@ -5,6 +5,7 @@ mod kit;
 
 mod adaptive;
 mod allocation;
+mod asked_times;
 mod cancelling;
 mod causes;
 mod compensating;
