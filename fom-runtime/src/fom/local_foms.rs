@@ -18,6 +18,9 @@ use fom_protocol::{
 #[derive(Default)]
 #[allow(missing_debug_implementations, reason = "hidden, for `fom-durable`")]
 pub struct LocalFoms {
+    /// The NUMA node that the memory of the foms is bound to. `None` if the machine has one node, or if threads are not
+    /// bound either.
+    pub(crate) node: Option<usize>,
     pub(crate) counts: InFlight,
     /// The memory of the foms, and their totals by operation type.
     pub(crate) pools: Pools,

@@ -19,6 +19,7 @@ use crate::{
     fom::{AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, Vtable, hand, trim::Trim},
     graph::Graph,
     heap,
+    topology::{BOUND_ALIGN, bind_memory, unbind_memory},
 };
 use fom_protocol::{
     FreeList, Link, Returned,
@@ -33,9 +34,6 @@ const FIRST_PAGE: usize = 4 << 10;
 pub(super) const LARGEST_PAGE: usize = 256 << 10;
 /// The number of slots that are made at once.
 const MADE_AT_ONCE: usize = 8;
-
-/// The alignment of the largest pages, at least the size of any system page. So the system gets the whole page back.
-const SYSTEM_PAGE: usize = 64 << 10;
 
 /// On cache lines of its own: each end writes the totals, and the pool of another locality may be adjacent.
 #[repr(align(128))]
@@ -57,6 +55,8 @@ pub(crate) struct Pool {
 pub(super) struct Page {
     memory: NonNull<u8>,
     layout: Layout,
+    /// Whether the memory is bound to a NUMA node.
+    bound: bool,
     slot: usize,
     /// The number of slots with a header.
     made: AtomicUsize,
@@ -72,6 +72,9 @@ impl Drop for Page {
         if self.is_large() {
             // An allocator may keep freed memory, so its contents go back to the system first.
             heap::empty(self.memory, self.layout.size());
+        }
+        if self.bound {
+            unbind_memory(self.memory, self.layout.size());
         }
         // SAFETY: the memory was allocated with this layout. No fom is in it: a pool goes after its last slot, and the
         // owner of a trimmed page has all its slots. The headers of empty slots have nothing to drop.
@@ -247,11 +250,14 @@ impl Stock {
         self.page = Some(page);
     }
 
-    /// Adds a page about as large as all earlier pages together, within the limits.
+    /// Adds a page about as large as all earlier pages together, within the limits. A page of a NUMA node is large from
+    /// the start, because only whole system pages lie on a node.
     fn add_page(&mut self) -> Arc<Page> {
         let vtable = self.pool.vtable;
         let before = (self.trim.made * vtable.layout.size()).next_power_of_two();
-        let page = Page::new(vtable, before.clamp(FIRST_PAGE, LARGEST_PAGE));
+        let node = self.pool.home().node;
+        let least = node.map_or(FIRST_PAGE, |_| LARGEST_PAGE);
+        let page = Page::new(vtable, before.clamp(least, LARGEST_PAGE), node);
         self.pool.pages.lock().push(Arc::clone(&page));
         self.trim.add(Arc::clone(&page));
         if page.is_large() {
@@ -331,10 +337,11 @@ pub(super) fn length(mut list: *mut Link) -> usize {
 }
 
 impl Page {
-    fn new(vtable: &Vtable, size: usize) -> Arc<Self> {
+    fn new(vtable: &Vtable, size: usize, node: Option<usize>) -> Arc<Self> {
         let slot = vtable.layout.size();
         let size = size.max(slot);
-        let least = if size >= LARGEST_PAGE { SYSTEM_PAGE } else { 1 };
+        // No system page exceeds this. So the system gets the whole page back.
+        let least = if size >= LARGEST_PAGE { BOUND_ALIGN } else { 1 };
         let layout = Layout::from_size_align(size, vtable.layout.align().max(least))
             .expect("a page is no larger than a slot or a quarter of a megabyte");
         // SAFETY: a slot has a header, so the size is not zero.
@@ -342,9 +349,12 @@ impl Page {
         let memory = memory.unwrap_or_else(|| handle_alloc_error(layout));
         // `Header::whole` turns a reference to a header back into a pointer to the whole fom.
         memory.as_ptr().expose_provenance();
+        // Without the binding, the page lies on the node of the thread that touches it first.
+        let bound = node.is_some_and(|node| bind_memory(memory, size, node).is_ok());
         Arc::new(Self {
             memory,
             layout,
+            bound,
             slot,
             made: AtomicUsize::new(0),
         })

@@ -91,14 +91,19 @@ impl Locality {
         index: usize,
         plan: LocalityPlan,
         bound: bool,
+        node: Option<usize>,
         followers: Followers,
         reactor: &Reactor,
     ) -> Self {
+        let foms = LocalFoms {
+            node,
+            ..LocalFoms::default()
+        };
         Self {
             index,
             plan,
             bound,
-            foms: Arc::default(),
+            foms: Arc::new(foms),
             ready: AtomicUsize::new(0),
             alarm: reactor::Alarm::default(),
             slot: HandoffSlot::new(),

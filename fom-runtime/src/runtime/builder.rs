@@ -227,7 +227,8 @@ impl Builder {
         self
     }
 
-    /// Sets whether the threads of a locality are bound to its processors. Default: `true`.
+    /// Sets whether the threads of a locality are bound to its processors, and the memory of its foms to their NUMA node
+    /// where the machine has several. Default: `true`.
     pub fn pin(mut self, pin: bool) -> Self {
         self.places.pin = pin;
         self
@@ -404,14 +405,17 @@ impl Builder {
             None => false,
         };
         let (plans, bound) = self.places.plan();
+        let one_node = plans.windows(2).all(|pair| pair[0].node == pair[1].node);
         let mut localities = Vec::new();
         let mut reactors = Vec::new();
         for (index, plan) in plans.into_iter().enumerate() {
             let reactor = Reactor::new().map_err(BuildError::Reactor)?;
+            let node = plan.node.filter(|_| bound && !one_node);
             localities.push(Locality::new(
                 index,
                 plan,
                 bound,
+                node,
                 self.threads.followers,
                 &reactor,
             ));

@@ -1,4 +1,5 @@
-//! The processors that a thread may run on. Besides `hwloc.rs`, the only file of the topology with unsafe code.
+//! The processors that a thread may run on. With `hwloc.rs` and `memory.rs`, all unsafe code of
+//! the topology.
 
 use std::{
     fs::File,

@@ -4,8 +4,9 @@
 //! a thread to a locality's processors. A machine is plain data, so a program can also make one up
 //! ([`Machine::synthetic`]) and plan for it.
 //!
-//! Nothing binds memory: the kernel places a page on the node of the thread that touches the page first. So a
-//! locality's memory lands on its own node if the locality's own thread, once bound, allocates and fills it.
+//! On a machine with several NUMA nodes, the memory of a locality's foms is bound to the node of its processors, also
+//! for foms that other threads submit. All other memory of a locality is made by its own threads, which are bound, and
+//! the kernel places a page on the node of the thread that touches the page first.
 //!
 //! ```
 //! use fom_runtime::topology::{Machine, PlanOptions, plan};
@@ -24,10 +25,12 @@ mod flat;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod machine;
+mod memory;
 mod plan;
 mod sysfs;
 
 pub(crate) use bind::{Thread, bind_thread};
 pub use bind::{allowed_cpus, bind_current_thread};
 pub use machine::{Cpu, Machine, Source};
+pub(crate) use memory::{BOUND_ALIGN, bind_memory, unbind_memory};
 pub use plan::{LocalityPlan, PlanOptions, plan};

@@ -11,6 +11,7 @@ mod homes;
 mod lending;
 mod localities;
 mod moving;
+mod numa;
 mod placement;
 mod reactor;
 mod short_sections;
