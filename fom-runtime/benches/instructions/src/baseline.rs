@@ -6,7 +6,7 @@ use crate::measures::{Counted, Measure};
 
 /// The largest relative difference from the recorded count.
 ///
-/// Two runs of one build differ by less than 0.1 %. Processors for which glibc picks another `memcpy` differ by 0.2 %.
+/// Two runs of one build differ by less than 0.2 %. Processors for which glibc picks another `memcpy` differ by 0.2 %.
 /// Unrelated lines of code change what is inlined, and with it a count by 1 or 2 %. A larger difference is a change to
 /// look at; another release of the compiler or of glibc can also cause one.
 const TOLERANCE: f64 = 0.03;
