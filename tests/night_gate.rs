@@ -11,6 +11,7 @@ use std::{
 use fom_runtime::{
     extension::{Attached, FomAddress, Gate, GateError, Wait, WaitKind, block_on},
     machine::FomState,
+    observe::WaitsFor,
     prelude::*,
     time::{Instant, Sleep, TestClock},
 };
@@ -206,7 +207,7 @@ fn a_phase_runs_only_at_night() {
         let info = runtime.operation(id).unwrap();
         assert_eq!(info.state, FomState::Waiting);
         assert_eq!(
-            info.waiting_for.as_deref(),
+            info.waiting_for().as_deref(),
             Some("the night `of day 0`, for 0ns")
         );
     }
@@ -218,7 +219,13 @@ fn a_phase_runs_only_at_night() {
         waited: Some(HOUR * 12),
         ..Wait::of("the night")
     };
-    assert_eq!((info.phase, info.waits), ("Sweep", vec![told]));
+    let on_night = WaitsFor::Package {
+        kind: "the night",
+        wait: told,
+    };
+    let on: Vec<_> = info.waits.iter().map(|wait| wait.on.clone()).collect();
+    assert_eq!((info.phase, on), ("Sweep", vec![on_night]));
+    assert_eq!(info.waits[0].waited, HOUR * 12);
     clock.advance(HOUR);
     let ended = fom.wait().unwrap();
     assert_eq!(ended.operation.done, [at(22), at(22)]);

@@ -26,7 +26,7 @@ use std::fmt;
 use crate::sync::atomic::{AtomicU8, Ordering};
 
 /// The state of a fom in the runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum FomState {
     /// Submitted, not yet admitted by its home locality.

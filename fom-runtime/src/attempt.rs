@@ -4,10 +4,10 @@ use std::{fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::clock::elapsed;
+use crate::{clock::elapsed, serial};
 
 /// A failed attempt at a phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Attempt {
     /// The number of the attempt in its visit of the phase. The first attempt has number 1.
@@ -16,6 +16,7 @@ pub struct Attempt {
     pub error: String,
     /// How long ago the attempt failed, when this value was made. With a journal, this includes the time in which the
     /// program did not run.
+    #[serde(serialize_with = "serial::seconds")]
     pub age: Duration,
 }
 

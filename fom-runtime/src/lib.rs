@@ -77,7 +77,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `exclusive`, `instant`, `clock`, `attempt`, `savable`: small types without knowledge of foms
+// - `id`, `heap`, `key_encoding`, `step_key`, `defaults`, `exclusive`, `instant`, `clock`, `serial`, `attempt`, `incident`, `savable`: small types without knowledge of foms
 // - `graph`, `adaptive`, `topology`, `balance`: machines of phases, estimates, and the processors
 // - `gate`: conditions before a phase
 // - `snapshot`: a fom in one phase as bytes
@@ -111,6 +111,7 @@ mod gate;
 mod graph;
 mod heap;
 mod id;
+mod incident;
 mod instant;
 mod key_encoding;
 mod layer;
@@ -120,6 +121,7 @@ pub mod prelude;
 mod run;
 mod runtime;
 mod savable;
+mod serial;
 pub mod snapshot;
 mod step_key;
 #[cfg(not(fom_shuttle))]
@@ -179,9 +181,11 @@ pub mod observe {
     pub use crate::{
         attempt::Attempt,
         fom::{FailedAttempt, Transition, TransitionCause},
+        incident::{Incident, IncidentKind},
         runtime::observe::{
-            AdaptiveInfo, Deadlock, DeadlockWait, FomInfo, Interposed, KeyInfo, Listening,
-            LocalityInfo, NotOnTop, Operations, TypeInfo, Visited,
+            AdaptiveInfo, Cursor, CursorError, Deadlock, Filter, FomInfo, FomWait, Group,
+            Interposed, KeyInfo, Listening, LocalityInfo, NotOnTop, Oldest, Operations, Page, Sort,
+            Survey, TypeInfo, Visited, WaitInfo, WaitsFor,
         },
         typed::{Interpose, TransitionOf},
     };

@@ -216,7 +216,7 @@ impl<O: Operation> Stepper<O> {
             if !self.home.run_one_by_hand() {
                 return self.seen.lock().steps.pop_front().unwrap_or_else(|| {
                     let info = self.runtime.operation(self.handle.id());
-                    let waits = info.and_then(|info| info.waiting_for);
+                    let waits = info.and_then(|info| info.waiting_for());
                     Step::Waits(waits.unwrap_or_default())
                 });
             }

@@ -17,6 +17,7 @@ use fom_runtime::{
     __durability::{self as seam, Recording, Resident, Shared},
     Builder, FomId, Persistent,
     error::{BuildError, DurabilityError},
+    observe::IncidentKind,
 };
 
 type OpenJournal = Box<dyn FnOnce() -> Result<Box<dyn Journal>, JournalError> + Send>;
@@ -424,7 +425,12 @@ fn bring_back(
         }
     };
     for damage in recovered.found.torn.iter().chain(&recovered.found.gaps) {
-        seam::report(shared, format!("the journal was damaged: {damage}"));
+        seam::report(
+            shared,
+            IncidentKind::Journal,
+            "the journal",
+            format!("the journal was damaged: {damage}"),
+        );
     }
     let durable = Durable::of(shared);
     let committer = durable.committer().expect("set by the recovery");
@@ -469,6 +475,8 @@ fn ask_gates(shared: &Shared, held: Vec<(FomId, Resident)>) {
     if late > 0 {
         seam::report(
             shared,
+            IncidentKind::Recovery,
+            "gates",
             format!(
                 "{late} foms that held the gates of their phases, such as long locks, have not asked for them again within {GATES_FIRST:?}: others may have them first"
             ),

@@ -26,6 +26,7 @@ use fom_protocol::{
 use fom_runtime::{
     __durability::{self as seam, Shared, Tried},
     FomId,
+    observe::IncidentKind,
     snapshot::SnapshotError,
     time::Clock,
 };
@@ -328,6 +329,8 @@ impl Committer {
         {
             seam::report(
                 &shared,
+                IncidentKind::Journal,
+                "the journal",
                 format!("lazy transitions could not be committed, and are tried again: {error}"),
             );
         }

@@ -23,6 +23,7 @@ use fom_runtime::{
     __durability::{self as seam, EventId, EventReader, Header, KeyOf, Restorer, Shared},
     FomId, Key, Operation,
     machine::Graph,
+    observe::IncidentKind,
     snapshot::{QuarantineKind, Quarantined, RestoreError},
 };
 
@@ -522,7 +523,12 @@ impl Durable {
             true => letters.above_limit += 1,
             false => letters.not_kept += 1,
         });
-        seam::report(shared, format!("an event was dropped{why}: {reason}"));
+        seam::report(
+            shared,
+            IncidentKind::Lost,
+            "an event",
+            format!("an event was dropped{why}: {reason}"),
+        );
         self.drop_messages([entry]);
     }
 

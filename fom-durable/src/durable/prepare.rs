@@ -18,6 +18,7 @@ use fom_runtime::{
     FomId, Key, Operation, Persistent, Refused, Submission,
     error::RefusedReason,
     machine::Savable,
+    observe::IncidentKind,
     snapshot::{RestoreError, SnapshotError},
 };
 
@@ -142,6 +143,8 @@ where
             } else {
                 seam::report(
                     shared,
+                    IncidentKind::Lost,
+                    format!("{} {key}", O::GRAPH.operation()),
                     format!(
                         "{} {key} did not get an event that was sent to it through an outbox",
                         O::GRAPH.operation()
@@ -205,6 +208,8 @@ fn not_started<O: Operation>(
         }
         (reason, ..) => seam::report(
             shared,
+            IncidentKind::Lost,
+            format!("{} {id}", O::GRAPH.operation()),
             format!(
                 "{} {id} was in an outbox and could not start: {reason}",
                 O::GRAPH.operation()

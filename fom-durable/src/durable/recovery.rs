@@ -17,6 +17,7 @@ use fom_runtime::{
     __durability::{self as seam, Resident, Schema, Shared},
     FomId, Runtime,
     context::Local,
+    observe::IncidentKind,
     snapshot::{Quarantined, RestoreError},
 };
 
@@ -173,6 +174,8 @@ impl Sink<'_> {
         // Entries are known to be lost, and the options allow a start without them.
         seam::report(
             self.shared,
+            IncidentKind::Recovery,
+            "the journal",
             format!("{missing}; it begins anew with other step keys, and its time begins at 0"),
         );
         Ok(())
@@ -218,7 +221,12 @@ impl Sink<'_> {
                     Err(error) => {
                         self.unread.push(id);
                         let what = format!("schema {id} of the journal: {error}");
-                        seam::report(self.shared, what);
+                        seam::report(
+                            self.shared,
+                            IncidentKind::Recovery,
+                            format!("schema {id}"),
+                            what,
+                        );
                     }
                 }
             }
@@ -337,7 +345,12 @@ impl Recover for Sink<'_> {
         } else if id < EntryId::HEAD {
             self.unread.push(id);
             let what = "a schema of the journal is damaged";
-            seam::report(self.shared, format!("{what}: {damage}"));
+            seam::report(
+                self.shared,
+                IncidentKind::Journal,
+                format!("schema {id}"),
+                format!("{what}: {damage}"),
+            );
         } else {
             self.begin();
             self.used = self.used.max(fom_of(id).get() + 1);

@@ -28,6 +28,7 @@ use fom_runtime::{
     Key, Operation, Persistent,
     error::DurabilityError,
     machine::{Durability, Savable},
+    observe::IncidentKind,
     snapshot::{RestoreError, SnapshotError},
 };
 
@@ -364,7 +365,7 @@ impl Drop for Delivery {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(deliver)) {
             let what = panic_message(panic);
             let what = format!("a durable send panicked, and is taken after a restart: {what}");
-            seam::report(&shared, what);
+            seam::report(&shared, IncidentKind::Panicked, "a durable send", what);
         }
     }
 }

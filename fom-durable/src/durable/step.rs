@@ -23,6 +23,7 @@ use fom_runtime::{
     },
     context::Local,
     error::DurabilityError,
+    observe::IncidentKind,
     snapshot::SnapshotError,
 };
 
@@ -221,7 +222,12 @@ impl KeptFom for DurableState {
             drop(self.inner().more_mut().and_then(|more| more.failed.take()));
             drop(durable.quarantine.take(fom.id()));
             let what = format!("the failure of {} could not be written: {error}", fom.id());
-            seam::report(seam::shared_of(fom), what);
+            seam::report(
+                seam::shared_of(fom),
+                IncidentKind::Journal,
+                "the journal",
+                what,
+            );
             return;
         }
         if waits {

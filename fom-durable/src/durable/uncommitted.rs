@@ -23,6 +23,7 @@ use fom_runtime::{
     FomId,
     error::DurabilityError,
     extension::Gate,
+    observe::IncidentKind,
     snapshot::RestoreError,
 };
 
@@ -302,7 +303,12 @@ fn go_on(shared: &Shared, mut done: Vec<Uncommitted>) {
     for gate in held.into_values() {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(gate))) {
             let message = fom_protocol::panic_message(panic);
-            seam::report(shared, format!("a gate panicked: {message}"));
+            seam::report(
+                shared,
+                IncidentKind::Panicked,
+                "a gate",
+                format!("a gate panicked: {message}"),
+            );
         }
     }
 }

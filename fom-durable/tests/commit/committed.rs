@@ -109,7 +109,7 @@ fn a_delayed_operation_is_on_disk_before_it_begins() {
         committed.await.unwrap();
         assert_eq!(on_disk(&journal), 1);
         let info = runtime.operation(order.id()).unwrap();
-        assert_eq!(info.waiting_for.as_deref(), Some("a timer"));
+        assert_eq!(info.waiting_for().as_deref(), Some("a timer"));
         // A cancel takes it out of the journal.
         order.cancel();
         assert!(order.await.is_err());

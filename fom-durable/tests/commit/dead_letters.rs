@@ -220,6 +220,6 @@ fn no_more_events_are_kept_than_may_be() {
         let operations = runtime.operations();
         assert_eq!(operations.quarantine.len(), 10_000);
         let told = operations.incidents.iter();
-        assert_eq!(told.filter(|it| it.contains("dropped")).count(), 3);
+        assert_eq!(told.filter(|it| it.text.contains("dropped")).count(), 3);
     });
 }

@@ -449,7 +449,7 @@ fn a_record_that_is_too_long_harms_no_other_fom() {
         diary.send(Go::On).unwrap();
         diary.send(Go::On).unwrap();
         // The fom has failed, or waits because the journal is behind by now.
-        let waits = |fom: &FomInfo| fom.waiting_for.as_deref() == Some("the journal");
+        let waits = |fom: &FomInfo| fom.waiting_for().as_deref() == Some("the journal");
         wait_for(|| runtime.operations().foms.iter().all(waits).then_some(()));
         begin.send(()).unwrap();
         let failure = diary.await.unwrap_err();

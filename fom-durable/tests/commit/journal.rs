@@ -481,7 +481,7 @@ fn an_event_through_an_outbox_comes_once() {
         let closing = account.reached([CollectKind::Closed]);
         closed.wait().unwrap();
         closing.wait();
-        assert_eq!(runtime.operations().incidents, Vec::<String>::new());
+        assert_eq!(runtime.operations().incidents, []);
         assert_eq!(log.lines(), ["closed with 28"]);
     }
 }

@@ -139,7 +139,7 @@ fn the_bound_holds_beside_parts_that_a_fom_waits_for() {
     let lazy_waits = || {
         let foms = runtime.operations().foms;
         let mut lazy = foms.iter().filter(|fom| fom.operation == "Count");
-        lazy.any(|fom| fom.waiting_for.as_deref() == Some("the journal"))
+        lazy.any(|fom| fom.waiting_for().as_deref() == Some("the journal"))
     };
     while !lazy_waits() {
         assert!(begun.elapsed() < Duration::from_secs(10), "it never waits");
@@ -152,7 +152,7 @@ fn the_bound_holds_beside_parts_that_a_fom_waits_for() {
 fn listed_as_waiting(runtime: &Runtime) -> bool {
     let foms = runtime.operations().foms;
     foms.iter()
-        .any(|fom| fom.waiting_for.as_deref() == Some("the journal"))
+        .any(|fom| fom.waiting_for().as_deref() == Some("the journal"))
 }
 
 /// A lazy part is written all the same, without anything after it.

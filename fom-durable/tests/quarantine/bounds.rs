@@ -30,7 +30,7 @@ fn the_oldest_is_dropped() {
         assert_eq!(runtime.quarantine().dropped(QuarantineKind::NoReceiver), 0);
         let incidents = runtime.operations().incidents;
         assert_eq!(incidents.len(), 2, "{incidents:?}");
-        assert!(incidents[0].contains("was dropped"), "{incidents:?}");
+        assert!(incidents[0].text.contains("was dropped"), "{incidents:?}");
         // The deletes are committed with the next batch.
         runtime.submit(order(0)).await.unwrap();
         shop.journal = shop.journal.fork();

@@ -11,6 +11,7 @@ use std::{
 use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{
     Builder, Cause,
+    observe::Incident,
     snapshot::{QuarantineKind, RestoreError},
     submission::Placement,
     time::TestClock,
@@ -301,7 +302,7 @@ fn an_event_that_cannot_wait_is_counted() {
         assert_eq!(runtime.quarantine().count(QuarantineKind::NoReceiver), 0);
         assert_eq!(runtime.quarantine().dropped(QuarantineKind::NoReceiver), 2);
         let incidents = runtime.operations().incidents;
-        let dropped = |told: &&String| told.contains("an event was dropped");
+        let dropped = |told: &&Incident| told.text.contains("an event was dropped");
         assert_eq!(incidents.iter().filter(dropped).count(), 2, "{incidents:?}");
     });
 }

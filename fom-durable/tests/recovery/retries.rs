@@ -89,7 +89,7 @@ fn the_pause_goes_on_over_a_restart() {
             bench.clock.advance(secs(3));
             let runtime = bench.build();
             assert!(bench.said(&runtime).await.is_empty());
-            let waits = runtime.operations().foms[0].waiting_for.clone();
+            let waits = runtime.operations().foms[0].waiting_for();
             assert_eq!(waits.as_deref(), Some("its next attempt"));
             bench.clock.advance(secs(1));
             assert!(bench.said(&runtime).await.is_empty());

@@ -16,6 +16,7 @@ use fom_runtime::{
     FomId, FomRef, Runtime,
     extension::{Attached, Daemon, Wait, WaitKind},
     machine::FomState,
+    observe::IncidentKind,
     time::Instant,
 };
 
@@ -188,10 +189,11 @@ impl<A: Active> Shared<A> {
 
     pub(super) fn fenced(&self, method: &str, when: &str, f: impl FnOnce()) {
         if let Err(message) = caught(f) {
-            self.runtime.report(format!(
-                "`{}::{method}` panicked {when}: {message}",
-                A::NAME
-            ));
+            self.runtime.report(
+                IncidentKind::Panicked,
+                format!("active object `{}`", A::NAME),
+                format!("`{}::{method}` panicked {when}: {message}", A::NAME),
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ use std::{
 };
 
 use fom_protocol::{caught, sync::Mutex};
+use fom_runtime::observe::IncidentKind;
 
 use crate::active::{ActiveCallError, object_handle::ObjectHandle};
 
@@ -97,9 +98,11 @@ impl<T> Slot<T> {
     fn fenced(&self, what: &str, f: impl FnOnce()) {
         if let Err(message) = caught(f) {
             let name = self.handle.name();
-            self.handle
-                .runtime()
-                .report(format!("{what} of a call of `{name}` panicked: {message}"));
+            self.handle.runtime().report(
+                IncidentKind::Panicked,
+                format!("active object `{name}`"),
+                format!("{what} of a call of `{name}` panicked: {message}"),
+            );
         }
     }
 

@@ -12,6 +12,7 @@ use fom_protocol::{caught, shrink::Shrink as _};
 use fom_runtime::{
     Key, Runtime,
     extension::{Alarm, RuntimeState},
+    observe::IncidentKind,
     time::Instant,
 };
 
@@ -323,6 +324,8 @@ impl Dispatcher {
 fn fenced(shared: &Shared, f: impl FnOnce()) {
     if let Err(panic) = caught(f) {
         let incident = format!("a closure in the admission queue panicked: {panic}");
-        shared.runtime.report(incident);
+        shared
+            .runtime
+            .report(IncidentKind::Panicked, "the admission queue", incident);
     }
 }

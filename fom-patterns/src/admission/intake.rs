@@ -23,6 +23,7 @@ use fom_runtime::{
     Runtime,
     error::RefusedReason,
     extension::{Attachment, PendingWork, RuntimeState},
+    observe::IncidentKind,
 };
 use tokio::sync::oneshot;
 
@@ -196,8 +197,11 @@ impl Shared {
             let batch = mem::replace(&mut intake.inbox, dispatcher.spare());
             drop(intake);
             if let Err(panic) = caught(|| dispatcher.work(self, batch)) {
-                self.runtime
-                    .report(format!("the admission queue panicked: {panic}"));
+                self.runtime.report(
+                    IncidentKind::Panicked,
+                    "the admission queue",
+                    format!("the admission queue panicked: {panic}"),
+                );
             }
             let left = dispatcher.take_left();
             if left > 0 {

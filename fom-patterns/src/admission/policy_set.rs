@@ -4,7 +4,7 @@
 use std::mem;
 
 use fom_protocol::{caught, sync::atomic::Ordering};
-use fom_runtime::{Runtime, time::Instant};
+use fom_runtime::{Runtime, observe::IncidentKind, time::Instant};
 
 use crate::admission::{
     Fifo, Next, Nudge, Policy, PolicyStatus, Request, Tags, waiting_request::WaitingRequest,
@@ -51,9 +51,11 @@ impl Slot {
             Ok(done) => Some(done),
             Err(panic) => {
                 self.broken = true;
-                runtime.report(format!(
-                    "an admission policy panicked, and was removed: {panic}"
-                ));
+                runtime.report(
+                    IncidentKind::Panicked,
+                    "an admission policy",
+                    format!("an admission policy panicked, and was removed: {panic}"),
+                );
                 None
             }
         }
@@ -156,8 +158,11 @@ impl PolicySet {
                 Some(Next::Empty) if !force => {}
                 Some(_) => {
                     slot.broken = true;
-                    self.runtime
-                        .report("an admission policy did not return its requests, and was removed");
+                    self.runtime.report(
+                        IncidentKind::Policy,
+                        "an admission policy",
+                        "an admission policy did not return its requests, and was removed",
+                    );
                 }
                 None => {}
             }
@@ -265,6 +270,6 @@ impl PolicySet {
 fn discard(runtime: &Runtime, policy: Box<dyn Policy>) {
     if let Err(panic) = caught(|| drop(policy)) {
         let incident = format!("an admission policy panicked while it was dropped: {panic}");
-        runtime.report(incident);
+        runtime.report(IncidentKind::Panicked, "an admission policy", incident);
     }
 }

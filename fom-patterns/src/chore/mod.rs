@@ -5,7 +5,9 @@ mod ticking;
 use std::{fmt, future::Future, mem, sync::Arc, time::Duration};
 
 use fom_protocol::{caught, nanos, sync::Mutex};
-use fom_runtime::{Runtime, context::Local, error::BoxError, extension::PartId};
+use fom_runtime::{
+    Runtime, context::Local, error::BoxError, extension::PartId, observe::IncidentKind,
+};
 use tokio::sync::oneshot;
 
 use ticking::Ticking;
@@ -221,7 +223,7 @@ impl Chore {
                 // The data of the chore is the user's.
                 if let Err(message) = caught(|| drop(gone)) {
                     let index = local.index();
-                    of.report(format!(
+                    of.report(IncidentKind::Panicked, format!("chore {name}"), format!(
                         "the chore {name} panicked in locality {index} while it was removed: {message}"
                     ));
                 }

@@ -7,6 +7,7 @@ use fom_runtime::{
     Runtime,
     context::Local,
     extension::{Alarm, Part, PartId, Turn, hold_locality},
+    observe::IncidentKind,
     time::Instant,
 };
 
@@ -85,9 +86,13 @@ impl Part for Ticking {
             return;
         };
         let name = &ticking.name;
-        ticking.runtime.report(format!(
-            "the chore {name} panicked in locality {index} and was removed there: {message}"
-        ));
+        ticking.runtime.report(
+            IncidentKind::Panicked,
+            format!("chore {name}"),
+            format!(
+                "the chore {name} panicked in locality {index} and was removed there: {message}"
+            ),
+        );
         let removed = turn.local().remove_part(id);
         hold_locality(|| drop((removed, tick)));
     }

@@ -209,12 +209,18 @@ impl State {
         before.map(|(ticket, waiter)| (*ticket, waiter))
     }
 
+    /// Returns the statistics, with the waits and holds of now.
     pub(super) fn stats(&self) -> LockStats {
-        LockStats {
-            holders: self.holders.count(),
-            waiters: self.queue.len(),
-            ..self.stats
+        let mut stats = self.stats;
+        for waiter in self.queue.values() {
+            stats.waited(nanos(waiter.owner.now() - waiter.since));
         }
+        for hold in self.holders() {
+            stats.held(nanos(hold.owner.now() - hold.since));
+        }
+        stats.holders = self.holders.count();
+        stats.waiters = self.queue.len();
+        stats
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-/// Counts and times of a long lock, or of a table of locks, on the clocks of the runtimes that used it. The time of a
-/// wait or a hold is added when it is over. Until then, [`holders`](Self::holders) or [`waiters`](Self::waiters) counts
-/// it.
+/// Counts and times of a long lock, or of a table of locks, on the clocks of the runtimes that used it. Waits and holds
+/// that are not over count with their time so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockStats {
@@ -12,11 +11,11 @@ pub struct LockStats {
     pub reads: u64,
     /// Number of grants to write.
     pub writes: u64,
-    /// Number of waits that are over, of requests that did not get the lock at once.
+    /// Number of requests that did not get the lock at once, with those that wait now.
     pub waits: u64,
-    /// Number of these waits that were cancelled or timed out.
+    /// Number of these that were cancelled or timed out.
     pub given_up: u64,
-    /// Total time of these waits.
+    /// Total time of their waits.
     pub wait_time: Duration,
     /// The longest of these waits.
     pub longest_wait: Duration,

@@ -24,6 +24,7 @@ use fom_protocol::{caught, panic_message, sync::Mutex};
 use fom_runtime::{
     Cx, FomId, FomRef, Key, Runtime,
     extension::{FomAddress, RuntimeState},
+    observe::IncidentKind,
     time::Sleep,
 };
 
@@ -293,9 +294,11 @@ pub(super) fn deliver<A: Send + 'static, R: Send + 'static>(
         Sink::Callback(callback) => callback::run(runtime, callback, outcome),
     });
     if let Err(panic) = delivered {
-        runtime.report(format!(
-            "the answer of a call could not be given: it panicked: {panic}"
-        ));
+        runtime.report(
+            IncidentKind::Panicked,
+            "a call",
+            format!("the answer of a call could not be given: it panicked: {panic}"),
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::service::call_state::Outcome;
 use fom_protocol::sync::thread_local;
-use fom_runtime::Runtime;
+use fom_runtime::{Runtime, observe::IncidentKind};
 
 /// The callback for the answer of a call, and its locality.
 pub(super) struct Callback<A, R> {
@@ -63,8 +63,11 @@ impl Due {
         if let Some(function) = self.function.take()
             && let Err(panic) = super::caught(function)
         {
-            self.runtime
-                .report(format!("the callback of a call panicked: {panic}"));
+            self.runtime.report(
+                IncidentKind::Panicked,
+                "a call",
+                format!("the callback of a call panicked: {panic}"),
+            );
         }
     }
 }

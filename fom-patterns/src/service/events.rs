@@ -10,7 +10,7 @@ use crate::service::{
     registry::Names,
 };
 use fom_protocol::sync::Mutex;
-use fom_runtime::{Runtime, context::Local, error::CallError};
+use fom_runtime::{Runtime, context::Local, error::CallError, observe::IncidentKind};
 
 /// An event of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,9 +98,11 @@ impl Watcher {
         drop(queue);
         if let Err(panic) = ran {
             let name = &self.name;
-            runtime.report(format!(
-                "a watcher of service `{name}` panicked and gets no more events: {panic}"
-            ));
+            runtime.report(
+                IncidentKind::Panicked,
+                format!("service `{name}`"),
+                format!("a watcher of service `{name}` panicked and gets no more events: {panic}"),
+            );
         }
         super::fenced(|| drop(gone));
     }

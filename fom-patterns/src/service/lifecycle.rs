@@ -16,7 +16,7 @@ use fom_protocol::{
     caught, panic_message,
     sync::{Condvar, Mutex},
 };
-use fom_runtime::{FomId, Runtime, extension::RuntimeState};
+use fom_runtime::{FomId, Runtime, extension::RuntimeState, observe::IncidentKind};
 
 /// Runs the task as a fom, so that the task continues if its caller is gone. Returns whether the runtime has taken the
 /// task.
@@ -124,7 +124,11 @@ impl Drop for Leaving {
         }
         if let Some(unfinished) = unfinished {
             let why = "it was unregistered, and the runtime ends, or its fom was cancelled";
-            services.runtime.report(format!("{unfinished}: {why}"));
+            services.runtime.report(
+                IncidentKind::Stop,
+                unfinished.name.clone(),
+                format!("{unfinished}: {why}"),
+            );
         }
     }
 }
@@ -187,10 +191,11 @@ impl Services {
         }
         let hooks = entry.hooks();
         if let Err(reason) = run(&self.runtime, hooks.stop.as_ref()).await {
-            self.runtime.report(format!(
-                "the stop of service `{}` failed: {reason}",
-                entry.name
-            ));
+            self.runtime.report(
+                IncidentKind::Stop,
+                format!("service `{}`", entry.name),
+                format!("the stop of service `{}` failed: {reason}", entry.name),
+            );
         }
         entry.lifecycle(|lifecycle| lifecycle.stop = Stop::Nothing);
     }

@@ -8,7 +8,7 @@ use crate::service::{
     lifecycle::{Leaving, spawn},
 };
 use fom_protocol::caught;
-use fom_runtime::{FomId, extension::RuntimeState};
+use fom_runtime::{FomId, extension::RuntimeState, observe::IncidentKind};
 
 /// The treatment of running calls when a service is unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,11 @@ impl Registration {
             });
             if let Err(panic) = done {
                 let runtime = &services.runtime;
-                runtime.report(format!("a call could not be cancelled: {panic}"));
+                runtime.report(
+                    IncidentKind::Panicked,
+                    "a call",
+                    format!("a call could not be cancelled: {panic}"),
+                );
             }
         }
     }

@@ -13,6 +13,7 @@ use fom_protocol::{
 use fom_runtime::{
     Runtime,
     extension::{Attachment, RuntimeState, UnfinishedStop},
+    observe::IncidentKind,
 };
 
 /// The state of all services after the end of the runtime: they are stopped and stay stopped.
@@ -133,8 +134,11 @@ impl Services {
         for entry in self.registry.all() {
             for call in entry.calls() {
                 if let Err(panic) = caught(|| call.shut_down()) {
-                    self.runtime
-                        .report(format!("a call could not be answered: {panic}"));
+                    self.runtime.report(
+                        IncidentKind::Panicked,
+                        "a call",
+                        format!("a call could not be answered: {panic}"),
+                    );
                 }
             }
         }

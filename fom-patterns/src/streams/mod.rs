@@ -36,7 +36,7 @@ use barrier::Barriers;
 pub use error::{PushError, PushReason};
 use foldhash::fast::RandomState;
 use fom_protocol::{panic_message, sync::Mutex};
-use fom_runtime::{Operation, Runtime, context::Local, extension::block_on};
+use fom_runtime::{Operation, Runtime, context::Local, extension::block_on, observe::IncidentKind};
 use home::StreamPart;
 use inlet::{Inlet, Item};
 pub use options::StreamOptions;
@@ -404,5 +404,9 @@ fn fenced(runtime: &Runtime, what: &str, index: usize, f: impl FnOnce()) {
 #[inline(never)]
 fn report(runtime: &Runtime, what: &str, index: usize, panic: Box<dyn Any + Send>) {
     let message = panic_message(panic);
-    runtime.report(format!("{what} locality {index} panicked: {message}"));
+    runtime.report(
+        IncidentKind::Panicked,
+        format!("locality {index}"),
+        format!("{what} locality {index} panicked: {message}"),
+    );
 }

@@ -100,7 +100,7 @@ fn a_false_guard_waits_until_the_object_changed() {
         assert_eq!(listed.foms.len(), 1);
         assert_eq!(listed.foms[0].operation, "Account");
         assert_eq!(listed.foms[0].events, 1);
-        let waits = listed.foms[0].waiting_for.clone().unwrap();
+        let waits = listed.foms[0].waiting_for().unwrap();
         assert!(waits.starts_with("the guard of `withdraw`"), "{waits}");
         account.deposit(300).await.unwrap();
         assert_eq!(large.await.unwrap(), Ok(0));

@@ -199,7 +199,11 @@ fn marks_that_panic_harm_no_call() {
         assert_eq!(printer.print("a".into()).await.unwrap(), 1);
         assert_eq!(printer.print("b".into()).await.unwrap(), 2);
         let incidents = runtime.operations().incidents;
-        assert!(incidents.iter().all(|text| text.contains("no marks today")));
+        assert!(
+            incidents
+                .iter()
+                .all(|one| one.text.contains("no marks today"))
+        );
         assert_eq!(incidents.len(), 4);
     });
 }

@@ -193,8 +193,8 @@ fn a_fom_awaits_a_call_at_home() {
         runtime.quiet().await;
         let listed = runtime.operations().foms;
         let visitor = listed.iter().find(|fom| fom.operation == "Visitor");
-        let waits = visitor.unwrap().waiting_for.as_deref();
-        assert_eq!(waits, Some("an answer of an active object"));
+        let waits = visitor.unwrap().waiting_for();
+        assert_eq!(waits.as_deref(), Some("an answer of an active object"));
         door.open().await.unwrap();
         let VisitEnd::Gone { home } = visit.await.unwrap().end;
         assert_eq!(home, 1);
@@ -294,7 +294,7 @@ fn a_method_may_await_another_object() {
         let listed = runtime.operations().foms;
         let waits: Vec<_> = listed
             .iter()
-            .map(|fom| fom.waiting_for.clone().unwrap())
+            .map(|fom| fom.waiting_for().unwrap())
             .collect();
         assert_eq!(waits[0], "an answer of another active object");
         assert!(waits[1].starts_with("the guard of `pass`"), "{waits:?}");

@@ -367,7 +367,7 @@ fn a_bad_policy_loses_nothing() {
             drop(d);
             let incidents = runtime.operations().incidents;
             assert_eq!(incidents.len(), 1, "{panics}: {incidents:?}");
-            assert!(incidents[0].contains(panics), "{incidents:?}");
+            assert!(incidents[0].text.contains(panics), "{incidents:?}");
         }
         let runtime = one(&TestClock::new()).build().unwrap();
         let mut held = Held::new(Admission::builder(&runtime)).await;

@@ -4,7 +4,7 @@ use fom_patterns::{
     lock::{LockGuard, LockMode, LongLock},
     prelude::*,
 };
-use fom_runtime::time::TestClock;
+use fom_runtime::{observe::WaitsFor, time::TestClock};
 
 use crate::kit::{limited, one, secs};
 
@@ -71,7 +71,10 @@ fn two_locks_in_different_orders() {
         let told: Vec<_> = found
             .waits
             .iter()
-            .map(|wait| (wait.fom, wait.kind, wait.subject.clone()))
+            .map(|wait| match &wait.wait.on {
+                WaitsFor::Package { wait: lock, .. } => (wait.fom, lock.kind, lock.subject.clone()),
+                other => panic!("{other}"),
+            })
             .collect();
         assert_eq!(
             told,
@@ -109,7 +112,7 @@ fn a_circle_through_the_line() {
         let foms: Vec<_> = found[0].waits.iter().map(|wait| wait.fom).collect();
         assert_eq!(foms, [reads.id(), holds.id(), writes.id()]);
         assert_eq!(
-            found[0].waits[1].waits_for,
+            found[0].waits[1].wait.to_string(),
             format!("the lock `a`, behind Taker {} in Taking", writes.id())
         );
         writes.cancel();

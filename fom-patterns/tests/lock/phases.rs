@@ -263,7 +263,7 @@ mod checks {
         }
         let info = room.runtime.operation(fom.id()).unwrap();
         assert_eq!(
-            info.waiting_for.unwrap().split(" (").next().unwrap(),
+            info.waiting_for().unwrap().split(" (").next().unwrap(),
             "the lock `b`, held by code outside of foms"
         );
         assert_eq!(log.take(), [""; 0]);

@@ -121,7 +121,13 @@ fn tries_and_deadlines() {
             log.take(),
             ["overtakes: the lock `it` is not free; wait for it, or try again later"]
         );
-        clock.advance(secs(5));
+        clock.advance(secs(4));
+        // Waits and holds that are not over count as well.
+        let stats = lock.stats();
+        assert_eq!((stats.waits, stats.given_up, stats.waiters), (3, 0, 3));
+        assert_eq!((stats.wait_time, stats.longest_wait), (secs(12), secs(4)));
+        assert_eq!((stats.hold_time, stats.longest_hold), (secs(4), secs(4)));
+        clock.advance(secs(1));
         runtime.quiet().await;
         let mut lines = log.take();
         lines.sort();
@@ -315,7 +321,7 @@ fn statistics_and_listing() {
         let third = start("third", &[Step::Write(lock.clone())]);
         let fourth = start("fourth", &[Step::Read(lock.clone())]);
         runtime.quiet().await;
-        let said = |id| runtime.operation(id).unwrap().waiting_for.unwrap();
+        let said = |id| runtime.operation(id).unwrap().waiting_for().unwrap();
         assert_eq!(
             said(second.id()),
             format!(

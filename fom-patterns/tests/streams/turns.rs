@@ -510,7 +510,7 @@ fn a_key_that_panics_hurts_no_other() {
         assert!(
             incidents
                 .iter()
-                .any(|said| said.contains("a key of a stream")),
+                .any(|said| said.text.contains("a key of a stream")),
             "{incidents:?}"
         );
     });

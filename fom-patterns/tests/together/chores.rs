@@ -14,6 +14,7 @@ use fom_patterns::{
 };
 use fom_runtime::{
     context::Local,
+    observe::IncidentKind,
     time::{Instant, TestClock},
 };
 use futures::executor::block_on;
@@ -126,9 +127,17 @@ fn a_chore_that_panics_is_taken_off() {
     for _ in 0..4 {
         pass(&runtime, &clock, SECOND);
     }
+    let incidents = runtime.operations().incidents;
+    let [incident] = &incidents[..] else {
+        panic!("one incident: {incidents:?}")
+    };
     assert_eq!(
-        runtime.operations().incidents,
-        ["the chore fragile panicked in locality 0 and was removed there: it broke"]
+        incident.text,
+        "the chore fragile panicked in locality 0 and was removed there: it broke"
+    );
+    assert_eq!(
+        (incident.kind, incident.subject.as_str(), incident.count),
+        (IncidentKind::Panicked, "chore fragile", 1)
     );
     assert_eq!(ticks(&runtime), [[1, 2, 3, 4], [1, 2, 3, 4]]);
     let fom = runtime.submit(quick(|_| {})).place(Placement::Locality(0));

@@ -86,7 +86,10 @@ fn a_limit_changes_while_foms_run() {
         );
         assert_eq!(status(&runtime), (None, 0, 5));
         let listed = runtime.operation(foms[0].id()).unwrap();
-        assert_eq!(listed.waiting_for.as_deref(), Some("a place under a limit"));
+        assert_eq!(
+            listed.waiting_for().as_deref(),
+            Some("a place under a limit")
+        );
 
         runtime.limits().set("charges", 2);
         runtime.quiet().await;

@@ -261,7 +261,7 @@ fn a_waiting_leader_is_listed_and_ends_with_the_runtime() {
     let helpers: Vec<_> = (0..2).map(|_| helpers.recv().unwrap()).collect();
     let waits_for = |what: String| {
         until(&what.clone(), || {
-            let listed = runtime.operation(leader.id()).unwrap().waiting_for;
+            let listed = runtime.operation(leader.id()).unwrap().waiting_for();
             listed.as_deref() == Some(what.as_str())
         });
     };
@@ -340,11 +340,11 @@ fn the_listing_shows_the_team_of_the_wait() {
     let helpers: Vec<_> = (0..2).map(|_| helpers.recv().unwrap()).collect();
     let expected = format!("fom {}", helpers[1].id());
     until("the wait for the second team", || {
-        let listed = runtime.operation(leader.id()).unwrap().waiting_for;
+        let listed = runtime.operation(leader.id()).unwrap().waiting_for();
         listed.as_deref() == Some(expected.as_str())
     });
     let waits = runtime.operation(leader.id()).unwrap().waits;
-    assert_eq!(waits[0].holders[0].fom, Some(helpers[1].id()));
+    assert_eq!(waits[0].holders()[0].fom, Some(helpers[1].id()));
     assert!(runtime.deadlocks().is_empty());
     for helper in helpers {
         helper.send(Go::Now).unwrap();

@@ -9,6 +9,7 @@ use crate::{
     FomId, FomRef, Key, Operation, Runtime,
     fom::{AnyRef, Header, Recorder},
     id::KeyOf,
+    incident::IncidentKind,
     runtime::{Announced, Builder, Recording, Shared},
     time::Clock,
 };
@@ -84,8 +85,8 @@ pub fn recorder_or(shared: &Shared, make: impl FnOnce() -> Arc<dyn Recorder>) ->
 }
 
 /// Reports a problem that ends no operation.
-pub fn report(shared: &Shared, incident: String) {
-    shared.env.report(incident);
+pub fn report(shared: &Shared, kind: IncidentKind, subject: impl Into<String>, text: String) {
+    shared.env.report(kind, subject, text);
 }
 
 /// Creates a thread as [`Builder::spawn_with`] says.

@@ -7,6 +7,8 @@ use std::{
     time::Duration,
 };
 
+use serde::Serialize;
+
 use crate::{
     fom::{Cold, FomAddress, Header, WaitingFor},
     id::FomId,
@@ -69,7 +71,7 @@ pub struct Wait {
 }
 
 /// A fom or other code that has what a fom waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Holder {
     /// The fom, if it is a fom.
     pub fom: Option<FomId>,
@@ -80,7 +82,8 @@ pub struct Holder {
 }
 
 /// How a fom or other code keeps a fom from going on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Hold {
     /// It has the thing that the fom waits for.

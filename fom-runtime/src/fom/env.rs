@@ -2,25 +2,19 @@
 
 use std::{
     any::TypeId,
-    collections::VecDeque,
     ptr,
     sync::{Arc, OnceLock, Weak},
 };
 
-use fom_protocol::sync::{
-    Mutex,
-    atomic::{AtomicU8, Ordering},
-};
+use fom_protocol::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{
     clock::Clock,
     fom::{Hooks, Host, LocalFoms, Recorder, room::Room},
     id::{FomId, KeyOf},
+    incident::{Incident, IncidentKind, Incidents},
     step_key::random,
 };
-
-/// The number of incidents kept.
-const INCIDENTS: usize = 64;
 
 /// What a runtime takes. A runtime only goes to a later state, never back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +48,7 @@ pub(crate) struct Env {
     pub(crate) journaled: bool,
     /// Keeps what must survive the process, if anything must. Set before the first fom of a journal.
     pub(crate) recorder: OnceLock<Arc<dyn Recorder>>,
-    incidents: Mutex<VecDeque<String>>,
+    incidents: Incidents,
 }
 
 /// The runtime, which begins with its [`Env`].
@@ -113,7 +107,7 @@ impl Env {
             run: random(),
             journaled,
             recorder: OnceLock::new(),
-            incidents: Mutex::new(VecDeque::new()),
+            incidents: Incidents::default(),
         }
     }
 
@@ -186,13 +180,6 @@ impl Env {
         self.recorder().map_or(0, Recorder::resting)
     }
 
-    /// Makes the fom with this id, if it rests.
-    pub(crate) fn revive(&self, id: FomId) {
-        if let Some(recorder) = self.recorder() {
-            recorder.revive(id);
-        }
-    }
-
     /// Makes all foms that have this key and rest.
     pub(crate) fn revive_key(&self, of: impl FnOnce() -> KeyOf) {
         if let Some(recorder) = self.recorder()
@@ -209,17 +196,14 @@ impl Env {
         }
     }
 
-    /// Reports a problem that ends no operation.
-    pub(crate) fn report(&self, incident: String) {
-        let mut incidents = self.incidents.lock();
-        if incidents.len() == INCIDENTS {
-            incidents.pop_front();
-        }
-        incidents.push_back(incident);
+    /// Reports a problem that ends no operation. The text is a sentence, which names the subject.
+    pub(crate) fn report(&self, kind: IncidentKind, subject: impl Into<String>, text: String) {
+        let now = self.clock.nanos();
+        self.incidents.report(kind, subject.into(), text, now);
     }
 
     /// Returns the latest incidents, the oldest first.
-    pub(crate) fn incidents(&self) -> Vec<String> {
-        self.incidents.lock().iter().cloned().collect()
+    pub(crate) fn incidents(&self) -> Vec<Incident> {
+        self.incidents.list(self.clock.nanos())
     }
 }

@@ -155,7 +155,7 @@ pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
-use crate::{clock::passed, id::Key, step_key::EventId};
+use crate::{clock::passed, id::Key, incident::IncidentKind, step_key::EventId};
 use fom_protocol::{InFlight, panic_message};
 
 /// The result of a run of a fom.
@@ -207,12 +207,16 @@ impl Header {
     /// Calls user code that can no longer change the outcome. A panic in that code is reported, and ends nothing.
     pub(crate) fn fenced(&self, when: &str, f: impl FnOnce()) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(f)) {
-            self.env().report(format!(
-                "{} {} panicked {when}: {}",
-                self.type_name(),
-                self.id(),
-                panic_message(panic)
-            ));
+            self.env().report(
+                IncidentKind::Panicked,
+                format!("{} {}", self.type_name(), self.id()),
+                format!(
+                    "{} {} panicked {when}: {}",
+                    self.type_name(),
+                    self.id(),
+                    panic_message(panic)
+                ),
+            );
         }
     }
 

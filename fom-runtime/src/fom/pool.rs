@@ -11,6 +11,7 @@
 use std::{
     alloc::{Layout, alloc, dealloc, handle_alloc_error},
     any::TypeId,
+    ops::ControlFlow,
     ptr::{self, NonNull},
     sync::Arc,
 };
@@ -19,6 +20,7 @@ use crate::{
     fom::{AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, Vtable, hand, trim::Trim},
     graph::Graph,
     heap,
+    id::FomId,
     topology::{BOUND_ALIGN, bind_memory, unbind_memory},
 };
 use fom_protocol::{
@@ -121,19 +123,32 @@ impl Pool {
         })
     }
 
-    /// Adds every fom of the pool that has not ended.
-    pub(crate) fn list(&self, into: &mut Vec<AnyRef>) {
+    /// Gives `visit` every fom of the pool that has not ended, until it breaks. Of each slot, `is_wanted` is asked first,
+    /// without a reference: the slot may be that of another fom a moment later, so `visit` asks again.
+    pub(crate) fn visit<B>(
+        &self,
+        is_wanted: impl Fn(&Header) -> bool,
+        mut visit: impl FnMut(AnyRef) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         let pages = self.pages.lock().clone();
         for page in pages {
             let made = page.made.load(Ordering::Acquire);
-            into.extend((0..made).filter_map(|index| {
+            for index in 0..made {
                 // SAFETY: the index is below `made`, so there is a header, and the page is held.
                 let header = unsafe { page.memory.byte_add(index * page.slot).cast::<Header>() };
                 // SAFETY: as above; without a reference only the header is read.
-                let fom = unsafe { AnyRef::upgrade(header) }?;
-                fom.flags.is_listed().then_some(fom)
-            }));
+                if !is_wanted(unsafe { header.as_ref() }) {
+                    continue;
+                }
+                // SAFETY: as above.
+                if let Some(fom) = unsafe { AnyRef::upgrade(header) }
+                    && fom.flags.is_listed()
+                {
+                    visit(fom)?;
+                }
+            }
         }
+        ControlFlow::Continue(())
     }
 
     /// Puts back the slot of a fom that is gone. Takes a pointer, because the pool may go with the slot.
@@ -500,8 +515,25 @@ impl Pools {
     pub(crate) fn foms(&self) -> Vec<AnyRef> {
         let mut foms = Vec::new();
         for pool in self.all() {
-            pool.list(&mut foms);
+            let _: ControlFlow<()> = pool.visit(
+                |_| true,
+                |fom| {
+                    foms.push(fom);
+                    ControlFlow::Continue(())
+                },
+            );
         }
         foms
+    }
+
+    /// Returns the fom of the locality with this id, if it has not ended.
+    pub(crate) fn find(&self, id: FomId) -> Option<AnyRef> {
+        let is_it = |fom: &Header| fom.id() == id;
+        let take = |fom: AnyRef| match is_it(&fom) {
+            true => ControlFlow::Break(fom),
+            false => ControlFlow::Continue(()),
+        };
+        let mut pools = self.all().into_iter();
+        pools.find_map(|pool| pool.visit(is_it, take).break_value())
     }
 }

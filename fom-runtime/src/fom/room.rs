@@ -8,7 +8,7 @@ use std::{
 use crossbeam_utils::CachePadded;
 use tokio::sync::oneshot;
 
-use crate::fom::Env;
+use crate::{fom::Env, incident::IncidentKind};
 use fom_protocol::{
     panic_message,
     sync::{
@@ -137,9 +137,11 @@ impl Env {
     pub(crate) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
             let message = panic_message(panic);
-            self.report(format!(
-                "a waker panicked when it was told of {what}: {message}"
-            ));
+            self.report(
+                IncidentKind::Panicked,
+                "a waker",
+                format!("a waker panicked when it was told of {what}: {message}"),
+            );
             true
         })
     }

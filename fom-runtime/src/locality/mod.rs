@@ -50,6 +50,7 @@ use crate::{
         AnyRef, Env, EnvRef, Header, LocalFoms, Resident,
         hand::{Message, Parcel, context::peek},
     },
+    incident::IncidentKind,
     topology::LocalityPlan,
 };
 use fom_protocol::{
@@ -312,10 +313,11 @@ impl Home {
     #[cold]
     fn report_panic(&self, what: &str, panic: Box<dyn Any + Send>) {
         let message = panic_message(panic);
-        self.env.report(format!(
-            "{what} locality {} panicked: {message}",
-            self.index
-        ));
+        self.env.report(
+            IncidentKind::Panicked,
+            format!("locality {}", self.index),
+            format!("{what} locality {} panicked: {message}", self.index),
+        );
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{
         Distance, Load,
         processors::{self, LOOK},
     },
+    incident::IncidentKind,
     locality::{Core, Home, Locality},
     topology::{Thread, bind_thread},
 };
@@ -98,10 +99,14 @@ impl Home {
 
     /// Reports a failed binding. The thread runs where it ran before, or anywhere: slower, but correct.
     fn cannot_bind(&self, error: &std::io::Error) {
-        self.env().report(format!(
-            "cannot bind a thread of locality {} to its processors: {error}",
-            self.index
-        ));
+        self.env().report(
+            IncidentKind::Machine,
+            format!("locality {}", self.index),
+            format!(
+                "cannot bind a thread of locality {} to its processors: {error}",
+                self.index
+            ),
+        );
     }
 
     /// Ends the loan of this lender.

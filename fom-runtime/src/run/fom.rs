@@ -19,6 +19,7 @@ use crate::{
         pool::PoolOf,
         reference,
     },
+    incident::IncidentKind,
     operation::{Durability, Operation, kept_codec},
     run::{body::Body, commit::hand_over_end, transition::tell_failure},
     typed::{Failure, Outcome, Typed},
@@ -281,10 +282,14 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 // Another fom may have the slot now, and the drop of what was thrown is the user's.
                 hand::context::forget(header);
                 // SAFETY: the caller that runs or rejects a fom keeps the runtime alive.
-                unsafe { env.as_ref() }.report(format!(
-                    "something panicked while an ended operation was dropped: {}",
-                    panic_message(panic)
-                ));
+                unsafe { env.as_ref() }.report(
+                    IncidentKind::Panicked,
+                    "an ended operation",
+                    format!(
+                        "something panicked while an ended operation was dropped: {}",
+                        panic_message(panic)
+                    ),
+                );
             }
         }
     }

@@ -3,7 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    fom::RunningFom, graph::Retry, operation::Operation, run::transition::Instance, typed::Typed,
+    fom::RunningFom, graph::Retry, incident::IncidentKind, operation::Operation,
+    run::transition::Instance, typed::Typed,
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -46,10 +47,14 @@ impl<O: Operation> Instance<O> {
         asked
             .map_err(|panic| {
                 let message = panic_message(panic);
-                fom.env().report(format!(
-                    "a function for the times of phase `{phase}` of {} panicked: {message}",
-                    fom.id()
-                ));
+                fom.env().report(
+                    IncidentKind::Panicked,
+                    format!("{} {}", fom.type_name(), fom.id()),
+                    format!(
+                        "a function for the times of phase `{phase}` of {} panicked: {message}",
+                        fom.id()
+                    ),
+                );
             })
             .ok()
     }

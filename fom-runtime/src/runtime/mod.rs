@@ -40,7 +40,10 @@ use crate::{
     fom::{FailedAttempt, Transition},
     id::{FomId, Key},
     operation::{Operation, Persistent},
-    runtime::observe::{Deadlock, FomInfo, Interposed, Listening, Operations, deadlocks, inspect},
+    runtime::observe::{
+        Deadlock, Filter, FomInfo, FomWait, Interposed, Listening, Operations, Page, Survey,
+        deadlocks, fom_info, inspect, survey, waits_of_all,
+    },
     snapshot::{Meta, RestoreError, Snapshot},
     typed::{self, Interpose, TransitionOf},
 };
@@ -228,6 +231,27 @@ impl Runtime {
         inspect(&self.shared)
     }
 
+    /// Counts the foms in flight that the filter covers, and lists one page of them.
+    ///
+    /// The survey asks no locality and stops no fom. Its time is in proportion to the number of foms in flight, and its
+    /// memory to the size of the page. It covers no resting foms.
+    ///
+    /// ```
+    /// # use fom_runtime::{observe::{Filter, Page}, prelude::*};
+    /// # fn main() -> Result<(), BoxError> {
+    /// # let runtime = Runtime::new()?;
+    /// let failing = runtime.survey(&Filter::default().attempts(1), &Page::of(20));
+    /// for fom in &failing.page {
+    ///     println!("{} {} in {}", fom.operation, fom.id, fom.phase);
+    /// }
+    /// println!("{} operations try again", failing.foms);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn survey(&self, filter: &Filter, page: &Page) -> Survey {
+        survey(&self.shared, filter, page)
+    }
+
     /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
     /// their keys, and for what other packages [tell](extension::Attached::blockers), such as helpers, long locks and the
     /// answers of services.
@@ -240,10 +264,18 @@ impl Runtime {
         deadlocks(&self.shared)
     }
 
+    /// Returns the wait-for graph: each wait of a fom for another fom that the runtime knows of. It knows the same waits
+    /// as [`deadlocks`](Self::deadlocks). A fom that waits for several foms is in the list several times.
+    ///
+    /// The search stops no fom, so each wait was read at its own moment.
+    pub fn waits(&self) -> Vec<FomWait> {
+        waits_of_all(&self.shared)
+    }
+
     /// Describes one fom in flight. A resting fom is brought back first.
     pub fn operation(&self, id: FomId) -> Option<FomInfo> {
-        self.shared.env.revive(id);
-        self.operations().foms.into_iter().find(|fom| fom.id == id)
+        let fom = self.shared.find_id_revived(id)?;
+        Some(fom_info(&fom))
     }
 
     /// Wakes a fom, as [`FomRef::wake`] does. Returns `false` if the fom is not in flight.

@@ -17,6 +17,7 @@ use crate::{
         hand::context::runs_fom_of,
     },
     id::{FomId, Key, KeyOf},
+    incident::IncidentKind,
     locality::{self, Localities, Locality, Owner},
     operation::Operation,
     runtime::{
@@ -129,10 +130,14 @@ impl Owner for Shared {
             // Last, because these wakers are the users' and may panic.
             let notify = || self.ends.idle.notify_waiters();
             if let Err(panic) = catch_unwind(AssertUnwindSafe(notify)) {
-                self.env.report(format!(
-                    "a waker panicked while the idle were told: {}",
-                    fom_protocol::panic_message(panic)
-                ));
+                self.env.report(
+                    IncidentKind::Panicked,
+                    "a waker",
+                    format!(
+                        "a waker panicked while the idle were told: {}",
+                        fom_protocol::panic_message(panic)
+                    ),
+                );
             }
         }
     }
@@ -291,8 +296,8 @@ impl Shared {
 
     /// Returns the fom with this id, if it does not rest. For [`tell`](Self::tell), or to read it.
     pub(crate) fn find_id(&self, id: FomId) -> Option<AnyRef> {
-        let mut foms = self.localities.iter().flat_map(|home| home.pools.foms());
-        foms.find(|fom| fom.id() == id)
+        let mut homes = self.localities.iter();
+        homes.find_map(|home| home.pools.find(id))
     }
 
     /// Returns the index of the home of foms with this key.

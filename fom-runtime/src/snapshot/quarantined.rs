@@ -2,9 +2,12 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
 use crate::{
     attempt::Attempt,
     id::{FomId, Key, KeyOf},
+    serial,
     snapshot::{Meta, RestoreError, Schema, Snapshot},
 };
 
@@ -39,7 +42,7 @@ pub struct Quarantined {
 }
 
 /// How an operation in quarantine failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct KeptFailure {
     /// The text of the cause, with the sources of its error.
@@ -50,11 +53,13 @@ pub struct KeptFailure {
     /// The failed attempts at the phase before the last one, oldest first. The error of the last attempt is the cause.
     pub attempts: Vec<Attempt>,
     /// How long ago the operation failed, in the time of the journal, which goes on while the program does not run.
+    #[serde(serialize_with = "serial::seconds")]
     pub age: Duration,
 }
 
 /// What the entries of a quarantine have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuarantineKind {
     /// The disk has damaged the entry.
@@ -125,13 +130,31 @@ impl Quarantined {
         Snapshot::of(&saved.schema, self.bytes.get(saved.from..)?, meta).ok()
     }
 
-    /// Returns operation and key, as far as they are known.
-    pub(crate) fn named(&self) -> String {
+    /// Returns the operation type and the key, as far as they are known, as one text.
+    pub fn named(&self) -> String {
         let operation = self.operation.as_deref().unwrap_or("?");
         match &self.key {
             Some(key) => format!("{operation} {key}"),
             None => operation.to_owned(),
         }
+    }
+}
+
+/// In listings, an entry has its kind, and the number of its bytes.
+impl Serialize for Quarantined {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut entry = to.serialize_struct("Quarantined", 10)?;
+        entry.serialize_field("id", &self.id)?;
+        entry.serialize_field("kind", &self.kind())?;
+        entry.serialize_field("operation", &self.operation)?;
+        entry.serialize_field("machine", &self.machine)?;
+        entry.serialize_field("version", &self.version)?;
+        entry.serialize_field("phase", &self.phase)?;
+        entry.serialize_field("key", &self.key.as_ref().map(Key::to_string))?;
+        entry.serialize_field("reason", &self.reason.to_string())?;
+        entry.serialize_field("failure", &self.failure)?;
+        entry.serialize_field("bytes", &self.bytes.len())?;
+        entry.end()
     }
 }
 

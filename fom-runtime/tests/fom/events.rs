@@ -306,7 +306,10 @@ fn stay_waits_for_the_next_event_in_the_same_visit() {
         runtime.quiet().await;
         assert_eq!((fom.state(), fom.phase()), (FomState::Waiting, "Off"));
         let listed = runtime.operation(fom.id()).unwrap();
-        assert_eq!(listed.waiting_for.as_deref(), Some("an event: Ring, Quit"));
+        assert_eq!(
+            listed.waiting_for().as_deref(),
+            Some("an event: Ring, Quit")
+        );
         // A wake without an event runs nothing.
         fom.wake();
         fom.send(Call::Ack(4)).unwrap();
@@ -485,7 +488,11 @@ fn a_wait_for_an_event_with_a_limit() {
         let fom = runtime.submit(Patient(log.clone())).start().unwrap();
         runtime.quiet().await;
         assert_eq!(
-            runtime.operation(fom.id()).unwrap().waiting_for.as_deref(),
+            runtime
+                .operation(fom.id())
+                .unwrap()
+                .waiting_for()
+                .as_deref(),
             Some("an event: Ack, Bye, Ring, Quit")
         );
         clock.advance(secs(2));

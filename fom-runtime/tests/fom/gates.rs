@@ -58,7 +58,8 @@ fn a_gate_that_panics_in_its_drop_harms_no_fom() {
     let incidents = runtime.operations().incidents;
     assert_eq!(incidents.len(), 3, "{incidents:?}");
     assert!(
-        incidents[0].starts_with("Passage ") && incidents[0].ends_with("in its gate: brittle"),
+        incidents[0].text.starts_with("Passage ")
+            && incidents[0].text.ends_with("in its gate: brittle"),
         "{incidents:?}"
     );
 }

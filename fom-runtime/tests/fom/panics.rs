@@ -253,11 +253,13 @@ fn a_panic_in_a_drop_ends_nothing_else() {
         );
         let incidents = runtime.operations().incidents;
         assert!(
-            incidents.iter().any(|what| what.contains("the operation")),
+            incidents
+                .iter()
+                .any(|what| what.text.contains("the operation")),
             "{incidents:?}"
         );
         assert!(
-            incidents.iter().any(|what| what.contains("the event")),
+            incidents.iter().any(|what| what.text.contains("the event")),
             "{incidents:?}"
         );
     });
@@ -313,7 +315,7 @@ fn a_panic_in_the_drop_of_an_unwanted_outcome() {
     assert_eq!(runtime.in_flight(), 0);
     let incidents = runtime.operations().incidents;
     assert!(
-        incidents.len() == 1 && incidents[0].contains("dropped badly"),
+        incidents.len() == 1 && incidents[0].text.contains("dropped badly"),
         "{incidents:?}"
     );
     runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
@@ -343,7 +345,7 @@ fn bad_drops_at_the_end() {
     let incidents = runtime.operations().incidents;
     assert_eq!(incidents.len(), 2);
     assert!(
-        incidents[0].contains("the data of locality"),
+        incidents[0].text.contains("the data of locality"),
         "{incidents:?}"
     );
 }

@@ -1,6 +1,7 @@
 //! Retries: a phase that is entered again after an error, on time, up to its last attempt.
 
 use fom_runtime::{
+    observe::WaitsFor,
     prelude::*,
     time::{Instant, TestClock},
 };
@@ -146,9 +147,14 @@ fn retries_wait_twice_as_long_each_time() {
         runtime.quiet().await;
         let listed = runtime.operation(fom.id()).unwrap();
         assert_eq!(
-            (listed.attempt, listed.waiting_for.as_deref()),
+            (listed.attempt, listed.waiting_for().as_deref()),
             (1, Some("its next attempt"))
         );
+        let next = WaitsFor::NextAttempt {
+            number: 2,
+            at: Instant::START + millis(50),
+        };
+        assert_eq!(listed.waits[0].on, next);
         run_for(&runtime, &clock, 300).await;
         assert!(matches!(fom.await.unwrap().end, TryingEnd::Done));
         assert_eq!(log.take(), expected);
@@ -170,7 +176,7 @@ fn a_wake_in_the_pause_starts_the_next_attempt() {
         assert_eq!(log.take(), ["attempt 0 at 0ns", "attempt 1 at 0ns"]);
         let listed = runtime.operation(fom.id()).unwrap();
         assert_eq!(
-            (listed.attempt, listed.waiting_for.as_deref()),
+            (listed.attempt, listed.waiting_for().as_deref()),
             (2, Some("its next attempt"))
         );
         run_for(&runtime, &clock, 99).await;

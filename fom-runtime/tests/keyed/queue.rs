@@ -1,7 +1,8 @@
 //! Order per key: which fom waits behind which, which foms go together, and how many may wait.
 
 use fom_runtime::{
-    Key, error::RefusedReason, machine::FomState, prelude::*, submission::Joined, time::TestClock,
+    Key, error::RefusedReason, machine::FomState, observe::WaitsFor, prelude::*,
+    submission::Joined, time::TestClock,
 };
 
 use crate::kit::foms::{Drops, Held, Walker, Word, walker};
@@ -21,15 +22,31 @@ fn one_after_the_other_in_the_order_of_their_submissions() {
         let (a, b, c) = (start("a"), start("b"), start("c"));
         runtime.quiet().await;
         assert_eq!(log.take(), ["a begins", "a waits"]);
-        for behind in [&b, &c] {
+        let holder = format!("its key, held by Walker {} (key k) in Waits", a.id());
+        let texts = [holder.clone(), format!("{holder}, behind 1 more")];
+        for (place, behind) in [&b, &c].into_iter().enumerate() {
             let info = runtime.operation(behind.id()).unwrap();
-            assert_eq!(info.waiting_for.as_deref(), Some("its key"));
+            assert_eq!(info.waiting_for().as_ref(), Some(&texts[place]));
+            let [wait] = &info.waits[..] else {
+                panic!("one wait: {:?}", info.waits)
+            };
+            assert_eq!(wait.holders()[0].fom, Some(a.id()));
+            let WaitsFor::Turn { series, ahead, .. } = &wait.on else {
+                panic!("not its turn: {wait}")
+            };
+            assert_eq!((series, *ahead), (&None, place));
             assert_eq!(info.state, FomState::Waiting);
             assert_eq!(info.key, Some("k".into()));
             // A wake of either fom changes nothing.
             behind.wake();
             runtime.wake(behind.id());
         }
+        // The graph of all waits has one edge from each of them.
+        let edges = runtime.waits().into_iter();
+        let edges: Vec<_> = edges
+            .map(|wait| (wait.fom, wait.wait.holders()[0].fom))
+            .collect();
+        assert_eq!(edges, [(b.id(), Some(a.id())), (c.id(), Some(a.id()))]);
         assert_eq!(runtime.find::<Walker>("k").unwrap().id(), a.id());
         runtime.quiet().await;
         assert_eq!(log.take(), [""; 0]);
@@ -316,7 +333,8 @@ fn keys_are_compared_by_value() {
         assert!(
             listed
                 .iter()
-                .all(|fom| fom.waiting_for.as_deref() != Some("its key"))
+                .flat_map(|fom| &fom.waits)
+                .all(|wait| !matches!(wait.on, WaitsFor::Turn { .. }))
         );
         assert_eq!(log.take().len(), 14);
     });

@@ -22,9 +22,10 @@ fn the_series_orders_and_the_key_finds() {
         assert_eq!(b.key(), Some(&"b".into()));
         assert_eq!(b.serial(), Some(&7.into()));
         let info = runtime.operation(b.id()).unwrap();
+        let holder = format!("Walker {} (key a) in Waits", a.id());
         assert_eq!(
-            info.waiting_for.as_deref(),
-            Some("its turn in the series 7")
+            info.waiting_for(),
+            Some(format!("its turn in the series 7, held by {holder}"))
         );
         for fom in [&a, &b, &c] {
             let key = fom.key().unwrap().clone();

@@ -275,7 +275,7 @@ fn what_is_delayed_takes_its_place_at_its_time() {
             .unwrap();
         runtime.quiet().await;
         let info = runtime.operation(delayed.id()).unwrap();
-        assert_eq!(info.waiting_for.as_deref(), Some("a timer"));
+        assert_eq!(info.waiting_for().as_deref(), Some("a timer"));
         // The delayed fom has no place in the queue before its time.
         let early = submit("early").start().unwrap();
         never.cancel();
@@ -289,7 +289,8 @@ fn what_is_delayed_takes_its_place_at_its_time() {
         clock.advance(secs(1));
         runtime.quiet().await;
         let info = runtime.operation(delayed.id()).unwrap();
-        assert_eq!(info.waiting_for.as_deref(), Some("its key"));
+        let holder = format!("its key, held by Walker {} (key 7) in Waits", early.id());
+        assert_eq!(info.waiting_for(), Some(holder));
         let late = submit("late").start().unwrap();
         early.send(Word::Stop).unwrap();
         early.await.unwrap();
@@ -455,7 +456,7 @@ fn a_head_that_tries_again_keeps_its_order_and_takes_no_room() {
         assert_eq!(full.reason(), RefusedReason::KeyFull);
         runtime.quiet().await;
         let info = runtime.operation(a.id()).unwrap();
-        assert_eq!(info.waiting_for.as_deref(), Some("its next attempt"));
+        assert_eq!(info.waiting_for().as_deref(), Some("its next attempt"));
         // b takes room; a takes none while it waits.
         let others: Vec<_> = (0..2)
             .map(|key: u64| runtime.submit(walker(&log, "o")).key(key).start().unwrap())

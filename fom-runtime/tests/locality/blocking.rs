@@ -44,7 +44,7 @@ fn others_run_while_one_blocks() {
     }
     let listed = runtime.operation(blocked.id()).unwrap();
     assert!(listed.blocked);
-    assert_eq!(listed.waiting_for.as_deref(), Some("a blocking call"));
+    assert_eq!(listed.waiting_for().as_deref(), Some("a blocking call"));
     assert_eq!(locality(&runtime, 0).blocked_threads, 1);
     door.open();
     blocked.wait().unwrap();
@@ -511,7 +511,7 @@ fn waiting_inside_a_job_is_refused() {
     futures::executor::block_on(runtime.call(0, |_| ())).unwrap();
     let incidents = runtime.operations().incidents;
     assert!(
-        incidents.len() == 1 && incidents[0].contains("for ever"),
+        incidents.len() == 1 && incidents[0].text.contains("for ever"),
         "{incidents:?}"
     );
     fom.cancel();

@@ -131,7 +131,7 @@ fn an_idle_processor_is_lent_and_taken_back() {
             drop(open);
         }
         stop(foms, &told);
-        assert_eq!(runtime.operations().incidents, [""; 0]);
+        assert_eq!(runtime.operations().incidents, []);
         runtime.shutdown_blocking(Shutdown::Drain, task::LIMIT);
     });
 }

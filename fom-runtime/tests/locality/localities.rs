@@ -308,7 +308,7 @@ fn calls_can_be_given_up() {
     assert_eq!(ran.load(SeqCst), 0);
     let incidents = runtime.operations().incidents;
     assert!(
-        incidents.len() == 1 && incidents[0].contains("in a call"),
+        incidents.len() == 1 && incidents[0].text.contains("in a call"),
         "{incidents:?}"
     );
 }
@@ -529,7 +529,7 @@ fn a_bad_waker_at_the_end() {
     assert!(
         incidents
             .iter()
-            .any(|incident| incident.contains("a waker that panics")),
+            .any(|incident| incident.text.contains("a waker that panics")),
         "{incidents:?}"
     );
 }

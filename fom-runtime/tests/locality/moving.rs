@@ -255,7 +255,7 @@ fn an_idle_locality_is_given_foms() {
         assert!(listed.localities.iter().all(|locality| locality.foms == 0));
         let hikes = &listed.types[0];
         assert_eq!((hikes.started, hikes.ended, hikes.failed), (all, all, 0));
-        assert_eq!(listed.incidents, [""; 0]);
+        assert_eq!(listed.incidents, []);
     });
 }
 

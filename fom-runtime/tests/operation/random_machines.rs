@@ -643,7 +643,7 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
     assert!(rest.is_empty(), "children that nobody has: {rest:?}");
     let report = runtime.shutdown(Shutdown::Drain, secs(10)).await;
     assert!(report.remained.is_empty());
-    assert_eq!(runtime.operations().incidents, Vec::<String>::new());
+    assert_eq!(runtime.operations().incidents, []);
 }
 
 /// The name of the end phase that a fom reached.

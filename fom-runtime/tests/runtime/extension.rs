@@ -56,7 +56,9 @@ fn a_part_that_panics_is_reported() {
         "while it closed",
     ] {
         assert!(
-            incidents.iter().any(|incident| incident.contains(what)),
+            incidents
+                .iter()
+                .any(|incident| incident.text.contains(what)),
             "{what}: {incidents:?}"
         );
     }

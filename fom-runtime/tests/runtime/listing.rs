@@ -249,7 +249,7 @@ fn the_listing_shows_every_fom_and_stops_none() {
                 } else {
                     fom.state.to_string()
                 };
-                let waiting_for = fom.waiting_for.clone().unwrap_or_default();
+                let waiting_for = fom.waiting_for().unwrap_or_default();
                 let waiting_for = waiting_for.rsplit("::").next().unwrap().to_owned();
                 (
                     fom.key.clone().unwrap().to_string(),

@@ -9,5 +9,7 @@ mod listing;
 mod memory;
 mod outside;
 mod parts;
+mod serialized;
 mod shutdown;
+mod survey;
 mod watching;

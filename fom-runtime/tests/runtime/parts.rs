@@ -230,7 +230,7 @@ fn a_part_that_panics_when_asked_for_quiet_counts_as_quiet() {
     block_on(runtime.call(0, |_| ())).unwrap();
     let incidents = runtime.operations().incidents;
     assert!(
-        incidents.iter().any(|one| one.ends_with("restless")),
+        incidents.iter().any(|one| one.text.ends_with("restless")),
         "{incidents:?}"
     );
 }

@@ -283,7 +283,7 @@ fn a_listener_that_panics_is_taken_off() {
         let incidents = runtime.operations().incidents;
         assert_eq!(incidents.len(), 2, "{incidents:?}");
         assert!(
-            incidents[0].contains("in a listener") && incidents[1].contains("no end"),
+            incidents[0].text.contains("in a listener") && incidents[1].text.contains("no end"),
             "{incidents:?}"
         );
         // The guard has no effect now, and is harmless.

@@ -145,7 +145,7 @@ fn foms(runtime: &Runtime, request: &Request) -> Reply {
         2 if is(which, "why") => {
             let mut text = String::new();
             for fom in &runtime.operations().foms {
-                if let Some(what) = &fom.waiting_for {
+                if let Some(what) = fom.waiting_for() {
                     // Writing to a string does not fail.
                     let _ = writeln!(
                         text,

@@ -19,6 +19,7 @@ use crate::{
 };
 use fom_protocol::sync::{atomic::Ordering, now};
 use fom_runtime::__durability::{self as seam, Schema, Shared};
+use fom_runtime::observe::IncidentKind;
 
 /// What the thread has from one batch to the next.
 pub(super) struct CommitThread<'a> {
@@ -203,7 +204,12 @@ impl<'a> CommitThread<'a> {
                 if !std::mem::replace(&mut self.was_untidy_error, true)
                     && let Some(shared) = self.shared.upgrade()
                 {
-                    seam::report(&shared, format!("the journal could not make room: {error}"));
+                    seam::report(
+                        &shared,
+                        IncidentKind::Journal,
+                        "the journal",
+                        format!("the journal could not make room: {error}"),
+                    );
                 }
             }
         }

@@ -24,6 +24,7 @@ use fom_protocol::panic_message;
 use fom_runtime::{
     __durability::{self as seam, Content, FailedAs, Header, KeptFailed, Shared, Tried},
     FomId,
+    observe::IncidentKind,
     snapshot::{KeptFailure, QuarantineKind, Quarantined, RestoreError},
 };
 
@@ -260,6 +261,8 @@ impl Durable {
             }
             seam::report(
                 shared,
+                IncidentKind::Lost,
+                quarantined.named(),
                 format!(
                     "a failed operation was dropped, because the quarantine is full: {quarantined}"
                 ),

@@ -276,7 +276,7 @@ fn stuck<O: Persistent>(around: &Around<O>, runtime: &Runtime) -> String {
                 fom.operation,
                 fom.id,
                 fom.phase,
-                fom.waiting_for.as_deref().unwrap_or("nothing")
+                fom.waiting_for().as_deref().unwrap_or("nothing")
             )
         })
         .collect();

@@ -30,7 +30,7 @@ const RESOURCES_FROM: u16 = 16;
 const KINDS_FROM: u16 = 1 << 15;
 
 impl WaitingFor {
-    fn encode(self) -> u16 {
+    pub(crate) fn encode(self) -> u16 {
         match self {
             Self::Nothing => 0,
             Self::Future => 1,
@@ -70,7 +70,7 @@ impl WaitingFor {
         });
     }
 
-    fn decode(code: u16) -> Self {
+    pub(crate) fn decode(code: u16) -> Self {
         match code {
             1 => Self::Future,
             2 => Self::Event,

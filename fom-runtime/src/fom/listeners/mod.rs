@@ -17,6 +17,7 @@ use std::{
 };
 
 use crate::fom::Env;
+use crate::incident::IncidentKind;
 use fom_protocol::{
     panic_message,
     sync::{
@@ -188,9 +189,13 @@ impl List {
 fn take_off_if_panicked(env: &Env, id: u64, told: Result<(), Panicked>) {
     if let Err(panic) = told {
         env.hooks.remove(id);
-        env.report(format!(
-            "a listener panicked and was taken off: {}",
-            panic_message(panic)
-        ));
+        env.report(
+            IncidentKind::Panicked,
+            "a listener",
+            format!(
+                "a listener panicked and was taken off: {}",
+                panic_message(panic)
+            ),
+        );
     }
 }

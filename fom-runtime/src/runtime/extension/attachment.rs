@@ -11,7 +11,10 @@ use std::{
 use fom_protocol::{panic_message, sync::Mutex};
 use serde::{Deserialize, Serialize};
 
-use crate::runtime::{Runtime, extension::Extension};
+use crate::{
+    incident::IncidentKind,
+    runtime::{Runtime, extension::Extension},
+};
 
 /// A part of a runtime. The runtime tells it of its end. A panic of the part is an
 /// [incident](crate::observe::Operations::incidents), and affects nothing else.
@@ -59,7 +62,11 @@ impl fmt::Display for UnfinishedStop {
 pub(in crate::runtime) fn fenced<R: Default>(runtime: &Runtime, call: impl FnOnce() -> R) -> R {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let message = panic_message(panic);
-        runtime.report(format!("a part of the runtime panicked: {message}"));
+        runtime.report(
+            IncidentKind::Panicked,
+            "a part of the runtime",
+            format!("a part of the runtime panicked: {message}"),
+        );
         R::default()
     })
 }

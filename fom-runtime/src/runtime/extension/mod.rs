@@ -51,6 +51,7 @@ use crate::{
         },
     },
     id::{FomId, Key},
+    incident::IncidentKind,
     locality::{Home, Sleep},
     runtime::Runtime,
 };
@@ -145,8 +146,9 @@ impl Runtime {
     }
 
     /// Reports a problem that ends no operation, in [`Operations::incidents`](crate::observe::Operations::incidents).
-    pub fn report(&self, incident: impl Into<String>) {
-        self.shared.env.report(incident.into());
+    /// The text is a sentence that also names the subject.
+    pub fn report(&self, kind: IncidentKind, subject: impl Into<String>, text: impl Into<String>) {
+        self.shared.env.report(kind, subject, text.into());
     }
 
     /// Returns the fom of this runtime that runs on this thread, also in a blocking section.

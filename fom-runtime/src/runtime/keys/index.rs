@@ -71,18 +71,17 @@ impl KeyIndex {
         live.next().cloned()
     }
 
-    /// Returns the foms that have the key that this fom waits for.
-    pub(crate) fn before(&self, fom: &Header) -> Vec<AnyRef> {
+    /// Returns the foms that have the key that this fom waits for, and the number of foms that get it before this fom.
+    pub(crate) fn before(&self, fom: &Header) -> (Vec<AnyRef>, usize) {
         let Some(of) = fom.turn().own() else {
-            return Vec::new();
+            return Default::default();
         };
         let keys = self.lock(&of.key);
-        let entry = keys.get(&of);
-        let waits = matches!(fom.turn().key_wait(), KeyWait::Waits(_));
-        let holders = entry
-            .filter(|_| waits)
-            .map(|entry| entry.holders().cloned());
-        holders.into_iter().flatten().collect()
+        let (Some(entry), KeyWait::Waits(number)) = (keys.get(&of), fom.turn().key_wait()) else {
+            return Default::default();
+        };
+        let ahead = entry.line().map_or(0, |line| line.ahead(number));
+        (entry.holders().cloned().collect(), ahead)
     }
 
     /// Gives the key to the fom that `make` makes, or makes the fom wait for it. No other fom gets in between. Returns a

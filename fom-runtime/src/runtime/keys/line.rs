@@ -77,6 +77,11 @@ impl<T> Line<T> {
         self.waiting.values().map(|waiting| &waiting.fom)
     }
 
+    /// Counts the foms that wait with a lower number.
+    pub(super) fn ahead(&self, number: u64) -> usize {
+        self.waiting.range(..number).count()
+    }
+
     /// Counts the foms that wait, and the kept places, which may be taken at any time.
     pub(super) fn taken(&self) -> usize {
         self.waiting.len() + self.reserved

@@ -7,10 +7,19 @@ use std::{
     sync::Arc,
 };
 
+use serde::Serialize;
+
 use crate::{
-    fom::{AnyRef, Attached, Attachments, Blocker, FomAddress, FomIdentity, Header, Hold, KeyWait},
+    fom::{
+        AnyRef, Attached, Attachments, Blocker, FomAddress, FomIdentity, Hold, Holder, KeyWait,
+        Wait, WaitKind, WaitingFor,
+    },
     id::{FomId, Key},
-    runtime::Shared,
+    runtime::{
+        Shared,
+        observe::{WaitInfo, WaitsFor},
+    },
+    serial,
 };
 use fom_protocol::{
     FomState,
@@ -18,35 +27,31 @@ use fom_protocol::{
 };
 
 /// A circle of foms, each of which waits for what the next has. `Display` tells it in one sentence.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Deadlock {
     /// The foms: each waits for the next, and the last for the first.
-    pub waits: Vec<DeadlockWait>,
+    pub waits: Vec<FomWait>,
 }
 
-/// One fom of a [`Deadlock`].
-#[derive(Clone, Debug)]
+/// A wait of a fom for another fom: an edge of the wait-for graph. `Display` names the fom that waits.
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
-pub struct DeadlockWait {
-    /// The fom's id.
+pub struct FomWait {
+    /// The fom that waits.
     pub fom: FomId,
-    /// The operation type.
+    /// Its operation type.
     pub operation: &'static str,
-    /// The key that the fom was submitted with.
+    /// The key that it was submitted with.
+    #[serde(serialize_with = "serial::some_text")]
     pub key: Option<Key>,
-    /// The fom's phase.
+    /// Its phase.
     pub phase: &'static str,
-    /// What the fom waits for, in words.
-    pub waits_for: String,
-    /// The kind of thing that the fom waits for: `its key`, `its series`, or the [kind](Blocker::kind) of another package, such as
-    /// `the lock`.
-    pub kind: &'static str,
-    /// The name of that thing, if it has one.
-    pub subject: Option<String>,
+    /// What it waits for. The only [holder](WaitInfo::holders) is the other fom.
+    pub wait: WaitInfo,
 }
 
-impl fmt::Display for DeadlockWait {
+impl fmt::Display for FomWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.operation, self.fom)?;
         if let Some(key) = &self.key {
@@ -60,8 +65,8 @@ impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, wait) in self.waits.iter().enumerate() {
             match place {
-                0 => write!(f, "{wait} waits for {}", wait.waits_for)?,
-                _ => write!(f, ", which waits for {}", wait.waits_for)?,
+                0 => write!(f, "{wait} waits for {}", wait.wait)?,
+                _ => write!(f, ", which waits for {}", wait.wait)?,
             }
         }
         Ok(())
@@ -71,11 +76,11 @@ impl fmt::Display for Deadlock {
 /// A fom, and its waits for other foms.
 struct Node {
     fom: AnyRef,
-    waits: Vec<Wait>,
+    waits: Vec<Edge>,
 }
 
 /// A wait of one fom for another.
-struct Wait {
+struct Edge {
     /// The index of the other fom.
     on: usize,
     why: Why,
@@ -108,6 +113,17 @@ pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
     found.into_iter().map(tell_all).collect()
 }
 
+/// Returns the wait-for graph.
+pub(crate) fn waits_of_all(shared: &Shared) -> Vec<FomWait> {
+    let nodes = look(shared);
+    let told = |node: &Node| {
+        let tell = |wait: &Edge| tell(&node.fom, wait, &nodes[wait.on].fom);
+        node.waits.iter().map(tell).collect::<Vec<_>>()
+    };
+    let waiting = nodes.iter().filter(|node| !runs(&node.fom));
+    waiting.flat_map(told).collect()
+}
+
 /// Reads which foms wait for which, each at its own moment.
 fn look(shared: &Shared) -> Vec<Node> {
     let mut foms = foms(shared);
@@ -120,7 +136,7 @@ fn look(shared: &Shared) -> Vec<Node> {
     let wait = |(on, why): (AnyRef, Why)| {
         // Not a fom of another runtime.
         let on = *places.get(&FomIdentity::of(&on))?;
-        Some(Wait { on, why })
+        Some(Edge { on, why })
     };
     let node = |fom: &AnyRef| Node {
         fom: fom.clone(),
@@ -144,8 +160,8 @@ fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
         }
     }
     if let KeyWait::Waits(_) = fom.turn().key_wait() {
-        let holders = Shared::of(fom).key_index.before(fom).into_iter();
-        waits.extend(holders.map(|on| (on, Why::Key)));
+        let (holders, _) = Shared::of(fom).key_index.before(fom);
+        waits.extend(holders.into_iter().map(|on| (on, Why::Key)));
     }
     waits
 }
@@ -281,7 +297,7 @@ fn still(fom: &AnyRef, why: &Why, other: &AnyRef) -> bool {
     match why {
         Why::Told(part, blocker) => part.still_blocks(blocker),
         Why::Key => {
-            let before = Shared::of(fom).key_index.before(fom);
+            let (before, _) = Shared::of(fom).key_index.before(fom);
             before
                 .iter()
                 .any(|holder| holder.as_ptr() == other.as_ptr())
@@ -294,47 +310,32 @@ fn runs(fom: &AnyRef) -> bool {
     fom.token.state() == FomState::Running && !fom.flags.is_blocked()
 }
 
-fn tell(fom: &AnyRef, wait: &Wait, other: &AnyRef) -> DeadlockWait {
-    let other = DeadlockWait::of(other);
-    let (kind, subject, waits_for) = match &wait.why {
-        Why::Told(_, blocker) => {
-            let (kind, hold) = (blocker.kind, blocker.hold.words());
-            let text = match &blocker.subject {
-                Some(subject) => format!("{kind} `{subject}`{hold}{other}"),
-                None => format!("{kind}{hold}{other}"),
-            };
-            (kind, blocker.subject.clone(), text)
-        }
-        Why::Key => {
-            let hold = Hold::Has.words();
-            match fom.turn().serial() {
-                Some(of) => {
-                    let text = format!("its series `{}`{hold}{other}", of.key);
-                    ("its series", Some(of.key.to_string()), text)
-                }
-                None => ("its key", None, format!("its key{hold}{other}")),
+fn tell(fom: &AnyRef, wait: &Edge, other: &AnyRef) -> FomWait {
+    let holder = |hold| Holder::fom(other, hold);
+    let on = match &wait.why {
+        Why::Told(_, blocker) => WaitsFor::Package {
+            kind: match fom.waiting.get() {
+                WaitingFor::Kind(number) => WaitKind::of_number(number).map(WaitKind::name),
+                _ => None,
             }
-        }
+            .unwrap_or(blocker.kind),
+            wait: Wait {
+                subject: blocker.subject.clone(),
+                holders: vec![holder(blocker.hold)],
+                ..Wait::of(blocker.kind)
+            },
+        },
+        Why::Key => WaitsFor::Turn {
+            series: fom.turn().serial().map(|of| of.key.clone()),
+            holders: vec![holder(Hold::Has)],
+            ahead: 0,
+        },
     };
-    DeadlockWait {
-        kind,
-        subject,
-        waits_for,
-        ..DeadlockWait::of(fom)
-    }
-}
-
-impl DeadlockWait {
-    /// Returns the fom, without its wait.
-    fn of(fom: &Header) -> Self {
-        Self {
-            fom: fom.id(),
-            operation: fom.type_name(),
-            key: fom.key().cloned(),
-            phase: fom.phase_name(),
-            waits_for: String::new(),
-            kind: "",
-            subject: None,
-        }
+    FomWait {
+        fom: fom.id(),
+        operation: fom.type_name(),
+        key: fom.key().cloned(),
+        phase: fom.phase_name(),
+        wait: WaitInfo::new(fom, on),
     }
 }

@@ -1,30 +1,38 @@
 //! What is in flight: a listing that asks no locality and stops no fom.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use serde::Serialize;
 
 use crate::{
     attempt::Attempt,
     clock::elapsed,
-    fom::{AnyRef, Attached, Attachments, Header, Wait, WaitKind, WaitingFor},
+    fom::{AnyRef, Attachments, Header},
     id::{FomId, Key},
+    incident::Incident,
     instant::Instant,
     locality::Locality,
-    runtime::{Shared, totals},
+    runtime::{Shared, observe::WaitInfo, totals},
+    serial,
     snapshot::Quarantined,
 };
 use fom_protocol::{FomState, sync::atomic::Ordering};
 
 /// A phase that a fom was in, and its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Visited {
     /// The phase.
     pub phase: &'static str,
     /// When the fom entered it, on the runtime's clock.
+    #[serde(serialize_with = "serial::clock_time")]
     pub at: Instant,
 }
 
 /// One fom in flight.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FomInfo {
     /// The fom's id.
@@ -32,26 +40,30 @@ pub struct FomInfo {
     /// The operation type.
     pub operation: &'static str,
     /// The key that the fom was submitted with.
+    #[serde(serialize_with = "serial::some_text")]
     pub key: Option<Key>,
     /// The fom's phase.
     pub phase: &'static str,
     /// What the runtime does with the fom.
+    #[serde(serialize_with = "serial::text")]
     pub state: FomState,
     /// Whether the fom runs between enter-block and leave-block.
     pub blocked: bool,
     /// How long the fom has been in this phase (in the queue, before the first). With a journal, this includes the time
     /// in which the program did not run. In a phase with `within = "adaptive"`, it counts from the last restart.
+    #[serde(serialize_with = "serial::seconds")]
     pub in_phase: Duration,
     /// How long ago the fom was submitted. With a journal, this includes the time in which the program did not run.
+    #[serde(serialize_with = "serial::seconds")]
     pub age: Duration,
-    /// What the fom waits for: a resource by its type, an event, a timer.
-    pub waiting_for: Option<String>,
-    /// The same as data, if another package [tells](crate::extension::Attached::waits) what the fom waits for.
-    pub waits: Vec<Wait>,
+    /// What the fom waits for. Several waits mean that the fom goes on after any of them.
+    pub waits: Vec<WaitInfo>,
     /// How long the fom [waited](crate::extension::Attached::waited) for things of other packages, such as long locks,
     /// in waits that are over.
+    #[serde(serialize_with = "serial::seconds")]
     pub waited: Duration,
     /// The time left until the deadline of the phase.
+    #[serde(serialize_with = "serial::some_seconds")]
     pub deadline_in: Option<Duration>,
     /// The number of events not taken yet, or the number that another package
     /// [tells](crate::extension::Attached::queued).
@@ -70,7 +82,7 @@ pub struct FomInfo {
 }
 
 /// Totals of one operation type.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct TypeInfo {
     /// The operation type.
@@ -86,32 +98,38 @@ pub struct TypeInfo {
     /// Events that were sent to foms that have ended, and that no phase took. Each outcome returns its own.
     pub untaken: u64,
     /// Mean time from submission to the end.
+    #[serde(serialize_with = "serial::seconds")]
     pub mean: Duration,
     /// Longest time from submission to the end.
+    #[serde(serialize_with = "serial::seconds")]
     pub longest: Duration,
     /// The times of the phases with `within = "adaptive"` that were visited.
     pub adaptive: Vec<AdaptiveInfo>,
 }
 
 /// The time that a phase with `within = "adaptive"` gets now. Each locality has its own estimate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct AdaptiveInfo {
     /// The phase.
     pub phase: &'static str,
     /// The least possible time, as declared.
+    #[serde(serialize_with = "serial::seconds")]
     pub floor: Duration,
     /// The most possible time, as declared.
+    #[serde(serialize_with = "serial::seconds")]
     pub ceiling: Duration,
     /// The time of a visit in the locality that gives the least. A visit gets more while more visits are under way than
     /// were ever measured. A probe gets the ceiling.
+    #[serde(serialize_with = "serial::seconds")]
     pub least: Duration,
     /// The time of a visit in the locality that gives the most.
+    #[serde(serialize_with = "serial::seconds")]
     pub most: Duration,
 }
 
 /// One locality.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct LocalityInfo {
     /// The index of the locality.
@@ -129,12 +147,13 @@ pub struct LocalityInfo {
 }
 
 /// A key that foms wait for, or that is suspended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct KeyInfo {
     /// The operation type.
     pub operation: &'static str,
     /// The key.
+    #[serde(serialize_with = "serial::text")]
     pub key: Key,
     /// Whether this is the name of a [series](crate::Submission::serial), and no key.
     pub is_serial: bool,
@@ -156,9 +175,15 @@ impl KeyInfo {
 
 /// What is in flight. `Display` prints a table, with the key of each fom, the time left until its
 /// deadline, and the last error in its phase.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Operations {
+    /// The time of the wall clock when the listing was made.
+    #[serde(serialize_with = "serial::since_1970")]
+    pub at: SystemTime,
+    /// The same on the runtime's clock.
+    #[serde(serialize_with = "serial::clock_time")]
+    pub now: Instant,
     /// Every fom that was submitted and has not ended, by id.
     pub foms: Vec<FomInfo>,
     /// Totals, by operation type.
@@ -175,50 +200,23 @@ pub struct Operations {
     /// What is in the journal and does not run, by id.
     pub quarantine: Vec<Quarantined>,
     /// Problems that ended no operation, such as a listener that panicked, newest last.
-    pub incidents: Vec<String>,
+    pub incidents: Vec<Incident>,
 }
 
-fn fom_info(fom: &AnyRef) -> FomInfo {
+impl FomInfo {
+    /// Returns what the fom waits for, in words.
+    pub fn waiting_for(&self) -> Option<String> {
+        let texts: Vec<_> = self.waits.iter().map(WaitInfo::to_string).collect();
+        (!texts.is_empty()).then(|| texts.join(" or "))
+    }
+}
+
+pub(crate) fn fom_info(fom: &AnyRef) -> FomInfo {
     let header: &Header = fom;
     let shared = Shared::of(header);
     let now = shared.env.clock.nanos();
     let state = header.token.state();
     let attachments = Attachments::of(header);
-    let mut waits = Vec::new();
-    let waiting_for = match header.waiting.get() {
-        _ if !matches!(state, FomState::Waiting | FomState::Running) => None,
-        WaitingFor::Nothing => None,
-        WaitingFor::Future => Some("a future".to_owned()),
-        WaitingFor::Event if header.visit().info().takes().is_empty() => {
-            Some("an event, and its phase takes none".to_owned())
-        }
-        WaitingFor::Event => Some(format!(
-            "an event: {}",
-            header.visit().info().takes().join(", ")
-        )),
-        WaitingFor::Timer => Some("a timer".to_owned()),
-        WaitingFor::Retry => Some("its next attempt".to_owned()),
-        WaitingFor::Blocking => Some("a blocking call".to_owned()),
-        WaitingFor::Journal => Some("the journal".to_owned()),
-        WaitingFor::Fom => Some("another fom".to_owned()),
-        WaitingFor::Key => Some(match header.turn().serial() {
-            Some(of) => format!("its turn in the series {}", of.key),
-            None => "its key".to_owned(),
-        }),
-        WaitingFor::Gate => Some("the gate of its phase".to_owned()),
-        WaitingFor::Kind(number) => {
-            let kind = WaitKind::of_number(number);
-            let told = |part: &Arc<dyn Attached>| Some(part.waits(kind?));
-            let mut told = attachments.iter().filter_map(told);
-            waits = told.find(|waits| !waits.is_empty()).unwrap_or_default();
-            let texts: Vec<_> = waits.iter().map(Wait::to_string).collect();
-            Some(match texts.as_slice() {
-                [] => kind.map_or("another package", WaitKind::name).to_owned(),
-                texts => texts.join(" or "),
-            })
-        }
-        WaitingFor::Resource(place) => Some(shared.resources.name(place).to_owned()),
-    };
     FomInfo {
         id: header.id(),
         operation: header.type_name(),
@@ -228,8 +226,7 @@ fn fom_info(fom: &AnyRef) -> FomInfo {
         blocked: header.flags.is_blocked(),
         in_phase: header.visit().age(now),
         age: elapsed(now, header.identity.submitted()),
-        waiting_for,
-        waits,
+        waits: WaitInfo::of(header),
         waited: attachments.iter().map(|part| part.waited()).sum(),
         deadline_in: header
             .visit()
@@ -287,6 +284,8 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
         })
         .collect();
     Operations {
+        at: SystemTime::now(),
+        now: shared.env.clock.now(),
         types: totals(
             shared.localities.iter().flat_map(|home| home.pools.all()),
             &gauges,
@@ -377,11 +376,10 @@ impl Operations {
                 format!("attempt {} failed {ago} ago: {}", last.number, last.error)
             });
             let waiting: Vec<_> = fom
-                .waiting_for
-                .iter()
-                .chain(&left)
-                .chain(&failed)
-                .map(String::as_str)
+                .waiting_for()
+                .into_iter()
+                .chain(left)
+                .chain(failed)
                 .collect();
             writeln!(
                 f,

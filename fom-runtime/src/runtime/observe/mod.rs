@@ -3,10 +3,16 @@
 mod deadlocks;
 mod listening;
 mod listing;
+mod survey;
+mod waits;
 
-pub use deadlocks::{Deadlock, DeadlockWait, waits_for};
+pub use deadlocks::{Deadlock, FomWait, waits_for};
 pub use listening::{Interposed, Listening, NotOnTop};
 pub use listing::{AdaptiveInfo, FomInfo, KeyInfo, LocalityInfo, Operations, TypeInfo, Visited};
 
-pub(super) use deadlocks::deadlocks;
-pub(super) use listing::inspect;
+pub use survey::{Cursor, CursorError, Filter, Group, Oldest, Page, Sort, Survey};
+pub use waits::{WaitInfo, WaitsFor};
+
+pub(super) use deadlocks::{deadlocks, waits_of_all};
+pub(super) use listing::{fom_info, inspect};
+pub(super) use survey::survey;
