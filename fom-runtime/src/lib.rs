@@ -180,7 +180,7 @@ pub mod machine {
 pub mod observe {
     pub use crate::{
         attempt::Attempt,
-        fom::{FailedAttempt, Transition, TransitionCause},
+        fom::{FailedAttempt, FailedFom, Transition, TransitionCause},
         incident::{Incident, IncidentKind},
         runtime::observe::{
             AdaptiveInfo, Cursor, CursorError, Deadlock, Filter, FomInfo, FomWait, Group,

@@ -10,7 +10,7 @@ use fom_protocol::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{
     clock::Clock,
-    fom::{Hooks, Host, LocalFoms, Recorder, room::Room},
+    fom::{Failures, Hooks, Host, LocalFoms, Recorder, room::Room},
     id::{FomId, KeyOf},
     incident::{Incident, IncidentKind, Incidents},
     step_key::random,
@@ -48,7 +48,13 @@ pub(crate) struct Env {
     pub(crate) journaled: bool,
     /// Keeps what must survive the process, if anything must. Set before the first fom of a journal.
     pub(crate) recorder: OnceLock<Arc<dyn Recorder>>,
+    problems: Problems,
+}
+
+/// What went wrong lately.
+struct Problems {
     incidents: Incidents,
+    failures: Failures,
 }
 
 /// The runtime, which begins with its [`Env`].
@@ -70,6 +76,8 @@ pub(crate) struct EnvSettings {
     pub(crate) journaled: bool,
     pub(crate) mailbox: usize,
     pub(crate) history: usize,
+    /// The most failures that are kept of each operation type.
+    pub(crate) failures: usize,
     /// The most foms, or `usize::MAX` for any number.
     pub(crate) capacity: usize,
 }
@@ -86,6 +94,7 @@ impl Env {
             journaled,
             mailbox,
             history,
+            failures,
             capacity,
         } = settings;
         let room = Room::new(capacity);
@@ -107,7 +116,10 @@ impl Env {
             run: random(),
             journaled,
             recorder: OnceLock::new(),
-            incidents: Incidents::default(),
+            problems: Problems {
+                incidents: Incidents::default(),
+                failures: Failures::new(failures),
+            },
         }
     }
 
@@ -199,11 +211,17 @@ impl Env {
     /// Reports a problem that ends no operation. The text is a sentence, which names the subject.
     pub(crate) fn report(&self, kind: IncidentKind, subject: impl Into<String>, text: String) {
         let now = self.clock.nanos();
-        self.incidents.report(kind, subject.into(), text, now);
+        let incidents = &self.problems.incidents;
+        incidents.report(kind, subject.into(), text, now);
     }
 
     /// Returns the latest incidents, the oldest first.
     pub(crate) fn incidents(&self) -> Vec<Incident> {
-        self.incidents.list(self.clock.nanos())
+        self.problems.incidents.list(self.clock.nanos())
+    }
+
+    /// Returns the failures of operations that no quarantine keeps.
+    pub(crate) fn failures(&self) -> &Failures {
+        &self.problems.failures
     }
 }

@@ -97,6 +97,7 @@ pub(crate) mod durability;
 mod env;
 mod error;
 mod failure;
+mod failures;
 mod gate;
 pub(crate) mod hand;
 mod header;
@@ -134,6 +135,8 @@ pub(crate) use env::{Env, EnvSettings};
 pub use error::{
     BlockError, Cause, DurabilityError, RefusedReason, SendError, TimedOut, Unanswered,
 };
+pub use failures::FailedFom;
+pub(crate) use failures::Failures;
 pub use header::Header;
 pub(crate) use header::{Interrupt, NewFom, WaitingFor};
 pub(crate) use host::{EnvRef, Host};

@@ -160,6 +160,7 @@ struct Limits {
     key_queue: usize,
     mailbox: usize,
     history: usize,
+    failures: usize,
 }
 
 impl Default for Limits {
@@ -169,6 +170,7 @@ impl Default for Limits {
             key_queue: usize::MAX,
             mailbox: 1024,
             history: 0,
+            failures: 64,
         }
     }
 }
@@ -209,6 +211,7 @@ impl fmt::Debug for Builder {
             .field("capacity", &self.limits.capacity)
             .field("mailbox", &self.limits.mailbox)
             .field("history", &self.limits.history)
+            .field("failures", &self.limits.failures)
             .finish_non_exhaustive()
     }
 }
@@ -325,6 +328,12 @@ impl Builder {
         self
     }
 
+    /// Sets how many [failures](Runtime::failures) are kept of each operation type. Default: 64.
+    pub fn failures(mut self, most: usize) -> Self {
+        self.limits.failures = most;
+        self
+    }
+
     /// Sets how long a locality without work looks for some before it sleeps. Default: zero, because a locality that
     /// looks keeps its processor busy. It takes some 0.2 microseconds to wake a locality that looks, and some 20 to
     /// wake one that sleeps.
@@ -428,6 +437,7 @@ impl Builder {
                     journaled,
                     mailbox: self.limits.mailbox,
                     history: self.limits.history,
+                    failures: self.limits.failures,
                     capacity: self.limits.capacity,
                 },
                 budget: self.threads.budget_limits(),

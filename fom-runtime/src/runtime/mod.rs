@@ -37,7 +37,7 @@ pub use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
-    fom::{FailedAttempt, Transition},
+    fom::{FailedAttempt, FailedFom, Transition},
     id::{FomId, Key},
     operation::{Operation, Persistent},
     runtime::observe::{
@@ -270,6 +270,33 @@ impl Runtime {
     /// The search stops no fom, so each wait was read at its own moment.
     pub fn waits(&self) -> Vec<FomWait> {
         waits_of_all(&self.shared)
+    }
+
+    /// Returns the last failures, the latest last. At most 64 are kept of each operation type, or as many as
+    /// [`Builder::failures`] sets. Without a journal, or with `#[fom(failed = "forget")]`, these are the failures that
+    /// the quarantine would keep: an error without a further attempt, a panic, a missed deadline. The quarantine of a
+    /// journal keeps the others. A failure phase is an end, and no failure.
+    ///
+    /// A snapshot of the operation is kept if its machine can be saved. [`resume`](Self::resume) submits it again in the
+    /// phase in which it failed, with a new id:
+    ///
+    /// ```
+    /// # use fom_runtime::{Operation, Persistent, Runtime, prelude::*};
+    /// # fn again<Order: Persistent>(runtime: &Runtime) -> Result<(), BoxError> {
+    /// for failed in runtime.failures() {
+    ///     println!("{failed}");
+    ///     if failed.operation == Order::GRAPH.operation()
+    ///         && let Some(snapshot) = &failed.snapshot
+    ///     {
+    ///         runtime.resume::<Order>(snapshot)?.detach()?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn failures(&self) -> Vec<FailedFom> {
+        let env = &self.shared.env;
+        env.failures().list(env.clock.nanos())
     }
 
     /// Describes one fom in flight. A resting fom is brought back first.

@@ -59,6 +59,13 @@ impl<O: Operation> Typed<O> {
         cause: &Cause<O::Error>,
         content: Option<&dyn Content>,
     ) {
+        let cannot_be_saved = matches!(cause, Cause::NotSaved(_));
+        let is_failure = cause.is_of_phase() || cannot_be_saved;
+        if is_failure && !(O::KEEPS_FAILED && self.is_journaled()) {
+            let snapshot = || content?.snapshot().ok();
+            let failures = self.env().failures();
+            failures.keep(self, phase, || describe::<O>(cause), snapshot);
+        }
         if let Some(kept) = self.journaled()
             && !matches!(cause, Cause::Shutdown | Cause::Journal(_))
         {
@@ -67,8 +74,7 @@ impl<O: Operation> Typed<O> {
                 phase,
                 describe: &describe,
             };
-            let cannot_be_saved = matches!(cause, Cause::NotSaved(_));
-            let is_kept = O::KEEPS_FAILED && (cause.is_of_phase() || cannot_be_saved);
+            let is_kept = O::KEEPS_FAILED && is_failure;
             let tried = self.visit().tried();
             let operation = is_kept.then(|| KeptFailed {
                 tried: &tried,

@@ -5,6 +5,7 @@ mod kit;
 
 mod admission;
 mod extension;
+mod failures;
 mod listing;
 mod memory;
 mod outside;
