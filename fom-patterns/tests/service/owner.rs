@@ -272,7 +272,8 @@ fn calls_are_listed_and_cancelled_as_foms() {
                 "service/slow/one after the other"
             );
         }
-        assert_eq!(foms[1].waiting_for().as_deref(), Some("its key"));
+        let held = "its key, held by ServiceCall 1 (key service/slow/one after the other) in Serve";
+        assert_eq!(foms[1].waiting_for().as_deref(), Some(held));
         for fom in foms.iter().rev() {
             assert!(runtime.cancel(fom.id));
         }
