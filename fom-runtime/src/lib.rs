@@ -183,9 +183,10 @@ pub mod observe {
         fom::{FailedAttempt, FailedFom, Transition, TransitionCause},
         incident::{Incident, IncidentKind},
         runtime::observe::{
-            AdaptiveInfo, Cursor, CursorError, Deadlock, Filter, FomInfo, FomWait, Group,
-            Interposed, KeyInfo, Listening, LocalityInfo, NotOnTop, Oldest, Operations, Page, Sort,
-            Survey, TypeInfo, Visited, WaitInfo, WaitsFor,
+            AdaptiveInfo, Counters, Cursor, CursorError, Deadlock, EdgeCounter, Filter, FomInfo,
+            FomWait, Group, Histogram, Interposed, KeyInfo, Listening, LocalityInfo, NotOnTop,
+            Oldest, OperationCounters, Operations, Page, PhaseCounters, Sort, Survey, TypeInfo,
+            Visited, WaitInfo, WaitsFor,
         },
         typed::{Interpose, TransitionOf},
     };

@@ -10,7 +10,7 @@ use fom_protocol::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{
     clock::Clock,
-    fom::{Failures, Hooks, Host, LocalFoms, Recorder, room::Room},
+    fom::{Counters, Failures, Hooks, Host, LocalFoms, Recorder, room::Room},
     id::{FomId, KeyOf},
     incident::{Incident, IncidentKind, Incidents},
     step_key::random,
@@ -48,13 +48,14 @@ pub(crate) struct Env {
     pub(crate) journaled: bool,
     /// Keeps what must survive the process, if anything must. Set before the first fom of a journal.
     pub(crate) recorder: OnceLock<Arc<dyn Recorder>>,
-    problems: Problems,
+    memory: Memory,
 }
 
-/// What went wrong lately.
-struct Problems {
+/// What the runtime remembers for its users.
+struct Memory {
     incidents: Incidents,
     failures: Failures,
+    counters: Counters,
 }
 
 /// The runtime, which begins with its [`Env`].
@@ -116,9 +117,10 @@ impl Env {
             run: random(),
             journaled,
             recorder: OnceLock::new(),
-            problems: Problems {
+            memory: Memory {
                 incidents: Incidents::default(),
                 failures: Failures::new(failures),
+                counters: Counters::default(),
             },
         }
     }
@@ -211,17 +213,22 @@ impl Env {
     /// Reports a problem that ends no operation. The text is a sentence, which names the subject.
     pub(crate) fn report(&self, kind: IncidentKind, subject: impl Into<String>, text: String) {
         let now = self.clock.nanos();
-        let incidents = &self.problems.incidents;
+        let incidents = &self.memory.incidents;
         incidents.report(kind, subject.into(), text, now);
     }
 
     /// Returns the latest incidents, the oldest first.
     pub(crate) fn incidents(&self) -> Vec<Incident> {
-        self.problems.incidents.list(self.clock.nanos())
+        self.memory.incidents.list(self.clock.nanos())
     }
 
     /// Returns the failures of operations that no quarantine keeps.
     pub(crate) fn failures(&self) -> &Failures {
-        &self.problems.failures
+        &self.memory.failures
+    }
+
+    /// Returns the counters of the foms, by type.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.memory.counters
     }
 }

@@ -13,11 +13,13 @@ use std::{
     any::TypeId,
     ops::ControlFlow,
     ptr::{self, NonNull},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use crate::{
-    fom::{AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, Vtable, hand, trim::Trim},
+    fom::{
+        AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, TypeCounters, Vtable, hand, trim::Trim,
+    },
     graph::Graph,
     heap,
     id::FomId,
@@ -49,12 +51,14 @@ pub(crate) struct Pool {
     pub(crate) type_id: TypeId,
     pub(crate) graph: &'static Graph,
     pub(crate) totals: Totals,
+    /// The counters of the type, once a transition was counted.
+    counters: OnceLock<Arc<TypeCounters>>,
     returns: FreeList,
     pages: Mutex<Vec<Arc<Page>>>,
 }
 
 /// A piece of memory for slots.
-pub(super) struct Page {
+pub(crate) struct Page {
     memory: NonNull<u8>,
     layout: Layout,
     /// Whether the memory is bound to a NUMA node.
@@ -84,6 +88,32 @@ impl Drop for Page {
     }
 }
 
+impl Page {
+    /// As [`Pool::visit`], for the foms of this page.
+    pub(crate) fn visit<B>(
+        &self,
+        is_wanted: &impl Fn(&Header) -> bool,
+        visit: &mut impl FnMut(AnyRef) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let made = self.made.load(Ordering::Acquire);
+        for index in 0..made {
+            // SAFETY: the index is below `made`, so there is a header.
+            let header = unsafe { self.memory.byte_add(index * self.slot).cast::<Header>() };
+            // SAFETY: as above; without a reference only the header is read.
+            if !is_wanted(unsafe { header.as_ref() }) {
+                continue;
+            }
+            // SAFETY: as above.
+            if let Some(fom) = unsafe { AnyRef::upgrade(header) }
+                && fom.flags.is_listed()
+            {
+                visit(fom)?;
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// The owner's end of a pool.
 pub(crate) struct Stock {
     pool: Arc<Pool>,
@@ -99,6 +129,15 @@ pub(crate) struct Stock {
 unsafe impl Send for Stock {}
 
 impl Pool {
+    #[inline]
+    pub(crate) fn counters(&self) -> &TypeCounters {
+        self.counters.get_or_init(|| {
+            let env = &self.env;
+            let counters = env.counters();
+            counters.of(self.type_id, self.graph, env.homes.len())
+        })
+    }
+
     fn home(&self) -> &LocalFoms {
         &self.env.homes[self.home]
     }
@@ -130,25 +169,13 @@ impl Pool {
         is_wanted: impl Fn(&Header) -> bool,
         mut visit: impl FnMut(AnyRef) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        let pages = self.pages.lock().clone();
-        for page in pages {
-            let made = page.made.load(Ordering::Acquire);
-            for index in 0..made {
-                // SAFETY: the index is below `made`, so there is a header, and the page is held.
-                let header = unsafe { page.memory.byte_add(index * page.slot).cast::<Header>() };
-                // SAFETY: as above; without a reference only the header is read.
-                if !is_wanted(unsafe { header.as_ref() }) {
-                    continue;
-                }
-                // SAFETY: as above.
-                if let Some(fom) = unsafe { AnyRef::upgrade(header) }
-                    && fom.flags.is_listed()
-                {
-                    visit(fom)?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
+        let mut pages = self.pages().into_iter();
+        pages.try_for_each(|page| page.visit(&is_wanted, &mut visit))
+    }
+
+    /// Returns the pages of the pool.
+    pub(crate) fn pages(&self) -> Vec<Arc<Page>> {
+        self.pages.lock().clone()
     }
 
     /// Puts back the slot of a fom that is gone. Takes a pointer, because the pool may go with the slot.
@@ -469,6 +496,7 @@ impl Stocks {
             type_id: of.type_id,
             graph: of.graph,
             totals: Totals::default(),
+            counters: OnceLock::new(),
             returns: FreeList::new(),
             pages: Mutex::new(Vec::new()),
         });

@@ -11,6 +11,7 @@ mod block_watch;
 mod by_hand;
 mod context;
 mod core;
+mod count_foms;
 mod handler;
 mod idle;
 mod localities;

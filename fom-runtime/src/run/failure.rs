@@ -82,7 +82,7 @@ impl<O: Operation> Instance<O> {
         next: Option<u64>,
     ) {
         let env = fom.env();
-        if let Some(hooks) = env.hooks.active() {
+        if let Some(hooks) = env.hooks.heard() {
             let phase = self.visited(fom).name();
             let attempt = FailedAttempt::new(fom, phase, attempt, cause.name(), next);
             hooks.tell_failure(env, &attempt);

@@ -81,13 +81,17 @@ impl<O: SyncOperation> SyncBody<O> {
         };
         let env = fom.env();
         let info = instance.info();
-        if !env.is_plain() || env.hooks.is_any() || env.is_closed() || info.waits() || info.is_end()
+        if !env.is_plain()
+            || env.hooks.extras().are_any()
+            || env.is_closed()
+            || info.waits()
+            || info.is_end()
         {
             return self.run(fom);
         }
         instance.begin_unheard(fom);
         match step_sync::step(instance, fom, Entry::Enter) {
-            Ok(Some(next)) if !env.hooks.is_any() => match instance.go_on(fom, next) {
+            Ok(Some(next)) if !env.hooks.extras().are_any() => match instance.go_on(fom, next) {
                 Next::Finish => Progress::Finished,
                 _ => self.run(fom),
             },

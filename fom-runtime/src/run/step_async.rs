@@ -200,10 +200,18 @@ pub(super) fn drive<O: AsyncOperation>(
                 };
                 decided = match Fence::new(me.get(), instance.operation.step(at)).await {
                     Ok(Ok(Ok(Some(next))))
-                        if function == Entry::Enter && !me.get().env().hooks.is_any() =>
+                        if function == Entry::Enter && !me.get().env().hooks.extras().are_any() =>
                     {
                         match instance.go_on(me.get(), next) {
                             // The most frequent case.
+                            Next::Call(Entry::Enter) if !const { O::GRAPH.has_gates() } => continue,
+                            next => Ok(next),
+                        }
+                    }
+                    Ok(Ok(Ok(Some(next))))
+                        if function == Entry::Enter && !me.get().env().hooks.extras().settle() =>
+                    {
+                        match instance.go_on_heard(me.get(), next) {
                             Next::Call(Entry::Enter) if !const { O::GRAPH.has_gates() } => continue,
                             next => Ok(next),
                         }

@@ -125,7 +125,7 @@ fn run_phases<O: SyncOperation>(
     fom: &Typed<O>,
 ) -> ControlFlow<Progress, Decided<O>> {
     let hooks = &fom.env().hooks;
-    let mut heard = hooks.is_any();
+    let mut heard = hooks.extras().are_any();
     let mut left = true;
     loop {
         let Some(entry) = enter(instance, fom, heard, &mut left) else {
@@ -135,11 +135,13 @@ fn run_phases<O: SyncOperation>(
             return ControlFlow::Continue(instance.settle(fom, returned, Entry::Enter));
         }
         let stepped = step(instance, fom, entry);
-        heard = hooks.is_any();
-        if heard {
-            return ControlFlow::Continue(instance.settle(fom, Ok(stepped), Entry::Enter));
-        }
+        let extras = hooks.extras();
+        heard = extras.are_any();
         let next = match stepped {
+            Ok(Some(next)) if heard && !extras.settle() => instance.go_on_heard(fom, next),
+            stepped if heard => {
+                return ControlFlow::Continue(instance.settle(fom, Ok(stepped), Entry::Enter));
+            }
             Ok(Some(next)) => instance.go_on(fom, next),
             Ok(None) => instance.stay(fom),
             Err(error) => return ControlFlow::Continue(instance.erred(fom, error, Entry::Enter)),

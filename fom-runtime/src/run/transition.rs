@@ -8,8 +8,11 @@
 use std::{any::Any, thread};
 
 use crate::{
-    clock::passed,
-    fom::{BlockError, Cause, Entry, Function, Header, Then, Transition, TransitionCause, hand},
+    fom::{
+        BlockError, Cause, Entry, Function, Header, Then, Transition, TransitionCause,
+        counters::{LastVisit, count_failure, count_transition},
+        hand,
+    },
     graph::{PhaseInfo, Retry},
     operation::{Operation, Stepped},
     run::{
@@ -107,6 +110,15 @@ impl<O: Operation> Instance<O> {
         self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
     }
 
+    /// As [`go_on`](Self::go_on), with listeners or counters.
+    #[inline(never)]
+    pub(super) fn go_on_heard(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
+        let from = self.visited_index(fom);
+        self.phase = to;
+        self.enter(fom, Some(from), TransitionCause::Returned, None);
+        next(Step::Visit(self.visit()))
+    }
+
     /// Stays in the visit, for its next event. The caller has checked that there are no hooks.
     #[inline(always)]
     pub(super) fn stay(&mut self, fom: &Typed<O>) -> Next {
@@ -140,8 +152,12 @@ impl<O: Operation> Instance<O> {
             None => hand::first_step(env),
         };
         self.take_events(fom);
-        if env.hooks.is_any() || fom.is_noted() {
+        if env.hooks.are_heard() || fom.is_noted() {
             self.enter_noted(fom, from, cause, left, now);
+        } else if env.hooks.are_counted() {
+            let last = LastVisit::of(fom);
+            self.enter_unheard(fom, left, now);
+            count_transition(fom, last, from, self.index(), cause, now);
         } else {
             self.enter_unheard(fom, left, now);
         }
@@ -191,16 +207,15 @@ impl<O: Operation> Instance<O> {
         mut now: u64,
     ) {
         let env = fom.env();
-        let hooks = env.hooks.active();
+        let hooks = env.hooks.heard();
         let index = self.index();
-        let info = self.info();
-        let (before, tried) = (fom.visit().since(), fom.visit().attempt());
+        let last = LastVisit::of(fom);
+        let tried = fom.visit().attempt();
         let error = hooks.as_ref().and_then(|_| fom.visit().last_error());
-        // Listeners get the current time.
-        if hooks.is_some() {
-            now = hand::look(env);
-        }
         now = self.enter_timed(fom, left, now);
+        if env.hooks.are_counted() {
+            count_transition(fom, last, from, index, cause, now);
+        }
         let cold = fom.cold();
         if let Some(cold) = cold {
             cold.history.remember(index, now, env.history);
@@ -211,12 +226,14 @@ impl<O: Operation> Instance<O> {
             }
         }
         if let Some(hooks) = hooks {
-            let from = from.map(|from| O::GRAPH.phases()[from].name());
-            let stayed = passed(now, before);
-            let transition = Transition::new(fom, from, Some(info.name()), cause, now, stayed)
+            let transition = Transition::new(fom, from, Some(index), cause, last.since())
                 .tried(tried)
                 .after(error);
             typed::tell(&hooks, env, &transition, &self.operation, Some(&self.phase));
+            if let Some(at) = transition.asked_time() {
+                // The next transition tells how long the fom stayed since that time.
+                fom.visit().began(at);
+            }
         }
         if fom.marks.is_observed() {
             fom.waiters().arrived(index);
@@ -229,7 +246,7 @@ impl<O: Operation> Instance<O> {
     /// Returns the result of an interposer that replaces the step.
     #[inline]
     pub(super) fn before(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        if fom.env().hooks.are_heard() {
+        if fom.env().hooks.interpose() {
             self.interposed(fom)
         } else {
             None
@@ -238,7 +255,7 @@ impl<O: Operation> Instance<O> {
 
     #[cold]
     fn interposed(&mut self, fom: &Typed<O>) -> Option<Returned<O>> {
-        let hooks = fom.env().hooks.active()?;
+        let hooks = fom.env().hooks.interposing()?;
         match typed::before(&hooks, &mut self.operation, &mut self.phase) {
             Ok(result) => result.map(|result| Ok(result.map(Some))),
             Err(panic) => Some(Err(panic)),
@@ -254,7 +271,7 @@ impl<O: Operation> Instance<O> {
         let Some(hooks) = fom
             .env()
             .hooks
-            .active()
+            .interposing()
             .filter(|hooks| typed::interposes::<O>(hooks))
         else {
             return Ok(stepped);
@@ -291,7 +308,7 @@ impl<O: Operation> Instance<O> {
         function: Function,
     ) -> Decided<O> {
         let stepped = match returned {
-            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.are_heard() => stepped,
+            Ok(stepped) if function == Entry::Failed || !fom.env().hooks.interpose() => stepped,
             Ok(stepped) => match self.after(fom, stepped) {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
@@ -395,21 +412,24 @@ pub(super) fn transition_cause(function: Function, fom: &Header) -> TransitionCa
     }
 }
 
-/// Tells the last transition of a failed fom: into the standard failed outcome.
+/// Counts and tells the last transition of a failed fom: into the standard failed outcome.
+#[cold]
 pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
     let env = fom.env();
-    let Some(hooks) = env.hooks.active() else {
+    if env.hooks.are_counted() {
+        count_failure(fom, failure.cause.name(), env.clock.nanos());
+    }
+    let Some(hooks) = env.hooks.heard() else {
         return;
     };
-    let now = env.clock.nanos();
-    let stayed = passed(now, fom.visit().since());
     let cause = TransitionCause::Failed(failure.cause.name());
     let error = fom
         .visit()
         .failing(|| typed::text::<O>(&failure.cause))
         .error;
-    let transition = Transition::new(fom, Some(failure.phase_name()), None, cause, now, stayed)
-        .after(Some(error));
+    let from = O::index(failure.phase);
+    let transition =
+        Transition::new(fom, Some(from), None, cause, fom.visit().since()).after(Some(error));
     match &failure.operation {
         Some(operation) => {
             // SAFETY: the failure is in the body of a fom, which only this thread reaches.

@@ -328,6 +328,13 @@ impl Builder {
         self
     }
 
+    /// Counts transitions, and measures the time in each phase, from the first fom on. See [`Runtime::counters`].
+    pub fn observe(self) -> Self {
+        self.hook(|hooks| {
+            hooks.count();
+        })
+    }
+
     /// Sets how many [failures](Runtime::failures) are kept of each operation type. Default: 64.
     pub fn failures(mut self, most: usize) -> Self {
         self.limits.failures = most;

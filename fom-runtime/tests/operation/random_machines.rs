@@ -1,5 +1,5 @@
 //! Random courses against a model of a page: where a fom goes, when, why, and what becomes of its deadlines, retries,
-//! events and children.
+//! events and children. The counters must agree with the model, from the start or from any moment on.
 //!
 //! A machine is written down in the program, so there is one machine, with every kind of phase. The operation carries a
 //! random script of what the machine's functions do. The machine exists with sync phases and with async ones, which
@@ -548,17 +548,93 @@ fn put(logs: &Logs, name: u32, transition: &fom_runtime::observe::Transition<'_>
     logs.lock().unwrap().entry(name).or_default().push(line);
 }
 
-async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
-    let (clock, logs) = (TestClock::new(), Logs::default());
-    let runtime = many(2, &clock).build().unwrap();
-    let listened = Arc::clone(&logs);
+/// Whether there are listeners, and after how many events from outside the runtime begins to count. `None`: it counts
+/// from the start.
+type Watching = (bool, Option<usize>);
+
+fn listen(runtime: &Runtime, logs: &Logs) {
+    let listened = Arc::clone(logs);
     runtime
         .listen_to::<plain::Plain>(move |t| put(&listened, t.operation().0.name, t))
         .forever();
-    let listened = Arc::clone(&logs);
+    let listened = Arc::clone(logs);
     runtime
         .listen_to::<driven::Driven>(move |t| put(&listened, t.operation().0.name, t))
         .forever();
+}
+
+/// Each phase has as many foms as the model says.
+fn check_population(runtime: &Runtime, models: &[Model]) {
+    for of in runtime.counters().operations {
+        let sleeps = of.operation == "Driven";
+        for phase in of
+            .phases
+            .iter()
+            .filter(|phase| !["Done", "Bad"].contains(&phase.phase))
+        {
+            let is_there = |model: &&Model| {
+                model.outcome.is_none()
+                    && model.sleeps == sleeps
+                    && name(Some(model.phase)) == phase.phase
+            };
+            let foms = models.iter().filter(is_there).count();
+            assert_eq!(
+                phase.foms, foms as u64,
+                "{} in {}",
+                of.operation, phase.phase
+            );
+        }
+    }
+}
+
+/// Each edge was counted as often as the model took it, and each time in a phase once.
+fn check_edges(runtime: &Runtime, models: &[Model]) {
+    let mut edges = BTreeMap::new();
+    for model in models {
+        let of = if model.sleeps { "Driven" } else { "Plain" };
+        let mut taken =
+            |edge: &str, count| *edges.entry((of, edge.to_owned())).or_insert(0) += count;
+        for line in &model.log {
+            taken(line.split(" at ").next().unwrap(), 1);
+        }
+        if model.children > 0 {
+            taken(" -> Run (started)", u64::from(model.children));
+            taken("Run -> Done (returned)", u64::from(model.children));
+        }
+    }
+    let mut counted = BTreeMap::new();
+    for of in runtime.counters().operations {
+        for edge in of.edges.iter().filter(|edge| edge.count > 0) {
+            let (from, to) = (edge.from.unwrap_or_default(), edge.to.unwrap_or_default());
+            assert_eq!(edge.localities.iter().sum::<u64>(), edge.count);
+            counted.insert(
+                (of.operation, format!("{from} -> {to} ({})", edge.cause)),
+                edge.count,
+            );
+        }
+        for phase in &of.phases {
+            let out = of
+                .edges
+                .iter()
+                .filter(|edge| edge.from == Some(phase.phase));
+            assert_eq!(phase.times.count(), out.map(|edge| edge.count).sum::<u64>());
+        }
+    }
+    assert_eq!(counted, edges);
+}
+
+async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>, (listens, counts): Watching) {
+    let (clock, logs) = (TestClock::new(), Logs::default());
+    let builder = many(2, &clock);
+    let builder = if counts.is_none() {
+        builder.observe()
+    } else {
+        builder
+    };
+    let runtime = builder.build().unwrap();
+    if listens {
+        listen(&runtime, &logs);
+    }
 
     let mut models = Vec::new();
     let mut running = Vec::new();
@@ -574,8 +650,12 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
     let all = models.len();
     // In the end every waiting fom is cancelled.
     let end = (0..all).map(Outside::Cancel);
-    for outside in outside.into_iter().chain(end) {
+    for (nth, outside) in outside.into_iter().chain(end).enumerate() {
         runtime.quiet().await;
+        check_population(&runtime, &models);
+        if Some(nth) == counts {
+            runtime.observe();
+        }
         match outside {
             Outside::Send(at, event) => {
                 let (model, fom) = (&mut models[at % all], &running[at % all]);
@@ -616,7 +696,9 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
             }
         });
         let log = logs.lock().unwrap().remove(&model.name).unwrap_or_default();
-        assert_eq!(log, model.log, "the course of {}", model.name);
+        if listens {
+            assert_eq!(log, model.log, "the course of {}", model.name);
+        }
         assert_eq!(
             Some(&outcome),
             model.outcome.as_ref(),
@@ -629,7 +711,7 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
             "the events of {}",
             model.name
         );
-        for nth in 1..=model.children {
+        for nth in (1..=model.children).filter(|_| listens) {
             let log = logs
                 .lock()
                 .unwrap()
@@ -639,6 +721,10 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>) {
         }
     }
     runtime.idle().await;
+    check_population(&runtime, &models);
+    if counts.is_none() {
+        check_edges(&runtime, &models);
+    }
     let rest = logs.lock().unwrap().keys().copied().collect::<Vec<_>>();
     assert!(rest.is_empty(), "children that nobody has: {rest:?}");
     let report = runtime.shutdown(Shutdown::Drain, secs(10)).await;
@@ -704,9 +790,10 @@ fn a_random_course_is_as_the_model_says() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let foms = prop::collection::vec((any::<bool>(), prop::collection::vec(step(), 0..14)), 1..4);
     let outside = prop::collection::vec(outside(), 0..24);
+    let watching = (any::<bool>(), prop::option::of(0..24_usize));
     TestRunner::new_with_rng(config, rng)
-        .run(&(foms, outside), |(foms, outside)| {
-            limited(move || case(foms, outside));
+        .run(&(foms, outside, watching), |(foms, outside, watching)| {
+            limited(move || case(foms, outside, watching));
             Ok(())
         })
         .unwrap_or_else(|failed| panic!("{failed}"));

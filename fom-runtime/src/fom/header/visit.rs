@@ -19,6 +19,9 @@ use fom_protocol::{panic_message, sync::atomic::Ordering};
 const MOST_TRIED: usize = 16;
 const LONGEST_ERROR: usize = 400;
 
+/// Marks the phase in the header: the counters have the fom in this phase.
+const COUNTED: u16 = 1 << 15;
+
 /// The current visit of this fom.
 #[derive(Clone, Copy)]
 pub(crate) struct Visit<'a>(pub(super) &'a Header);
@@ -33,7 +36,21 @@ impl<'a> Visit<'a> {
 
     /// Returns the index of the phase.
     pub(crate) fn index(self) -> usize {
-        self.0.phase.load(Ordering::Acquire).into()
+        (self.0.phase.load(Ordering::Acquire) & !COUNTED).into()
+    }
+
+    /// Returns whether the counters have the fom in this phase.
+    #[inline]
+    pub(crate) fn is_counted(self) -> bool {
+        self.0.phase.load(Ordering::Relaxed) & COUNTED != 0
+    }
+
+    /// Notes that the counters have the fom in this phase. Only the thread that runs the fom calls this, or the handler
+    /// of its locality.
+    #[inline]
+    pub(crate) fn set_counted(self) {
+        let phase = self.0.phase.load(Ordering::Relaxed);
+        self.0.phase.store(phase | COUNTED, Ordering::Release);
     }
 
     /// Returns the phase.

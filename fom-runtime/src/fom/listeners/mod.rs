@@ -2,7 +2,7 @@
 //!
 //! Each change replaces the whole list. A transition takes the list that exists when it begins. A hook that is added
 //! meanwhile first hears of the next transition. A hook that is removed meanwhile may still hear of this one. Without
-//! hooks, a transition costs one relaxed load.
+//! hooks and counters, a transition costs one relaxed load.
 
 mod failed_attempt;
 mod transition;
@@ -22,7 +22,7 @@ use fom_protocol::{
     panic_message,
     sync::{
         RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -47,15 +47,42 @@ pub(crate) struct Hook {
     kind: Kind,
 }
 
+/// What a runtime does with each transition, beyond the transition.
+#[derive(Clone, Copy)]
+pub(crate) struct Extras(u8);
+
+impl Extras {
+    /// Transitions are counted.
+    const COUNTED: u8 = 1;
+    /// There are listeners.
+    const HEARD: u8 = 1 << 1;
+    /// There are interposers.
+    const INTERPOSED: u8 = 1 << 2;
+    /// Transitions are committed.
+    const JOURNALED: u8 = 1 << 3;
+
+    /// Returns whether there is anything to do.
+    #[inline(always)]
+    pub(crate) fn are_any(self) -> bool {
+        self.0 != 0
+    }
+
+    /// Returns whether the run loop must settle each step: it may come out otherwise, or is committed.
+    #[inline(always)]
+    pub(crate) fn settle(self) -> bool {
+        self.0 & (Self::INTERPOSED | Self::JOURNALED) != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn are_counted(self) -> bool {
+        self.0 & Self::COUNTED != 0
+    }
+}
+
 /// The hooks of a runtime.
 #[derive(Default)]
 pub(crate) struct Hooks {
-    /// Whether a transition has to be told to hooks or committed.
-    any: AtomicBool,
-    /// Whether transitions are committed.
-    journaled: bool,
-    /// Whether there are hooks.
-    heard: AtomicBool,
+    extras: AtomicU8,
     next: AtomicU64,
     list: RwLock<Arc<List>>,
 }
@@ -66,37 +93,71 @@ pub(crate) struct List(Vec<Hook>);
 impl Hooks {
     /// Makes the hooks of a runtime with or without a journal.
     pub(crate) fn new(journaled: bool) -> Self {
+        let extras = if journaled { Extras::JOURNALED } else { 0 };
         Self {
-            any: AtomicBool::new(journaled),
-            journaled,
+            extras: AtomicU8::new(extras),
             ..Self::default()
         }
     }
 
-    /// Returns whether a transition has to be told to hooks or committed.
-    #[inline]
-    pub(crate) fn is_any(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
+    /// Returns what is done with a transition at this moment.
+    #[inline(always)]
+    pub(crate) fn extras(&self) -> Extras {
+        Extras(self.extras.load(Ordering::Relaxed))
     }
 
-    /// Returns whether there are hooks.
+    /// Counts the transitions from now on. Returns whether this is new.
+    pub(crate) fn count(&self) -> bool {
+        let _list = self.list.write();
+        let before = self.extras();
+        self.extras
+            .store(before.0 | Extras::COUNTED, Ordering::Relaxed);
+        !before.are_counted()
+    }
+
+    /// Returns whether transitions are counted.
+    #[inline]
+    pub(crate) fn are_counted(&self) -> bool {
+        self.extras().are_counted()
+    }
+
+    /// Returns whether there are interposers.
+    #[inline]
+    pub(crate) fn interpose(&self) -> bool {
+        self.extras().0 & Extras::INTERPOSED != 0
+    }
+
+    /// Returns whether there are listeners.
     #[inline]
     pub(crate) fn are_heard(&self) -> bool {
-        self.heard.load(Ordering::Relaxed)
+        self.extras().0 & Extras::HEARD != 0
     }
 
-    /// Returns the hooks of this moment, if there are any.
-    pub(crate) fn active(&self) -> Option<Arc<List>> {
-        self.are_heard().then(|| Arc::clone(&self.list.read()))
+    /// Returns the hooks of this moment, if there are listeners.
+    pub(crate) fn heard(&self) -> Option<Arc<List>> {
+        self.are_heard().then(|| self.list())
+    }
+
+    /// Returns the hooks of this moment, if there are interposers.
+    pub(crate) fn interposing(&self) -> Option<Arc<List>> {
+        self.interpose().then(|| self.list())
+    }
+
+    fn list(&self) -> Arc<List> {
+        Arc::clone(&self.list.read())
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<Hook>)) {
         let mut list = self.list.write();
         let mut hooks = list.0.clone();
         change(&mut hooks);
-        let heard = !hooks.is_empty();
-        self.heard.store(heard, Ordering::Relaxed);
-        self.any.store(heard || self.journaled, Ordering::Relaxed);
+        let kept = self.extras().0 & (Extras::COUNTED | Extras::JOURNALED);
+        let extra = |hook: &Hook| match hook.kind {
+            Kind::Interposer(..) => Extras::INTERPOSED,
+            Kind::General(_) | Kind::Failures(_) | Kind::Typed(..) => Extras::HEARD,
+        };
+        let extras = hooks.iter().map(extra).fold(kept, |all, one| all | one);
+        self.extras.store(extras, Ordering::Relaxed);
         let before = std::mem::replace(&mut *list, Arc::new(List(hooks)));
         drop(list);
         // What a listener owns is the user's and may be another `Listening`. So it is dropped without the lock.

@@ -1,8 +1,9 @@
 //! What listeners are told.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::OnceLock, time::Duration};
 
 use crate::{
+    clock::elapsed,
     fom::Header,
     graph::Graph,
     id::{FomId, Key},
@@ -48,15 +49,28 @@ pub struct Transition<'a> {
     key: Option<&'a Key>,
     operation: &'static str,
     graph: &'static Graph,
-    from: Option<&'static str>,
-    to: Option<&'static str>,
+    from: Option<usize>,
+    to: Option<usize>,
     cause: TransitionCause,
-    at: u64,
-    stayed: u64,
-    locality: usize,
+    time: Time<'a>,
     attempt: u32,
-    left: Option<u64>,
     error: Option<String>,
+}
+
+/// The time of a transition. A read of the clock takes longer than a transition, so the first listener that asks makes
+/// it.
+#[derive(Clone)]
+struct Time<'a> {
+    header: &'a Header,
+    at: OnceLock<u64>,
+    /// When the phase that the fom left began.
+    before: u64,
+}
+
+impl Time<'_> {
+    fn at(&self) -> u64 {
+        *self.at.get_or_init(|| self.header.env().clock.nanos())
+    }
 }
 
 impl fmt::Debug for Transition<'_> {
@@ -66,8 +80,8 @@ impl fmt::Debug for Transition<'_> {
             .field("key", &self.key)
             .field("operation", &self.operation)
             .field("machine", &self.graph.name())
-            .field("from", &self.from)
-            .field("to", &self.to)
+            .field("from", &self.from())
+            .field("to", &self.to())
             .field("edge", &self.edge())
             .field("cause", &self.cause)
             .field("at", &self.at())
@@ -80,11 +94,10 @@ impl fmt::Debug for Transition<'_> {
 impl<'a> Transition<'a> {
     pub(crate) fn new(
         header: &'a Header,
-        from: Option<&'static str>,
-        to: Option<&'static str>,
+        from: Option<usize>,
+        to: Option<usize>,
         cause: TransitionCause,
-        at: u64,
-        stayed: u64,
+        before: u64,
     ) -> Self {
         Self {
             id: header.id(),
@@ -94,14 +107,12 @@ impl<'a> Transition<'a> {
             from,
             to,
             cause,
-            at,
-            stayed,
-            locality: header.home_index(),
+            time: Time {
+                header,
+                at: OnceLock::new(),
+                before,
+            },
             attempt: header.visit().attempt(),
-            left: header
-                .visit()
-                .deadline()
-                .map(|deadline| deadline.saturating_sub(at)),
             error: None,
         }
     }
@@ -120,7 +131,13 @@ impl<'a> Transition<'a> {
 
     /// Returns the time until the deadline of the phase that the fom entered, in nanoseconds.
     pub(crate) fn left(&self) -> Option<u64> {
-        self.left
+        let deadline = self.time.header.visit().deadline()?;
+        Some(deadline.saturating_sub(self.time.at()))
+    }
+
+    /// Returns the time of the transition, if a listener asked for it.
+    pub(crate) fn asked_time(&self) -> Option<u64> {
+        self.time.at.get().copied()
     }
 
     /// Returns the id of the fom.
@@ -145,18 +162,28 @@ impl<'a> Transition<'a> {
 
     /// Returns the phase that the fom left, or `None` when it begins.
     pub fn from(&self) -> Option<&'static str> {
+        self.from.map(|from| self.graph.phases()[from].name())
+    }
+
+    /// Returns the index of the phase that the fom left in [`Graph::phases`].
+    pub fn from_index(&self) -> Option<usize> {
         self.from
     }
 
     /// Returns the phase that the fom entered, or `None` for the standard failed outcome.
     pub fn to(&self) -> Option<&'static str> {
+        self.to.map(|to| self.graph.phases()[to].name())
+    }
+
+    /// Returns the index of the phase that the fom entered in [`Graph::phases`].
+    pub fn to_index(&self) -> Option<usize> {
         self.to
     }
 
     /// Returns the name of the edge that the fom took: `to(Ring = "found")`. Returns `None` for an edge without a name.
     pub fn edge(&self) -> Option<&'static str> {
-        let (from, to) = (self.graph.find(self.from?)?, self.graph.find(self.to?)?);
-        self.graph.edge_name(from, to)
+        let phases = self.graph.phases();
+        self.graph.edge_name(&phases[self.from?], &phases[self.to?])
     }
 
     /// Returns the cause of the transition.
@@ -170,20 +197,20 @@ impl<'a> Transition<'a> {
         self.error.as_deref()
     }
 
-    /// Returns the time of the transition, on the runtime's clock.
+    /// Returns the time of the transition, on the runtime's clock. The first call reads the clock.
     pub fn at(&self) -> Instant {
-        Instant::from_nanos(self.at)
+        Instant::from_nanos(self.time.at())
     }
 
     /// Returns how long the fom was in the phase that it left, or in the queue when it begins. For a fom that came
     /// out of a journal, this is the time in the phase that it continues.
     pub fn stayed(&self) -> Duration {
-        Duration::from_nanos(self.stayed)
+        elapsed(self.time.at(), self.time.before)
     }
 
     /// Returns the index of the fom's locality.
     pub fn locality(&self) -> usize {
-        self.locality
+        self.time.header.home_index()
     }
 
     /// Returns the number of failed attempts in the phase that the fom left.
@@ -199,10 +226,10 @@ impl fmt::Display for Transition<'_> {
             write!(f, " {key}")?;
         }
         f.write_str(": ")?;
-        if let Some(from) = self.from {
+        if let Some(from) = self.from() {
             write!(f, "{from} -> ")?;
         }
-        write!(f, "{} ({}", self.to.unwrap_or("failed"), self.cause)?;
+        write!(f, "{} ({}", self.to().unwrap_or("failed"), self.cause)?;
         if let Some(edge) = self.edge() {
             write!(f, ", {edge}")?;
         }

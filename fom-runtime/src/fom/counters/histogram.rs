@@ -1,0 +1,91 @@
+//! A histogram of times: eight steps per octave, so a bound is at most an eighth above the time.
+
+use fom_protocol::{
+    count,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// The steps in which each octave is divided.
+const STEPS: u64 = 8;
+/// The number of steps that cover all times.
+const ALL: usize = 496;
+
+/// A histogram that one thread writes at a time, and any thread reads.
+pub(crate) struct Times {
+    counts: Box<[AtomicU64]>,
+    /// The sum of the times.
+    sum: AtomicU64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            counts: (0..ALL).map(|_| AtomicU64::new(0)).collect(),
+            sum: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Returns the step of a time.
+#[inline]
+fn step(nanos: u64) -> usize {
+    if nanos < STEPS {
+        return nanos as usize;
+    }
+    let octave = nanos.ilog2() - STEPS.ilog2();
+    (u64::from(octave) * STEPS + (nanos >> octave)) as usize
+}
+
+/// Returns the longest time of a step.
+pub(crate) fn bound(step: usize) -> u64 {
+    let step = step as u64 + 1;
+    let octave = (step / STEPS).saturating_sub(1);
+    let lowest = u128::from(step - octave * STEPS) << octave;
+    u64::try_from(lowest - 1).unwrap_or(u64::MAX)
+}
+
+impl Times {
+    /// Adds a time. Only one thread at a time calls this.
+    #[inline]
+    pub(crate) fn add(&self, nanos: u64) {
+        count(&self.counts[step(nanos)], 1);
+        count(&self.sum, nanos);
+    }
+
+    /// Adds the counts to those of the steps in `to`, and returns the sum of the times.
+    pub(crate) fn add_to(&self, to: &mut [u64; ALL]) -> u64 {
+        for (to, count) in to.iter_mut().zip(&self.counts) {
+            *to += count.load(Ordering::Relaxed);
+        }
+        self.sum.load(Ordering::Relaxed)
+    }
+}
+
+/// The counts of all steps, for [`Times::add_to`].
+pub(crate) const NONE: [u64; ALL] = [0; ALL];
+
+#[cfg(test)]
+mod tests {
+    use super::{ALL, bound, step};
+
+    #[test]
+    fn a_time_is_within_its_step() {
+        let samples =
+            (0..64).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, (1 << bit) + 1, 9 << bit >> 3]);
+        for nanos in samples.chain([u64::MAX]) {
+            let of = step(nanos);
+            assert!(nanos <= bound(of), "{nanos} in {of}");
+            assert!(of == 0 || nanos > bound(of - 1), "{nanos} in {of}");
+        }
+    }
+
+    #[test]
+    fn a_step_is_an_eighth_of_an_octave() {
+        assert_eq!(step(u64::MAX), ALL - 1);
+        assert_eq!(bound(ALL - 1), u64::MAX);
+        for of in 8..ALL - 1 {
+            let (low, high) = (bound(of - 1), bound(of));
+            assert!(low < high && high - low <= low / 8 + 1, "{of}");
+        }
+    }
+}

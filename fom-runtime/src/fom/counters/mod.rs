@@ -1,0 +1,279 @@
+//! Counters: how often the foms of a type took each edge of their machine, and how long they were in each phase.
+//!
+//! Each locality has cells of its own. Only its handler writes them, with plain stores, so counting takes no lock. Edges
+//! that few foms take are an exception: they are in a list with a lock, because the cause is part of the edge.
+//!
+//! The time of a visit is the locality's time as of a few steps ago, as [`budget`](crate::fom::hand) describes.
+
+mod histogram;
+
+use std::{
+    any::TypeId,
+    collections::HashMap,
+    iter,
+    sync::{Arc, OnceLock},
+};
+
+use crossbeam_utils::CachePadded;
+use fom_protocol::sync::{
+    Mutex, RwLock,
+    atomic::{AtomicU64, Ordering},
+};
+
+use self::histogram::Times;
+pub(crate) use self::histogram::{NONE, bound};
+use crate::{
+    clock::passed,
+    fom::{Header, TransitionCause},
+    graph::Graph,
+};
+
+/// The counters of all operation types of a runtime.
+#[derive(Default)]
+pub(crate) struct Counters(RwLock<HashMap<TypeId, Arc<TypeCounters>>>);
+
+impl Counters {
+    /// Returns the counters of an operation type. `localities`: the number of localities.
+    pub(crate) fn of(
+        &self,
+        of: TypeId,
+        graph: &'static Graph,
+        localities: usize,
+    ) -> Arc<TypeCounters> {
+        if let Some(found) = self.0.read().get(&of) {
+            return Arc::clone(found);
+        }
+        let mut types = self.0.write();
+        let made = || Arc::new(TypeCounters::new(graph, localities));
+        Arc::clone(types.entry(of).or_insert_with(made))
+    }
+
+    /// Returns the counters of each type of which a transition was counted.
+    pub(crate) fn all(&self) -> Vec<Arc<TypeCounters>> {
+        self.0.read().values().cloned().collect()
+    }
+}
+
+/// The counters of one operation type.
+pub(crate) struct TypeCounters {
+    pub(crate) graph: &'static Graph,
+    /// For each phase, the place of its first exit in [`LocalCounters::exits`].
+    first_exits: Box<[usize]>,
+    localities: Box<[OnceLock<Box<CachePadded<LocalCounters>>>]>,
+}
+
+/// The counters of one operation type in one locality.
+pub(crate) struct LocalCounters {
+    /// The foms that were in the phase when the count began, by phase.
+    pub(crate) found: Box<[AtomicU64]>,
+    /// The foms that started in the phase, by phase.
+    pub(crate) started: Box<[AtomicU64]>,
+    /// The exits that the function of a phase returned.
+    exits: Box<[AtomicU64]>,
+    times: Box<[OnceLock<Times>]>,
+    rare: Mutex<Vec<(Edge, u64)>>,
+}
+
+/// An edge of a machine, by the indexes of its phases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    /// `None` for a begin.
+    pub(crate) from: Option<usize>,
+    /// `None` for the standard failed outcome.
+    pub(crate) to: Option<usize>,
+    pub(crate) cause: TransitionCause,
+}
+
+/// What a count must know of the visit that a transition ends.
+#[derive(Clone, Copy)]
+pub(crate) struct LastVisit {
+    is_counted: bool,
+    since: u64,
+}
+
+impl LastVisit {
+    /// Returns the current visit, which is about to end.
+    #[inline]
+    pub(crate) fn of(fom: &Header) -> Self {
+        let visit = fom.visit();
+        Self {
+            is_counted: visit.is_counted(),
+            since: visit.since(),
+        }
+    }
+
+    /// Returns when the visit began.
+    pub(crate) fn since(self) -> u64 {
+        self.since
+    }
+}
+
+/// Adds one to a cell. What another thread reads after it sees this count was counted before.
+#[inline]
+fn add(cell: &AtomicU64) {
+    cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Release);
+}
+
+impl TypeCounters {
+    fn new(graph: &'static Graph, localities: usize) -> Self {
+        let mut exits = 0;
+        let first = |phase: &crate::graph::PhaseInfo| {
+            let first = exits;
+            exits += phase.exit_indexes().len();
+            first
+        };
+        Self {
+            graph,
+            first_exits: graph.phases().iter().map(first).collect(),
+            localities: (0..localities).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    #[inline]
+    fn at(&self, locality: usize) -> &LocalCounters {
+        self.localities[locality].get_or_init(|| Box::new(CachePadded::new(self.made())))
+    }
+
+    #[cold]
+    fn made(&self) -> LocalCounters {
+        let phases = self.graph.phases();
+        let cells = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let exits = phases.iter().map(|phase| phase.exit_indexes().len()).sum();
+        LocalCounters {
+            found: cells(phases.len()),
+            started: cells(phases.len()),
+            exits: cells(exits),
+            times: phases.iter().map(|_| OnceLock::new()).collect(),
+            rare: Mutex::default(),
+        }
+    }
+
+    /// Returns the place of an exit, if the phase declares it.
+    #[inline]
+    fn exit(&self, from: usize, to: usize) -> Option<usize> {
+        let exits = self.graph.phases()[from].exit_indexes();
+        let place = exits.iter().position(|exit| usize::from(*exit) == to)?;
+        Some(self.first_exits[from] + place)
+    }
+
+    /// Returns the localities that have counted a transition, with their indexes.
+    pub(crate) fn localities(&self) -> impl Iterator<Item = (usize, &LocalCounters)> {
+        let cells = self.localities.iter().enumerate();
+        cells.filter_map(|(index, cell)| Some((index, &***cell.get()?)))
+    }
+
+    /// Returns the edges of the machine, and those rare ones that were taken, with the counts of one locality.
+    pub(crate) fn edges(&self, of: &LocalCounters) -> Vec<(Edge, u64)> {
+        let phases = self.graph.phases().iter().enumerate();
+        let starts = phases.clone().map(|(to, _)| Edge {
+            from: None,
+            to: Some(to),
+            cause: TransitionCause::Started,
+        });
+        let exit = |from, to: &u16| Edge {
+            from: Some(from),
+            to: Some(usize::from(*to)),
+            cause: TransitionCause::Returned,
+        };
+        let exits = phases.flat_map(|(from, phase)| {
+            let to = phase.exit_indexes().iter();
+            to.map(move |to| exit(from, to))
+        });
+        let counted = |cell: &AtomicU64| cell.load(Ordering::Acquire);
+        let counts = of.started.iter().chain(&of.exits).map(counted);
+        let mut edges: Vec<_> = iter::zip(starts.chain(exits), counts).collect();
+        edges.extend(of.rare.lock().iter().copied());
+        edges
+    }
+}
+
+impl LocalCounters {
+    /// Returns the times in a phase, if a fom has left it.
+    pub(crate) fn times(&self, phase: usize) -> Option<&Times> {
+        self.times[phase].get()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add_rare(&self, edge: Edge) {
+        let mut rare = self.rare.lock();
+        match rare.iter_mut().find(|(of, _)| *of == edge) {
+            Some((_, count)) => *count += 1,
+            None => rare.push((edge, 1)),
+        }
+    }
+
+    /// Counts that a fom leaves the phase at `from`.
+    #[inline]
+    fn leave(&self, from: usize, visit: LastVisit, now: u64) {
+        if !visit.is_counted {
+            add(&self.found[from]);
+        }
+        let times = self.times[from].get_or_init(Times::default);
+        times.add(passed(now, visit.since));
+    }
+}
+
+/// Returns the cells of the fom's type and locality.
+#[inline]
+fn cells(fom: &Header) -> (&TypeCounters, &LocalCounters) {
+    let of_type = fom.pool().counters();
+    (of_type, of_type.at(fom.home_index()))
+}
+
+/// Counts the transition that has just led the fom into its phase. Only the handler of the fom's locality calls this.
+#[inline]
+pub(crate) fn count_transition(
+    fom: &Header,
+    last: LastVisit,
+    from: Option<usize>,
+    to: usize,
+    cause: TransitionCause,
+    now: u64,
+) {
+    let (of_type, here) = cells(fom);
+    fom.visit().set_counted();
+    let exit = match (from, cause) {
+        (Some(from), TransitionCause::Returned) => of_type.exit(from, to),
+        _ => None,
+    };
+    if let Some(from) = from {
+        here.leave(from, last, now);
+    }
+    match exit {
+        Some(exit) => add(&here.exits[exit]),
+        None if cause == TransitionCause::Started => add(&here.started[to]),
+        None => here.add_rare(Edge {
+            from,
+            to: Some(to),
+            cause,
+        }),
+    }
+}
+
+/// Counts a failure. A fom that has begun fails on the handler of its locality.
+#[cold]
+pub(crate) fn count_failure(fom: &Header, cause: &'static str, now: u64) {
+    let (_, here) = cells(fom);
+    let from = fom.flags.has_begun().then(|| fom.visit().index());
+    if let Some(from) = from {
+        here.leave(from, LastVisit::of(fom), now);
+    }
+    here.add_rare(Edge {
+        from,
+        to: None,
+        cause: TransitionCause::Failed(cause),
+    });
+}
+
+/// Returns whether the fom is in a phase, in this locality, and is not counted there.
+pub(crate) fn is_uncounted(fom: &Header, locality: usize) -> bool {
+    fom.home_index() == locality && fom.flags.has_begun() && !fom.visit().is_counted()
+}
+
+/// Counts a fom that was in its phase when the count began. Only the handler of the fom's locality calls this.
+pub(crate) fn count_found(fom: &Header) {
+    let (_, here) = cells(fom);
+    add(&here.found[fom.visit().index()]);
+    fom.visit().set_counted();
+}

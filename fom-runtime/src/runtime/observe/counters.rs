@@ -1,0 +1,216 @@
+//! The counters of a runtime, as its users read them.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Serialize, Serializer, ser::SerializeSeq};
+
+use crate::{
+    fom::{
+        TransitionCause, TypeCounters,
+        counters::{Edge, NONE, bound},
+    },
+    instant::Instant,
+    runtime::Shared,
+    serial,
+};
+use fom_protocol::sync::atomic::Ordering;
+
+/// What the foms of a runtime did since it [counts](crate::Builder::observe). Each number was read at its own moment.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Counters {
+    /// The time of the wall clock.
+    #[serde(serialize_with = "serial::since_1970")]
+    pub at: SystemTime,
+    /// The time on the runtime's clock.
+    #[serde(serialize_with = "serial::clock_time")]
+    pub now: Instant,
+    /// The operation types of which a transition was counted, by name.
+    pub operations: Vec<OperationCounters>,
+}
+
+/// What the foms of one operation type did.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct OperationCounters {
+    /// The operation type.
+    pub operation: &'static str,
+    /// The phases, in the order of the declaration.
+    pub phases: Vec<PhaseCounters>,
+    /// The declared edges, in the order of the declaration, and behind them the other edges that a fom has taken.
+    pub edges: Vec<EdgeCounter>,
+}
+
+/// What the foms of one operation type did in one phase.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PhaseCounters {
+    /// The phase.
+    pub phase: &'static str,
+    /// The number of foms in the phase: those that came in, without those that went out. An end keeps every fom.
+    pub foms: u64,
+    /// How long the foms that left the phase were in it.
+    pub times: Histogram,
+}
+
+/// How often foms took one edge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct EdgeCounter {
+    /// The phase that the foms left. `None` for a begin.
+    pub from: Option<&'static str>,
+    /// The phase that the foms entered. `None` for the standard failed outcome.
+    pub to: Option<&'static str>,
+    /// Why the foms took the edge.
+    #[serde(serialize_with = "serial::text")]
+    pub cause: TransitionCause,
+    /// How often foms took the edge.
+    pub count: u64,
+    /// The same count for each locality, by its index.
+    pub localities: Vec<u64>,
+}
+
+/// Times, counted in steps of an eighth of an octave. A bound is at most an eighth above the times that it stands for.
+/// Serialized as a list of `[bound in seconds, count]`, without empty steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Histogram {
+    steps: Vec<(Duration, u64)>,
+    sum: Duration,
+}
+
+impl Histogram {
+    fn new(counts: &[u64], sum: u64) -> Self {
+        let steps = counts.iter().enumerate();
+        let filled = steps.filter(|(_, count)| **count > 0);
+        Self {
+            steps: filled
+                .map(|(step, count)| (Duration::from_nanos(bound(step)), *count))
+                .collect(),
+            sum: Duration::from_nanos(sum),
+        }
+    }
+
+    /// Returns the steps that have a count, each with its longest time, the shortest first.
+    pub fn steps(&self) -> &[(Duration, u64)] {
+        &self.steps
+    }
+
+    /// Returns the number of times.
+    pub fn count(&self) -> u64 {
+        self.steps.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Returns the sum of the times.
+    pub fn sum(&self) -> Duration {
+        self.sum
+    }
+
+    /// Returns a time that this share of the times does not exceed, or `None` if there are no times. `share` is
+    /// between 0 and 1: the 99th percentile is `quantile(0.99)`.
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let mut left = (share * self.count() as f64).ceil().max(1.0) as u64;
+        let mut steps = self.steps.iter();
+        let found = steps.find(|(_, count)| {
+            left = left.saturating_sub(*count);
+            left == 0
+        });
+        found.or(self.steps.last()).map(|(bound, _)| *bound)
+    }
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut list = to.serialize_seq(Some(self.steps.len()))?;
+        for (bound, count) in &self.steps {
+            list.serialize_element(&(bound.as_secs_f64(), count))?;
+        }
+        list.end()
+    }
+}
+
+/// Reads the counters of all types.
+pub(crate) fn counters(shared: &Shared) -> Counters {
+    let env = &shared.env;
+    let types = env.counters().all();
+    let mut operations: Vec<_> = types
+        .iter()
+        .map(|of| operation(of, env.homes.len()))
+        .collect();
+    operations.sort_by_key(|of| of.operation);
+    Counters {
+        at: SystemTime::now(),
+        now: Instant::from_nanos(env.clock.nanos()),
+        operations,
+    }
+}
+
+fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
+    // What led out of a phase is read before what led into it. So no phase has more foms that left than came.
+    let edges = edges(of, localities);
+    let came = came(of);
+    let left = |phase: usize| -> u64 {
+        let out = edges.iter().filter(|(edge, _)| edge.from == Some(phase));
+        out.map(|(_, counts)| counts.iter().sum::<u64>()).sum()
+    };
+    let phases = of.graph.phases();
+    let name = |phase: Option<usize>| phase.map(|phase| phases[phase].name());
+    let counter = |(edge, localities): &(Edge, Vec<u64>)| EdgeCounter {
+        from: name(edge.from),
+        to: name(edge.to),
+        cause: edge.cause,
+        count: localities.iter().sum(),
+        localities: localities.clone(),
+    };
+    let phase = |(index, phase): (usize, &crate::graph::PhaseInfo)| PhaseCounters {
+        phase: phase.name(),
+        foms: came[index].saturating_sub(left(index)),
+        times: times(of, index),
+    };
+    OperationCounters {
+        operation: of.graph.operation(),
+        phases: phases.iter().enumerate().map(phase).collect(),
+        edges: edges.iter().map(counter).collect(),
+    }
+}
+
+/// Returns the edges with their counts by locality.
+fn edges(of: &TypeCounters, localities: usize) -> Vec<(Edge, Vec<u64>)> {
+    let mut edges: Vec<(Edge, Vec<u64>)> = Vec::new();
+    for (index, here) in of.localities() {
+        for (edge, count) in of.edges(here) {
+            let found = edges.iter().position(|(one, _)| *one == edge);
+            let place = found.unwrap_or_else(|| {
+                edges.push((edge, vec![0; localities]));
+                edges.len() - 1
+            });
+            edges[place].1[index] += count;
+        }
+    }
+    edges
+}
+
+/// Returns how many foms came into each phase, or were found there.
+fn came(of: &TypeCounters) -> Vec<u64> {
+    let mut came = vec![0; of.graph.phases().len()];
+    for (_, here) in of.localities() {
+        for (edge, count) in of.edges(here) {
+            if let Some(to) = edge.to {
+                came[to] += count;
+            }
+        }
+        for (came, found) in came.iter_mut().zip(&here.found) {
+            *came += found.load(Ordering::Acquire);
+        }
+    }
+    came
+}
+
+fn times(of: &TypeCounters, phase: usize) -> Histogram {
+    let (mut counts, mut sum) = (NONE, 0);
+    for (_, here) in of.localities() {
+        if let Some(times) = here.times(phase) {
+            sum += times.add_to(&mut counts);
+        }
+    }
+    Histogram::new(&counts, sum)
+}
