@@ -208,12 +208,13 @@ pub(super) fn drive<O: AsyncOperation>(
                             next => Ok(next),
                         }
                     }
-                    Ok(Ok(Ok(Some(next))))
-                        if function == Entry::Enter && !me.get().env().hooks.extras().settle() =>
-                    {
-                        match instance.go_on_heard(me.get(), next) {
-                            Next::Call(Entry::Enter) if !const { O::GRAPH.has_gates() } => continue,
-                            next => Ok(next),
+                    Ok(Ok(stepped)) if function == Entry::Enter => {
+                        let extras = me.get().env().hooks.extras();
+                        match instance.go_on_heard(me.get(), stepped, extras) {
+                            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_gates() } => {
+                                continue;
+                            }
+                            decided => decided,
                         }
                     }
                     Ok(returned) => instance.settle(me.get(), returned, function),

@@ -137,11 +137,10 @@ fn run_phases<O: SyncOperation>(
         let stepped = step(instance, fom, entry);
         let extras = hooks.extras();
         heard = extras.are_any();
+        if heard {
+            return ControlFlow::Continue(instance.go_on_heard(fom, stepped, extras));
+        }
         let next = match stepped {
-            Ok(Some(next)) if heard && !extras.settle() => instance.go_on_heard(fom, next),
-            stepped if heard => {
-                return ControlFlow::Continue(instance.settle(fom, Ok(stepped), Entry::Enter));
-            }
             Ok(Some(next)) => instance.go_on(fom, next),
             Ok(None) => instance.stay(fom),
             Err(error) => return ControlFlow::Continue(instance.erred(fom, error, Entry::Enter)),

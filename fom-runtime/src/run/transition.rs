@@ -9,7 +9,7 @@ use std::{any::Any, thread};
 
 use crate::{
     fom::{
-        BlockError, Cause, Entry, Function, Header, Then, Transition, TransitionCause,
+        BlockError, Cause, Entry, Extras, Function, Header, Then, Transition, TransitionCause,
         counters::{LastVisit, count_failure, count_transition},
         hand,
     },
@@ -110,13 +110,23 @@ impl<O: Operation> Instance<O> {
         self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
     }
 
-    /// As [`go_on`](Self::go_on), with listeners or counters.
+    /// Decides after the phase function has returned, in a runtime that does more with a transition.
     #[inline(never)]
-    pub(super) fn go_on_heard(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
-        let from = self.visited_index(fom);
-        self.phase = to;
-        self.enter(fom, Some(from), TransitionCause::Returned, None);
-        next(Step::Visit(self.visit()))
+    pub(super) fn go_on_heard(
+        &mut self,
+        fom: &Typed<O>,
+        stepped: Stepped<O>,
+        extras: Extras,
+    ) -> Decided<O> {
+        match stepped {
+            Ok(Some(to)) if !extras.settle() => {
+                let from = self.visited_index(fom);
+                self.phase = to;
+                self.enter(fom, Some(from), TransitionCause::Returned, None);
+                Ok(next(Step::Visit(self.visit())))
+            }
+            stepped => self.settle(fom, Ok(stepped), Entry::Enter),
+        }
     }
 
     /// Stays in the visit, for its next event. The caller has checked that there are no hooks.
@@ -152,15 +162,28 @@ impl<O: Operation> Instance<O> {
             None => hand::first_step(env),
         };
         self.take_events(fom);
-        if env.hooks.are_heard() || fom.is_noted() {
-            self.enter_noted(fom, from, cause, left, now);
-        } else if env.hooks.are_counted() {
-            let last = LastVisit::of(fom);
+        let extras = env.hooks.extras();
+        if !extras.are_any() && !fom.is_noted() {
             self.enter_unheard(fom, left, now);
-            count_transition(fom, last, from, self.index(), cause, now);
+        } else if extras.are_only_counted() && !fom.is_noted() {
+            self.enter_counted(fom, from, cause, left, now);
         } else {
-            self.enter_unheard(fom, left, now);
+            self.enter_noted(fom, from, cause, left, now);
         }
+    }
+
+    #[inline(never)]
+    fn enter_counted(
+        &self,
+        fom: &Typed<O>,
+        from: Option<usize>,
+        cause: TransitionCause,
+        left: Option<u64>,
+        now: u64,
+    ) {
+        let last = LastVisit::of(fom);
+        self.enter_unheard(fom, left, now);
+        count_transition(fom, last, from, self.index(), cause, now);
     }
 
     /// Begins to take the events of this phase.

@@ -73,8 +73,13 @@ impl Extras {
         self.0 & (Self::INTERPOSED | Self::JOURNALED) != 0
     }
 
+    /// Returns whether all there is to do is to count.
     #[inline(always)]
-    pub(crate) fn are_counted(self) -> bool {
+    pub(crate) fn are_only_counted(self) -> bool {
+        self.0 == Self::COUNTED
+    }
+
+    fn are_counted(self) -> bool {
         self.0 & Self::COUNTED != 0
     }
 }
