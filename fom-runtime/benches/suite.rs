@@ -23,6 +23,7 @@ const QUESTIONS: &[(&str, u64)] = &[
     ("brackets", 20),
     ("wake", 60),
     ("idle", 20),
+    ("watching", 60),
     ("step", 30),
     ("durable", 85),
     ("recovery", 45),

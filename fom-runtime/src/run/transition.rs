@@ -119,6 +119,14 @@ impl<O: Operation> Instance<O> {
         extras: Extras,
     ) -> Decided<O> {
         match stepped {
+            Ok(Some(to)) if extras.are_only_counted() && !fom.is_noted() => {
+                let last = LastVisit::of(fom);
+                let from = self.visited_index(fom);
+                let next = self.go_on(fom, to);
+                let (index, cause) = (self.index(), TransitionCause::Returned);
+                count_transition(fom, last, Some(from), index, cause, hand::now(fom.env()));
+                Ok(next)
+            }
             Ok(Some(to)) if !extras.settle() => {
                 let from = self.visited_index(fom);
                 self.phase = to;

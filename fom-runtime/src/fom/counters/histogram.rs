@@ -12,7 +12,7 @@ const ALL: usize = 496;
 
 /// A histogram that one thread writes at a time, and any thread reads.
 pub(crate) struct Times {
-    counts: Box<[AtomicU64]>,
+    counts: [AtomicU64; ALL],
     /// The sum of the times.
     sum: AtomicU64,
 }
@@ -20,7 +20,7 @@ pub(crate) struct Times {
 impl Default for Times {
     fn default() -> Self {
         Self {
-            counts: (0..ALL).map(|_| AtomicU64::new(0)).collect(),
+            counts: [const { AtomicU64::new(0) }; ALL],
             sum: AtomicU64::new(0),
         }
     }

@@ -54,11 +54,14 @@ impl Counters {
     }
 }
 
+/// In the table of the exits: no declared exit.
+const UNDECLARED: u16 = u16::MAX;
+
 /// The counters of one operation type.
 pub(crate) struct TypeCounters {
     pub(crate) graph: &'static Graph,
-    /// For each phase, the place of its first exit in [`LocalCounters::exits`].
-    first_exits: Box<[usize]>,
+    /// The place of each declared exit in [`LocalCounters::exits`], by `from * phases + to`; or [`UNDECLARED`].
+    places: Box<[u16]>,
     localities: Box<[OnceLock<Box<CachePadded<LocalCounters>>>]>,
 }
 
@@ -70,7 +73,7 @@ pub(crate) struct LocalCounters {
     pub(crate) started: Box<[AtomicU64]>,
     /// The exits that the function of a phase returned.
     exits: Box<[AtomicU64]>,
-    times: Box<[OnceLock<Times>]>,
+    times: Box<[Times]>,
     rare: Mutex<Vec<(Edge, u64)>>,
 }
 
@@ -116,15 +119,18 @@ fn add(cell: &AtomicU64) {
 
 impl TypeCounters {
     fn new(graph: &'static Graph, localities: usize) -> Self {
-        let mut exits = 0;
-        let first = |phase: &crate::graph::PhaseInfo| {
-            let first = exits;
-            exits += phase.exit_indexes().len();
-            first
-        };
+        let phases = graph.phases();
+        let mut places = vec![UNDECLARED; phases.len() * phases.len()];
+        let exits = phases.iter().enumerate().flat_map(|(from, phase)| {
+            let exits = phase.exit_indexes().iter();
+            exits.map(move |to| from * phases.len() + usize::from(*to))
+        });
+        for (place, exit) in exits.enumerate() {
+            places[exit] = place as u16;
+        }
         Self {
             graph,
-            first_exits: graph.phases().iter().map(first).collect(),
+            places: places.into(),
             localities: (0..localities).map(|_| OnceLock::new()).collect(),
         }
     }
@@ -143,7 +149,7 @@ impl TypeCounters {
             found: cells(phases.len()),
             started: cells(phases.len()),
             exits: cells(exits),
-            times: phases.iter().map(|_| OnceLock::new()).collect(),
+            times: phases.iter().map(|_| Times::default()).collect(),
             rare: Mutex::default(),
         }
     }
@@ -151,9 +157,8 @@ impl TypeCounters {
     /// Returns the place of an exit, if the phase declares it.
     #[inline]
     fn exit(&self, from: usize, to: usize) -> Option<usize> {
-        let exits = self.graph.phases()[from].exit_indexes();
-        let place = exits.iter().position(|exit| usize::from(*exit) == to)?;
-        Some(self.first_exits[from] + place)
+        let place = self.places[from * self.graph.phases().len() + to];
+        (place != UNDECLARED).then_some(place.into())
     }
 
     /// Returns the localities that have counted a transition, with their indexes.
@@ -188,9 +193,9 @@ impl TypeCounters {
 }
 
 impl LocalCounters {
-    /// Returns the times in a phase, if a fom has left it.
-    pub(crate) fn times(&self, phase: usize) -> Option<&Times> {
-        self.times[phase].get()
+    /// Returns the times in a phase.
+    pub(crate) fn times(&self, phase: usize) -> &Times {
+        &self.times[phase]
     }
 
     #[cold]
@@ -209,8 +214,7 @@ impl LocalCounters {
         if !visit.is_counted {
             add(&self.found[from]);
         }
-        let times = self.times[from].get_or_init(Times::default);
-        times.add(passed(now, visit.since));
+        self.times[from].add(passed(now, visit.since));
     }
 }
 
@@ -222,7 +226,7 @@ fn cells(fom: &Header) -> (&TypeCounters, &LocalCounters) {
 }
 
 /// Counts the transition that has just led the fom into its phase. Only the handler of the fom's locality calls this.
-#[inline]
+#[inline(always)]
 pub(crate) fn count_transition(
     fom: &Header,
     last: LastVisit,

@@ -208,9 +208,7 @@ fn came(of: &TypeCounters) -> Vec<u64> {
 fn times(of: &TypeCounters, phase: usize) -> Histogram {
     let (mut counts, mut sum) = (NONE, 0);
     for (_, here) in of.localities() {
-        if let Some(times) = here.times(phase) {
-            sum += times.add_to(&mut counts);
-        }
+        sum += here.times(phase).add_to(&mut counts);
     }
     Histogram::new(&counts, sum)
 }
