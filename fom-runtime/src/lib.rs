@@ -184,9 +184,9 @@ pub mod observe {
         incident::{Incident, IncidentKind},
         runtime::observe::{
             AdaptiveInfo, Counters, Cursor, CursorError, Deadlock, EdgeCounter, Filter, FomInfo,
-            FomWait, Group, Histogram, Interposed, KeyInfo, Listening, LocalityInfo, NotOnTop,
-            Oldest, OperationCounters, Operations, Page, PhaseCounters, Sort, Survey, TypeInfo,
-            Visited, WaitInfo, WaitsFor,
+            FomWait, Group, Histogram, Interposed, KeyInfo, Listening, LocalityInfo, MeasuredLoad,
+            NotOnTop, Oldest, OperationCounters, Operations, Page, PhaseCounters, Sort, Survey,
+            TypeInfo, Visited, WaitInfo, WaitsFor,
         },
         typed::{Interpose, TransitionOf},
     };

@@ -81,6 +81,19 @@ pub struct Holder {
     pub hold: Hold,
 }
 
+impl Holder {
+    /// Returns a fom that holds another one up.
+    pub(crate) fn fom(fom: &Header, hold: Hold) -> Self {
+        let (operation, id, phase) = (fom.type_name(), fom.id(), fom.phase_name());
+        let name = match fom.key() {
+            Some(key) => format!("{operation} {id} (key {key}) in {phase}"),
+            None => format!("{operation} {id} in {phase}"),
+        };
+        let fom = Some(id);
+        Self { fom, name, hold }
+    }
+}
+
 /// How a fom or other code keeps a fom from going on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -153,7 +153,9 @@ impl Core {
     }
 
     pub(super) fn publish(&self) {
-        self.home.ready.store(self.queue.len(), Ordering::Relaxed);
+        let load = &self.home.load;
+        load.ready.store(self.queue.len(), Ordering::Relaxed);
+        load.runs.store(self.runs, Ordering::Relaxed);
     }
 
     /// Reports quiet to the callers that wait for it, unless a fom here is in a blocking section or waits for a commit.

@@ -31,6 +31,7 @@ pub(super) fn main(home: &Home) {
         if let Some(mut core) = home.slot.take() {
             // From now on, the section lasts until its thread gets the core back.
             if core.running.take().is_some() {
+                home.load.run_ends();
                 core.leave_turn();
                 home.threads.block();
             }
@@ -53,7 +54,11 @@ fn handle(mut core: Box<Core>) {
         core.drain();
         core = run_jobs(core);
         core.fire_timers();
-        core = run_foms(core);
+        core = if home.env().hooks.are_counted() {
+            run_foms::<true>(core)
+        } else {
+            run_foms::<false>(core)
+        };
         if core.parts.is_ready() {
             core = parts::run(core);
         }
@@ -124,12 +129,18 @@ fn run_job(core: &mut Core, job: Job) {
     home.fenced("a job posted to", || holding(|| job(core)));
 }
 
-fn run_foms(mut core: Box<Core>) -> Box<Core> {
+fn run_foms<const MEASURED: bool>(mut core: Box<Core>) -> Box<Core> {
     let mut run = 0;
-    while run < BATCH {
+    while run < BATCH && !core.queue.is_empty() {
         run += 1;
+        if MEASURED {
+            core.measure_start();
+        }
         let Some(fom) = core.queue.pop() else { break };
         core = run_fom(core, fom);
+        if MEASURED {
+            core.measure_end();
+        }
         if core.home.threads.is_awaited() {
             break;
         }

@@ -14,6 +14,7 @@ mod core;
 mod count_foms;
 mod handler;
 mod idle;
+mod load;
 mod localities;
 mod move_foms;
 mod move_processors;
@@ -56,7 +57,7 @@ use crate::{
 };
 use fom_protocol::{
     HandoffSlot, Reader, Watched, panic_message,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence},
+    sync::atomic::{AtomicBool, Ordering, fence},
 };
 pub use parts::{PartId, Pause};
 pub use run_here::Ran;
@@ -74,8 +75,8 @@ pub struct Locality {
     /// Whether the locality's threads are bound to the processors of the plan.
     pub(crate) bound: bool,
     pub(crate) foms: Arc<LocalFoms>,
-    /// Number of foms in the run queue, as the handler last saw it.
-    pub(crate) ready: AtomicUsize,
+    /// The load, as the handler last saw it.
+    pub(crate) load: load::Load,
     alarm: reactor::Alarm,
     /// The place where enter-block leaves the core.
     slot: HandoffSlot<Core>,
@@ -106,7 +107,7 @@ impl Locality {
             plan,
             bound,
             foms: Arc::new(foms),
-            ready: AtomicUsize::new(0),
+            load: load::Load::default(),
             alarm: reactor::Alarm::default(),
             slot: HandoffSlot::new(),
             watched: CachePadded::new(Watched::new()),
@@ -195,6 +196,12 @@ impl Locality {
     /// Returns the number of handler, blocked, unblocking and idle threads together.
     pub(crate) fn threads(&self) -> usize {
         self.threads.count().0
+    }
+
+    /// Returns the number of threads that are blocked or unblocking.
+    pub(crate) fn blocked_threads(&self) -> usize {
+        // The core lies in the slot while no other thread has taken over from a section.
+        self.threads.count().1 + usize::from(self.slot.is_laid())
     }
 }
 

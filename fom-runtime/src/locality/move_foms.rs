@@ -27,7 +27,7 @@ use std::time::Duration;
 use crate::{
     balance::{Distance, Load, foms},
     fom::Resident,
-    locality::{Core, Home},
+    locality::{Core, Home, load::Measure},
 };
 
 /// Number of runs over which the mean time of a run is taken.
@@ -53,6 +53,8 @@ pub(super) struct Busy {
     service: u64,
     /// Number of runs at which the core looks round again.
     look_at: u64,
+    /// What is measured while the runtime counts.
+    pub(super) measured: Measure,
 }
 
 impl Busy {
@@ -75,10 +77,12 @@ impl Core {
             self.busy.since = self.look();
             self.busy.runs = self.runs;
         }
+        self.measure_from_now();
     }
 
     /// Notes that there is no work: foms of other localities are welcome.
     pub(super) fn end_busy(&mut self) {
+        self.measure_busy();
         if self.share.moves {
             let now = self.look();
             self.home.offer(now);

@@ -41,8 +41,9 @@ use crate::{
     id::{FomId, Key},
     operation::{Operation, Persistent},
     runtime::observe::{
-        Counters, Deadlock, Filter, FomInfo, FomWait, Interposed, Listening, Operations, Page,
-        Survey, counters, deadlocks, fom_info, inspect, survey, waits_of_all,
+        Counters, Deadlock, Filter, FomInfo, FomWait, Interposed, Listening, LocalityInfo,
+        Operations, Page, Survey, counters, deadlocks, fom_info, inspect, localities, survey,
+        waits_of_all,
     },
     snapshot::{Meta, RestoreError, Snapshot},
     typed::{self, Interpose, TransitionOf},
@@ -270,6 +271,11 @@ impl Runtime {
     /// The search stops no fom, so each wait was read at its own moment.
     pub fn waits(&self) -> Vec<FomWait> {
         waits_of_all(&self.shared)
+    }
+
+    /// Lists the localities with their loads. This walks no foms, and asks no locality.
+    pub fn loads(&self) -> Vec<LocalityInfo> {
+        localities(&self.shared)
     }
 
     /// Counts transitions, and measures the time in each phase, from now on. A further call does nothing.

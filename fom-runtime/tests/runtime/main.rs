@@ -4,6 +4,7 @@
 mod kit;
 
 mod admission;
+mod counters;
 mod extension;
 mod failures;
 mod listing;

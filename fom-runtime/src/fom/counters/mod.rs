@@ -20,8 +20,7 @@ use fom_protocol::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use self::histogram::Times;
-pub(crate) use self::histogram::{NONE, bound};
+pub(crate) use self::histogram::{NONE, Times, bound};
 use crate::{
     clock::passed,
     fom::{Header, TransitionCause},

@@ -94,6 +94,7 @@ impl RunQueue {
             queue.take_every_other(most, looks, &mut taken);
         }
         self.len -= taken.len();
+        self.picks = self.picks.wrapping_add(taken.len() as u32);
         taken
     }
 
@@ -126,5 +127,15 @@ impl RunQueue {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Returns how many foms have left the queue. The number starts again at zero after the largest one.
+    pub(crate) fn left(&self) -> u32 {
+        self.picks
+    }
+
+    /// Returns how many foms have entered the queue, as [`left`](Self::left) does.
+    pub(crate) fn entered(&self) -> u32 {
+        self.picks.wrapping_add(self.len as u32)
     }
 }

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 use crate::{
     fom::{
         TransitionCause, TypeCounters,
-        counters::{Edge, NONE, bound},
+        counters::{Edge, NONE, Times, bound},
     },
     instant::Instant,
     runtime::Shared,
@@ -79,7 +79,12 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    fn new(counts: &[u64], sum: u64) -> Self {
+    /// Returns the sum of these histograms.
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Times>) -> Self {
+        let (mut counts, mut sum) = (NONE, 0);
+        for times in all {
+            sum += times.add_to(&mut counts);
+        }
         let steps = counts.iter().enumerate();
         let filled = steps.filter(|(_, count)| **count > 0);
         Self {
@@ -164,12 +169,18 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
     let phase = |(index, phase): (usize, &crate::graph::PhaseInfo)| PhaseCounters {
         phase: phase.name(),
         foms: came[index].saturating_sub(left(index)),
-        times: times(of, index),
+        times: Histogram::of(of.localities().map(|(_, here)| here.times(index))),
     };
+    // An operation can also be submitted in another phase than its start.
+    let is_declared =
+        |edge: &Edge| edge.from.is_some() || edge.to.is_some_and(|to| phases[to].is_start());
+    let shown = edges
+        .iter()
+        .filter(|(edge, counts)| is_declared(edge) || counts.iter().any(|count| *count > 0));
     OperationCounters {
         operation: of.graph.operation(),
         phases: phases.iter().enumerate().map(phase).collect(),
-        edges: edges.iter().map(counter).collect(),
+        edges: shown.map(counter).collect(),
     }
 }
 
@@ -203,12 +214,4 @@ fn came(of: &TypeCounters) -> Vec<u64> {
         }
     }
     came
-}
-
-fn times(of: &TypeCounters, phase: usize) -> Histogram {
-    let (mut counts, mut sum) = (NONE, 0);
-    for (_, here) in of.localities() {
-        sum += here.times(phase).add_to(&mut counts);
-    }
-    Histogram::new(&counts, sum)
 }

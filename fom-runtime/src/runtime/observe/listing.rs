@@ -14,12 +14,15 @@ use crate::{
     id::{FomId, Key},
     incident::Incident,
     instant::Instant,
-    locality::Locality,
-    runtime::{Shared, observe::WaitInfo, totals},
+    runtime::{
+        Shared,
+        observe::{LocalityInfo, WaitInfo, localities},
+        totals,
+    },
     serial,
     snapshot::Quarantined,
 };
-use fom_protocol::{FomState, sync::atomic::Ordering};
+use fom_protocol::FomState;
 
 /// A phase that a fom was in, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -126,24 +129,6 @@ pub struct AdaptiveInfo {
     /// The time of a visit in the locality that gives the most.
     #[serde(serialize_with = "serial::seconds")]
     pub most: Duration,
-}
-
-/// One locality.
-#[derive(Clone, Debug, Serialize)]
-#[non_exhaustive]
-pub struct LocalityInfo {
-    /// The index of the locality.
-    pub index: usize,
-    /// The processors of the locality.
-    pub cpus: Vec<usize>,
-    /// Foms with their home here.
-    pub foms: usize,
-    /// Foms that are ready to run, as the handler last saw it.
-    pub ready: usize,
-    /// Threads of the locality.
-    pub threads: usize,
-    /// Threads that are blocked or unblocking.
-    pub blocked_threads: usize,
 }
 
 /// A key that foms wait for, or that is suspended.
@@ -266,23 +251,6 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
         .iter()
         .flat_map(|home| home.gauges.all())
         .collect();
-    let blocked_in = |home: &Locality| {
-        foms.iter()
-            .filter(|fom| fom.blocked && fom.locality == home.index)
-            .count()
-    };
-    let localities = shared
-        .localities
-        .iter()
-        .map(|home| LocalityInfo {
-            index: home.index,
-            cpus: home.plan.cpus.clone(),
-            foms: home.counts.in_flight(),
-            ready: home.ready.load(Ordering::Relaxed),
-            threads: home.threads(),
-            blocked_threads: blocked_in(home),
-        })
-        .collect();
     Operations {
         at: SystemTime::now(),
         now: shared.env.clock.now(),
@@ -291,7 +259,7 @@ pub(crate) fn inspect(shared: &Shared) -> Operations {
             &gauges,
         ),
         foms,
-        localities,
+        localities: localities(shared),
         keys: shared.key_index.waited_for(),
         queued: shared.queued.in_flight(),
         passive: shared.env.resting(),

@@ -50,7 +50,7 @@ pub enum WaitsFor {
     /// A blocking call.
     Blocking,
     /// Any other future.
-    Future,
+    AnyFuture,
     /// Something of another package, such as a long lock or an active object.
     Package {
         /// The name of the [`WaitKind`](crate::extension::WaitKind).
@@ -82,7 +82,7 @@ impl WaitInfo {
         let on = match fom.waiting.get() {
             WaitingFor::Nothing => return Vec::new(),
             WaitingFor::Kind(number) => return of_package(fom, WaitKind::of_number(number)),
-            WaitingFor::Future => WaitsFor::Future,
+            WaitingFor::Future => WaitsFor::AnyFuture,
             WaitingFor::Event => WaitsFor::Event {
                 takes: fom.visit().info().takes(),
             },
@@ -171,22 +171,9 @@ impl WaitsFor {
             Self::Resource(_) => "resource",
             Self::Journal => "journal",
             Self::Blocking => "blocking",
-            Self::Future => "future",
+            Self::AnyFuture => "future",
             Self::Package { kind, .. } => kind,
         }
-    }
-}
-
-impl Holder {
-    /// Returns a fom that holds another one up.
-    pub(super) fn fom(fom: &Header, hold: Hold) -> Self {
-        let (operation, id, phase) = (fom.type_name(), fom.id(), fom.phase_name());
-        let name = match fom.key() {
-            Some(key) => format!("{operation} {id} (key {key}) in {phase}"),
-            None => format!("{operation} {id} in {phase}"),
-        };
-        let fom = Some(id);
-        Self { fom, name, hold }
     }
 }
 
@@ -256,7 +243,7 @@ impl fmt::Display for WaitsFor {
             Self::Resource(name) => f.write_str(name),
             Self::Journal => f.write_str("the journal"),
             Self::Blocking => f.write_str("a blocking call"),
-            Self::Future => f.write_str("a future"),
+            Self::AnyFuture => f.write_str("a future"),
             Self::Package { wait, .. } => wait.fmt(f),
         }
     }

@@ -56,7 +56,7 @@ impl Filter {
         self
     }
 
-    /// Covers foms with a wait of this [kind](super::WaitsFor::kind).
+    /// Covers foms with a wait of this [kind](crate::observe::WaitsFor::kind).
     #[must_use]
     pub fn waits_for(mut self, kind: impl Into<String>) -> Self {
         self.wait = Some(kind.into());

@@ -1,0 +1,163 @@
+//! What a locality reports of its load. While the runtime counts, the handler measures each run; otherwise it reports
+//! only what it knows anyway.
+//!
+//! How long a fom is ready before it runs follows from the order of the run queue: the n-th fom that enters is taken to
+//! be the n-th that leaves. At each [`Mark`] the handler notes the time, and how many foms have entered. A fom is taken
+//! to be ready since the last mark before it entered. So the time includes its wait in the inbox. With foms of several
+//! priorities, the single times are wrong, and their mean is right.
+
+use std::{collections::VecDeque, sync::OnceLock};
+
+use crate::{
+    clock::passed,
+    fom::counters::Times,
+    locality::{Core, Locality},
+};
+use fom_protocol::{
+    count,
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering},
+};
+
+/// The most marks that are kept. Above it, every other mark is dropped.
+const MARKS: usize = 1024;
+
+/// The load of a locality, for other threads. Only the handler writes it.
+#[derive(Default)]
+pub(crate) struct Load {
+    /// Number of foms in the run queue.
+    pub(crate) ready: AtomicUsize,
+    /// Number of runs of foms and jobs.
+    pub(crate) runs: AtomicU64,
+    /// The time in which the locality had work, in nanoseconds.
+    pub(crate) busy: AtomicU64,
+    /// The longest run, in nanoseconds.
+    pub(crate) longest: AtomicU64,
+    /// When the current run began, or zero.
+    pub(crate) running_since: AtomicU64,
+    /// How long foms were ready before they ran.
+    delays: OnceLock<Box<Times>>,
+}
+
+impl Load {
+    /// Notes that the current run is over, or that it goes on without the core.
+    pub(super) fn run_ends(&self) -> u64 {
+        let since = self.running_since.load(Ordering::Relaxed);
+        if since > 0 {
+            self.running_since.store(0, Ordering::Relaxed);
+        }
+        since
+    }
+
+    /// Returns how long foms were ready before they ran, if that was measured.
+    pub(crate) fn delays(&self) -> Option<&Times> {
+        self.delays.get().map(|times| &**times)
+    }
+}
+
+/// What the handler needs to measure.
+#[derive(Debug, Default)]
+pub(super) struct Measure {
+    /// The end of the measured time.
+    until: u64,
+    marks: VecDeque<Mark>,
+    /// The time of the last mark that all foms in the queue came after.
+    passed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    at: u64,
+    /// How many foms had entered the run queue.
+    entered: u32,
+}
+
+impl Core {
+    /// Begins to measure, after a time without work.
+    pub(super) fn measure_from_now(&mut self) {
+        if self.home.env().hooks.are_counted() {
+            self.busy.measured.until = self.look();
+            self.mark();
+        }
+    }
+
+    /// Adds the time since the last call to the time in which the locality had work.
+    pub(super) fn measure_busy(&mut self) {
+        if self.home.env().hooks.are_counted() {
+            let now = self.look();
+            self.add_busy(now);
+        }
+    }
+
+    fn add_busy(&mut self, now: u64) {
+        if self.busy.measured.until > 0 {
+            count(&self.home.load.busy, passed(now, self.busy.measured.until));
+        }
+        self.busy.measured.until = now;
+    }
+
+    /// Notes how many foms have entered the run queue by now.
+    fn mark(&mut self) {
+        let mark = Mark {
+            at: self.now(),
+            entered: self.queue.entered(),
+        };
+        let marks = &mut self.busy.measured.marks;
+        if marks
+            .back()
+            .is_some_and(|last| last.entered == mark.entered)
+        {
+            // What enters next is ready since the later time.
+            marks.pop_back();
+        }
+        if marks.len() == MARKS {
+            let mut nth = 0;
+            marks.retain(|_| {
+                nth += 1;
+                nth % 2 == 1
+            });
+        }
+        marks.push_back(mark);
+    }
+
+    /// Called before the next fom is taken out of the run queue.
+    pub(super) fn measure_start(&mut self) {
+        let now = self.now();
+        self.home.load.running_since.store(now, Ordering::Relaxed);
+        let next = self.queue.left();
+        let measure = &mut self.busy.measured;
+        while let Some(mark) = measure.marks.front()
+            && next.wrapping_sub(mark.entered).cast_signed() >= 0
+        {
+            measure.passed = mark.at;
+            measure.marks.pop_front();
+        }
+        if measure.passed > 0 {
+            let delays = &self.home.load.delays;
+            let delays = delays.get_or_init(Box::default);
+            delays.add(passed(now, measure.passed));
+        }
+    }
+
+    /// Called after the run of a fom.
+    pub(super) fn measure_end(&mut self) {
+        let now = self.look();
+        let load = &self.home.load;
+        let since = load.run_ends();
+        // Zero if another thread took over while the fom was in a blocking section.
+        let took = if since > 0 { passed(now, since) } else { 0 };
+        if took > load.longest.load(Ordering::Relaxed) {
+            load.longest.store(took, Ordering::Relaxed);
+        }
+        self.add_busy(now);
+        self.publish();
+        self.mark();
+    }
+}
+
+impl Locality {
+    /// Returns how long the current run has gone on, if the locality measures and runs a fom.
+    pub(crate) fn running_for(&self, now: u64) -> Option<u64> {
+        let since = self.load.running_since.load(Ordering::Relaxed);
+        (since > 0).then(|| passed(now, since))
+    }
+}

@@ -1,0 +1,84 @@
+//! The localities, as they are listed.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::{
+    locality::Locality,
+    runtime::{Shared, observe::Histogram},
+    serial,
+};
+use fom_protocol::sync::atomic::{AtomicU64, Ordering};
+
+/// One locality.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct LocalityInfo {
+    /// The index of the locality.
+    pub index: usize,
+    /// The processors of the locality.
+    pub cpus: Vec<usize>,
+    /// Foms with their home here.
+    pub foms: usize,
+    /// Foms that are ready to run, as the handler last saw it.
+    pub ready: usize,
+    /// Threads of the locality.
+    pub threads: usize,
+    /// Whether there are foms or jobs that other threads handed over, and that the handler has not taken in.
+    pub has_mail: bool,
+    /// Threads that are blocked or unblocking.
+    pub blocked_threads: usize,
+    /// The number of runs of foms and jobs, as the handler last saw it.
+    pub runs: u64,
+    /// What the locality measures while the runtime [counts](crate::Builder::observe).
+    pub measured: Option<MeasuredLoad>,
+}
+
+/// What a locality measured since the runtime [counts](crate::Builder::observe).
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct MeasuredLoad {
+    /// The time in which the locality had work.
+    #[serde(serialize_with = "serial::seconds")]
+    pub busy: Duration,
+    /// The longest run of a fom without a blocking section in which another thread took over.
+    #[serde(serialize_with = "serial::seconds")]
+    pub longest_run: Duration,
+    /// How long the current run goes on, if a fom runs.
+    #[serde(serialize_with = "serial::some_seconds")]
+    pub running: Option<Duration>,
+    /// How long foms were ready before they ran, without the time in which a sleeping handler wakes up. The locality
+    /// infers each time from the order of the run queue. With foms of several priorities, only the mean is right.
+    pub ready: Histogram,
+}
+
+impl MeasuredLoad {
+    fn of(home: &Locality, now: u64) -> Option<Self> {
+        let load = &home.load;
+        let nanos = |cell: &AtomicU64| Duration::from_nanos(cell.load(Ordering::Relaxed));
+        Some(Self {
+            busy: nanos(&load.busy),
+            longest_run: nanos(&load.longest),
+            running: home.running_for(now).map(Duration::from_nanos),
+            ready: Histogram::of([load.delays()?]),
+        })
+    }
+}
+
+/// Lists the localities. This walks no foms.
+pub(crate) fn localities(shared: &Shared) -> Vec<LocalityInfo> {
+    let now = shared.env.clock.nanos();
+    let info = |home: &Locality| LocalityInfo {
+        index: home.index,
+        cpus: home.plan.cpus.clone(),
+        foms: home.counts.in_flight(),
+        ready: home.load.ready.load(Ordering::Relaxed),
+        has_mail: home.inbox.has_mail(),
+        threads: home.threads(),
+        blocked_threads: home.blocked_threads(),
+        runs: home.load.runs.load(Ordering::Relaxed),
+        measured: MeasuredLoad::of(home, now),
+    };
+    shared.localities.iter().map(info).collect()
+}

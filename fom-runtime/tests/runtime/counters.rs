@@ -1,0 +1,143 @@
+//! The counters of edges and times, and the measured loads of localities. `random_machines` checks the counts.
+
+use std::time::Duration;
+
+use fom_runtime::{prelude::*, time::TestClock};
+
+use crate::kit::{limited, one, secs};
+
+/// Takes some time in its first phase, and rests until it gets an event.
+struct Job {
+    clock: TestClock,
+    takes: Duration,
+}
+
+#[fom(operation(Job), event(Go), transient)]
+enum Working {
+    #[phase(start, sync, to(Rest))]
+    Work,
+    #[phase(sync, to(Done, Rest), on(Go), within = "1m", late)]
+    Rest,
+    #[phase(end)]
+    Done,
+}
+
+enum Go {
+    Go,
+}
+
+impl WorkingTransitions for Job {
+    fn work(&mut self, _: &mut Cx<'_, Go>) -> Result<(), BoxError> {
+        self.clock.advance(self.takes);
+        Ok(())
+    }
+
+    fn rest(&mut self, _: &mut Cx<'_, Go>, _: Go) -> Result<WorkingAfterRest, BoxError> {
+        Ok(WorkingAfterRest::Done)
+    }
+
+    fn rest_late(&mut self, _: &mut Cx<'_, Go>) -> Result<WorkingAfterRest, BoxError> {
+        Ok(WorkingAfterRest::Rest)
+    }
+}
+
+fn job(clock: &TestClock, takes: u64) -> Job {
+    Job {
+        clock: clock.clone(),
+        takes: secs(takes),
+    }
+}
+
+/// Returns a time within an eighth above this one.
+fn about(time: Option<Duration>, expected: Duration) -> bool {
+    time.is_some_and(|time| time >= expected && time <= expected + expected / 8)
+}
+
+/// A locality reports its longest run, how long it was busy, and how long foms were ready before they ran.
+#[test]
+fn a_locality_measures_its_runs() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).observe().build().unwrap();
+        clock.advance(secs(1));
+        runtime.quiet().await;
+        let both = [5, 1].map(|takes| runtime.submit(job(&clock, takes)));
+        let both = both.map(|job| job.start().unwrap());
+        runtime.quiet().await;
+        let load = runtime.loads().remove(0);
+        assert_eq!((load.foms, load.ready, load.has_mail), (2, 0, false));
+        let measured = load.measured.unwrap();
+        assert_eq!((measured.longest_run, measured.running), (secs(5), None));
+        assert_eq!(measured.busy, secs(6));
+        // A long step uses up the budget of a run, so each fom ran twice.
+        assert_eq!(measured.ready.count(), 4);
+        assert!(measured.ready.quantile(1.0) >= Some(secs(5)));
+        drop(both);
+    });
+}
+
+/// Without counters, nothing is measured.
+#[test]
+fn nothing_is_measured_unless_it_is_asked_for() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).build().unwrap();
+        let resting = runtime.submit(job(&clock, 1)).start().unwrap();
+        runtime.quiet().await;
+        assert!(runtime.counters().operations.is_empty());
+        assert!(runtime.loads()[0].measured.is_none());
+        runtime.observe();
+        runtime.quiet().await;
+        let counters = runtime.counters();
+        let phases = &counters.operations[0].phases;
+        let foms: Vec<_> = phases
+            .iter()
+            .map(|phase| (phase.phase, phase.foms))
+            .collect();
+        assert_eq!(foms, [("Work", 0), ("Rest", 1), ("Done", 0)]);
+        clock.advance(secs(30));
+        resting.send(Go::Go).ok().unwrap();
+        resting.await.unwrap();
+        let rest = &runtime.counters().operations[0].phases[1];
+        assert_eq!((rest.foms, rest.times.count()), (0, 1));
+        assert!(about(rest.times.quantile(0.5), secs(30)));
+        assert_eq!(rest.times.sum(), secs(30));
+    });
+}
+
+/// The quantiles of the times, and the causes of the edges.
+#[test]
+fn times_and_causes() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).observe().build().unwrap();
+        for seconds in 1..=100 {
+            let job = runtime.submit(job(&clock, 0)).start().unwrap();
+            runtime.quiet().await;
+            clock.advance(secs(seconds));
+            runtime.quiet().await;
+            job.send(Go::Go).ok().unwrap();
+            job.await.unwrap();
+        }
+        let counters = runtime.counters();
+        let of = &counters.operations[0];
+        let count = |from, to, cause: &str| {
+            let mut edges = of.edges.iter();
+            let found = edges
+                .find(|edge| (edge.from, edge.to) == (from, to) && edge.cause.to_string() == cause);
+            found.map_or(0, |edge| edge.count)
+        };
+        assert_eq!(count(None, Some("Work"), "started"), 100);
+        assert_eq!(count(Some("Work"), Some("Rest"), "returned"), 100);
+        assert_eq!(count(Some("Rest"), Some("Rest"), "late"), 41);
+        assert_eq!(count(Some("Rest"), Some("Done"), "returned"), 100);
+        let times = &of.phases[1].times;
+        assert_eq!(times.count(), 141);
+        assert!(times.steps().is_sorted());
+        assert!(about(times.quantile(1.0), secs(100)));
+        assert_eq!(
+            times.quantile(0.0),
+            times.steps().first().map(|step| step.0)
+        );
+    });
+}
