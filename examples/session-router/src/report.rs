@@ -1,63 +1,31 @@
 //! What the router measures, and tables of it.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
-use fom_runtime::{observe::TransitionOf, prelude::*};
+use fom_runtime::{observe, prelude::*};
 use hdrhistogram::Histogram;
 
 use crate::call::Call;
 use crate::wire::udp::Net;
 
-/// The time that calls have been in each phase, for each locality. A listener takes it: the phases themselves know
+/// The time that calls have been in each phase, for each locality. The counters of the runtime have it: the phases know
 /// nothing of it.
 #[derive(Clone)]
-pub struct PhaseTimes(Arc<Measured>);
-
-struct Measured {
-    /// For each locality a histogram of microseconds for each phase. Listeners run inside the locality, so only one
-    /// thread and the printer ever want each lock.
-    localities: Vec<Mutex<Vec<Histogram<u64>>>>,
-    phases: Vec<&'static str>,
+pub struct PhaseTimes {
+    runtime: Runtime,
     net: Net,
 }
 
 impl PhaseTimes {
-    /// Begins to measure.
-    pub(crate) fn watch(runtime: &Runtime, net: Net) -> PhaseTimes {
-        // Calls never leave end phases, so there is nothing to measure.
-        let stays = Call::GRAPH.phases().iter().filter(|phase| !phase.is_end());
-        let phases: Vec<_> = stays.map(|phase| phase.name()).collect();
-        let empty = || Mutex::new(phases.iter().map(|_| micros()).collect());
-        let measured = Arc::new(Measured {
-            localities: (0..runtime.localities()).map(|_| empty()).collect(),
-            phases,
-            net,
-        });
-        let times = PhaseTimes(Arc::clone(&measured));
-        runtime
-            .listen_to::<Call>(move |transition| measured.note(transition))
-            .forever();
-        times
+    /// Reads the counters of this runtime, which must count.
+    pub(crate) fn of(runtime: &Runtime, net: Net) -> PhaseTimes {
+        let runtime = runtime.clone();
+        PhaseTimes { runtime, net }
     }
 
     /// Returns the number of calls, with those that only wait for stragglers.
     pub fn live(&self) -> u64 {
-        self.0.net.calls() as u64
-    }
-}
-
-impl Measured {
-    fn note(&self, transition: &TransitionOf<'_, Call>) {
-        let phase = |name| self.phases.iter().position(|phase| *phase == name);
-        let Some(phase) = transition.from().and_then(phase) else {
-            return;
-        };
-        let Some(locality) = self.localities.get(transition.locality()) else {
-            return;
-        };
-        let stayed = transition.stayed().as_micros() as u64;
-        locality.lock().unwrap_or_else(PoisonError::into_inner)[phase].saturating_record(stayed);
+        self.net.calls() as u64
     }
 }
 
@@ -76,30 +44,48 @@ impl fmt::Display for PhaseTimes {
             "  {:<10} {:>8} {:>10} {:>9} {:>9} {:>9}",
             "phase", "locality", "visits", "p50", "p99", "max"
         )?;
-        for (at, phase) in self.0.phases.iter().enumerate() {
-            for (index, locality) in self.0.localities.iter().enumerate() {
-                let times = &locality.lock().unwrap_or_else(PoisonError::into_inner)[at];
-                let name = if index == 0 { phase } else { "" };
-                writeln!(f, "  {name:<10} {index:>8} {}", figures(times))?;
+        let counters = self.runtime.counters().operations;
+        let mut types = counters.iter();
+        let calls = types.find(|of| of.operation == Call::GRAPH.operation());
+        // Calls never leave end phases, so there is nothing to measure.
+        let phases = Call::GRAPH.phases().iter().enumerate();
+        for (at, phase) in phases.filter(|(_, phase)| !phase.is_end()) {
+            for index in 0..self.runtime.localities() {
+                let name = if index == 0 { phase.name() } else { "" };
+                let figures = match calls {
+                    Some(calls) => steps(&calls.phases[at].localities[index]),
+                    None => row(0, [0; 3]),
+                };
+                writeln!(f, "  {name:<10} {index:>8} {figures}")?;
             }
         }
         Ok(())
     }
 }
 
+/// Formats the count, p50, p99 and the longest, each at most an eighth too long.
+fn steps(times: &observe::Histogram) -> String {
+    let at = |share| {
+        times
+            .quantile(share)
+            .map_or(0, |time| time.as_micros() as u64)
+    };
+    row(times.count(), [at(0.5), at(0.99), at(1.0)])
+}
+
 /// Formats the count, p50, p99 and the longest.
 pub(crate) fn figures(times: &Histogram<u64>) -> String {
-    if times.is_empty() {
+    let at = |quantile| times.value_at_quantile(quantile);
+    row(times.len(), [at(0.5), at(0.99), times.max()])
+}
+
+/// Formats a count, and times in microseconds.
+fn row(number: u64, times: [u64; 3]) -> String {
+    if number == 0 {
         return format!("{:>10} {:>9} {:>9} {:>9}", 0, "-", "-", "-");
     }
-    let at = |quantile| time(times.value_at_quantile(quantile));
-    format!(
-        "{:>10} {:>9} {:>9} {:>9}",
-        count(times.len()),
-        at(0.5),
-        at(0.99),
-        time(times.max())
-    )
+    let [p50, p99, max] = times.map(time);
+    format!("{:>10} {p50:>9} {p99:>9} {max:>9}", count(number))
 }
 
 /// Formats a number with separated thousands.

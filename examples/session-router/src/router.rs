@@ -178,7 +178,8 @@ impl Router {
             .resource(net.clone())
             .resource(settings.timers)
             .capacity(settings.capacity.saturating_add(settings.users))
-            .mailbox(64);
+            .mailbox(64)
+            .observe();
         if let Some(localities) = settings.localities {
             builder = builder.localities(localities);
         }
@@ -190,7 +191,7 @@ impl Router {
         }
         let runtime = change(builder).build()?;
         let came_back = CameBack::of(&runtime);
-        let times = PhaseTimes::watch(&runtime, net.clone());
+        let times = PhaseTimes::of(&runtime, net.clone());
         // A call that fails still owes the caller an answer. If the journal could not keep the call, there was no room.
         // Any other failure (a panic in a phase, say) is a fault of the router.
         let kept = runtime.journal_stats().is_some();

@@ -51,6 +51,8 @@ pub struct PhaseCounters {
     pub foms: u64,
     /// How long the foms that left the phase were in it.
     pub times: Histogram,
+    /// The same times for each locality, by its index.
+    pub localities: Vec<Histogram>,
 }
 
 /// How often foms took one edge.
@@ -170,6 +172,12 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
         phase: phase.name(),
         foms: came[index].saturating_sub(left(index)),
         times: Histogram::of(of.localities().map(|(_, here)| here.times(index))),
+        localities: (0..localities)
+            .map(|at| {
+                let here = of.localities().filter(|(locality, _)| *locality == at);
+                Histogram::of(here.map(|(_, here)| here.times(index)))
+            })
+            .collect(),
     };
     // An operation can also be submitted in another phase than its start.
     let is_declared =
