@@ -57,7 +57,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
             let lookup = runtime.submit(Lookup { answer_after }).start()?;
             runtime.quiet().await;
             let listed = runtime.operation(lookup.id());
-            let allowed = listed.and_then(|info| info.deadline_in);
+            let allowed = listed.and_then(|info| info.times.deadline_in);
             clock.advance(answer_after.min(allowed.unwrap_or(never)));
             match lookup.await?.end {
                 LookingEnd::Found => found += 1,

@@ -69,7 +69,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     for event in [Push, Coin, Coin, Push, Push, Push, Key] {
         gate.send(event)?;
     }
-    let bytes = runtime.operation(gate.id()).map(|fom| fom.bytes);
+    let bytes = runtime.operation(gate.id()).map(|fom| fom.home.bytes);
     let ended = gate.await?;
     let Turnstile { people, coins } = ended.operation;
     println!("{coins} coins, {people} people, {bytes:?} bytes");

@@ -76,11 +76,11 @@ pub(crate) async fn main() -> Result<(), BoxError> {
 
     let ended = call.await?;
     println!("{}: {:?}", ended.operation.callee, ended.end);
-    println!("{}", diagram());
+    println!("{}", graph().drawing());
     Ok(())
 }
 
-/// The phases as a diagram: the one in the README.
-pub(crate) fn diagram() -> String {
-    Call::GRAPH.mermaid()
+/// The phases and their edges. The README has a picture of it.
+pub(crate) fn graph() -> &'static fom_runtime::machine::Graph {
+    Call::GRAPH
 }

@@ -127,7 +127,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
         .operations()
         .foms
         .iter()
-        .any(|fom| fom.in_phase < Duration::from_millis(50))
+        .any(|fom| fom.times.in_phase < Duration::from_millis(50))
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -137,7 +137,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let stuck: Vec<_> = now
         .foms
         .iter()
-        .filter(|fom| fom.in_phase > Duration::from_millis(20))
+        .filter(|fom| fom.times.in_phase > Duration::from_millis(20))
         .collect();
     for fom in &stuck {
         let key = fom
@@ -145,10 +145,15 @@ pub(crate) async fn main() -> Result<(), BoxError> {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default();
-        let way: Vec<_> = fom.history.iter().map(|visited| visited.phase).collect();
+        let way: Vec<_> = fom
+            .past
+            .history
+            .iter()
+            .map(|visited| visited.phase)
+            .collect();
         println!(
             "{key}: {:?} in {}, came by {way:?}",
-            fom.in_phase, fom.phase
+            fom.times.in_phase, fom.phase
         );
     }
     assert_eq!(stuck.len(), 4);

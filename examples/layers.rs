@@ -274,9 +274,14 @@ pub(crate) fn main() -> Result<(), BoxError> {
         ]
     );
     // Both machines as one, as they run.
-    print!("\n{}", Guarded::<Write>::GRAPH.drawing());
+    print!("\n{}", graph().drawing());
     // The request also runs without the layer.
     let alone = runtime.submit(Read { file: "notes" }).start()?.wait()?;
     assert!(matches!(alone.end, ReadingEnd::Found { .. }));
     Ok(())
+}
+
+/// A request in the layer. The book has a picture of it.
+pub(crate) fn graph() -> &'static fom_runtime::machine::Graph {
+    Guarded::<Write>::GRAPH
 }

@@ -146,7 +146,7 @@ pub(crate) async fn main() -> Result<(), BoxError> {
     let one = runtime.submit(Careless(0, 1)).start()?;
     let two = runtime.submit(Careless(1, 0)).start()?;
     let found = loop {
-        if let Some(found) = runtime.deadlocks().pop() {
+        if let Some(found) = runtime.inspect().deadlocks().pop() {
             break found;
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

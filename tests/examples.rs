@@ -38,6 +38,7 @@ examples! {
     shutdown "../examples/shutdown.rs"
     snapshot_restore "../examples/snapshot_restore.rs"
     spread "../examples/spread.rs"
+    stuck "../examples/stuck.rs"
     survive "../examples/survive.rs"
     tcp_server "../examples/tcp_server.rs"
     waiting "../examples/waiting.rs"
@@ -119,6 +120,7 @@ fn book_quotes_the_order_service() {
         include_str!("../examples/orders/src/order.rs"),
         include_str!("../examples/orders/src/shop.rs"),
         include_str!("../examples/orders/src/web.rs"),
+        include_str!("../examples/orders/src/progress.rs"),
         include_str!("../examples/orders/src/serve.rs"),
         include_str!("../examples/orders/src/second/order.rs"),
     ];
@@ -135,17 +137,16 @@ fn book_quotes_the_order_service() {
 
 /// The README shows the program that runs.
 #[test]
-fn readme_shows_the_program_and_its_diagram() {
+fn readme_shows_the_program() {
     let readme = include_str!("../README.md");
     let program = include_str!("../examples/hello.rs");
     let (_, program) = program.split_once("\n\n").expect("a header");
     let (program, _) = program
-        .split_once("    println!(\"{}\", diagram());")
-        .expect("the rest is for the diagram");
+        .split_once("    println!(\"{}\", graph().drawing());")
+        .expect("the rest is for the drawing");
     let program =
         format!("{program}    Ok(())\n}}").replace("pub(crate) async fn main", "async fn main");
     assert_eq!(blocks(readme, "rust").join("\n\n"), program);
-    assert_eq!(blocks(readme, "mermaid"), [hello::diagram().trim_end()]);
 }
 
 /// The figures of the book are those of the simulation.
@@ -230,6 +231,12 @@ fn tests_that_are_named_exist() {
                 "fom-runtime/tests",
                 "fom-durable/tests",
                 "fom-patterns/tests",
+                "fom-watch/tests",
+                "fom-inspect/tests",
+                "fom-cli/tests",
+                "fom-metrics/tests",
+                "fom-tracing/tests",
+                "fom-recorder/tests",
                 "fom-journal/tests",
                 "fom-protocol/tests",
                 "fom-runtime/src",
@@ -289,4 +296,36 @@ fn blocks<'a>(markdown: &'a str, language: &str) -> Vec<&'a str> {
         .skip(1)
         .map(|rest| rest.split_once("\n```").expect("a block that ends").0)
         .collect()
+}
+
+/// The chapter on speed has the instruction counts that `.ci/run` compares.
+#[test]
+fn the_chapter_on_speed_has_the_recorded_instructions() {
+    let chapter = include_str!("../book/src/speed.md");
+    let recorded = include_str!("../fom-runtime/benches/instructions.txt");
+    let mut wanted = Vec::new();
+    for line in recorded.lines().filter(|line| !line.starts_with('#')) {
+        let cells: Vec<_> = line.split_whitespace().collect();
+        let [name, fom, tokio, limit, _, what @ ..] = &cells[..] else {
+            panic!("a row of another form: {line}");
+        };
+        let what = what.join(" ");
+        wanted.push(format!(
+            "| `{name}` | {what} | **{fom}** | {tokio} | {limit} |"
+        ));
+    }
+    let (_, table) = chapter
+        .split_once("<!-- the instructions begin here -->")
+        .unwrap();
+    let (table, _) = table
+        .split_once("<!-- the instructions end here -->")
+        .unwrap();
+    let rows: Vec<_> = table
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    assert_eq!(
+        rows, wanted,
+        "left: book/src/speed.md; right: instructions.txt"
+    );
 }

@@ -66,6 +66,67 @@ const MACROS: &[&str] = &[
     "diag", "paths", "syntax", "model", "lower", "check", "expand", "fallback", "active", "lib",
 ];
 
+/// The folders of `fom-cli`, lowest first.
+const CLI: &[&str] = &[
+    "args", "failure", "filter", "words", "seen", "file", "holder", "packed", "json", "output",
+    "client", "top", "online", "journal", "lib", "main",
+];
+
+/// The folders of `fom-draw`, lowest first.
+const DRAW: &[&str] = &[
+    "text", "layout", "curve", "parts", "placed", "effort", "column", "ports", "rows", "draw",
+    "prelude", "lib",
+];
+
+/// The folders of `fom-inspect`, lowest first.
+const INSPECT: &[&str] = &[
+    "error",
+    "address",
+    "token",
+    "problem",
+    "query",
+    "layout",
+    "catalog",
+    "samples",
+    "source",
+    "types",
+    "suspended",
+    "journal",
+    "state",
+    "resources",
+    "live",
+    "actions",
+    "server",
+    "inspector",
+    "lib",
+];
+
+/// The folders of `fom-metrics`, lowest first.
+const METRICS: &[&str] = &[
+    "catalog",
+    "buckets",
+    "value",
+    "readings",
+    "operations",
+    "localities",
+    "parts",
+    "problems",
+    "metrics",
+    "collector",
+    "lib",
+];
+
+/// The folders of `fom-watch`, lowest first.
+const WATCH: &[&str] = &[
+    "warning", "settings", "sight", "board", "threads", "checks", "watcher", "lib",
+];
+
+/// The folders of `fom-recorder`, lowest first.
+const RECORDER: &[&str] = &["trace", "abort", "settings", "files", "recorder", "lib"];
+
+/// The folders of `fom-tracing`, lowest first.
+const TRACING: &[&str] = &["settings", "trace", "runs", "lib"];
+
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-macros", &[]),
@@ -80,7 +141,64 @@ const PACKAGES: &[(&str, &[&str])] = &[
         "fom-patterns",
         &["fom-macros", "fom-protocol", "fom-runtime"],
     ),
+    (
+        "fom-inspect",
+        &["fom-draw", "fom-durable", "fom-recorder", "fom-runtime"],
+    ),
+    ("fom-draw", &["fom-runtime"]),
+    ("fom-cli", &["fom-durable", "fom-runtime"]),
+    ("fom-watch", &["fom-protocol", "fom-runtime"]),
+    ("fom-metrics", &["fom-runtime"]),
+    ("fom-tracing", &["fom-runtime"]),
+    ("fom-recorder", &["fom-runtime"]),
 ];
+
+/// The most named fields of a struct.
+const FIELDS: usize = 12;
+
+/// The most methods of a type in all files of its package, without those of traits.
+const METHODS: usize = 40;
+
+/// The larger types, with their fields or methods. A number here only becomes smaller, but for a new key of an attribute.
+const LARGER: &[(&str, &str, usize)] = &[
+    // A field for each key of the attributes.
+    ("fom-macros", "Machine", 29),
+    ("fom-macros", "Phase", 29),
+    ("fom-macros", "Args", 24),
+    ("fom-macros", "PhaseArgs", 27),
+    ("fom-durable", "Committer", 15),
+    // A row of a listing, with a field for each column.
+    ("fom-durable", "SavedFom", 14),
+    ("fom-durable", "Meta", 13),
+    ("fom-durable", "Durable", 56),
+    ("fom-patterns", "List", 13),
+    // Two rows of listings.
+    ("fom-patterns", "AdmissionStatus", 15),
+    ("fom-patterns", "ServiceStatus", 14),
+    ("fom-patterns", "Keys", 14),
+    // A row of a listing.
+    ("fom-watch", "Warning", 15),
+];
+
+#[test]
+fn a_type_has_few_fields_and_methods() {
+    let mut found = Vec::new();
+    for (package, _) in PACKAGES {
+        let source = Source::read(&root().join(package).join("src"));
+        let fields = source.fields().into_iter();
+        let methods = source.methods().into_iter();
+        let fields = fields.filter(|(_, count)| *count > FIELDS);
+        let methods = methods.filter(|(_, count)| *count > METHODS);
+        for ((_, name), count) in fields.chain(methods) {
+            found.push((*package, name, count));
+        }
+    }
+    let found: Vec<_> = found
+        .iter()
+        .map(|(package, name, count)| (*package, name.as_str(), *count))
+        .collect();
+    assert_eq!(found, LARGER, "left: the larger types; right: the list");
+}
 
 #[test]
 fn packages_depend_on_lower_ones_only() {
@@ -119,6 +237,41 @@ fn folders_of_the_macros_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_drawings_import_lower_ones_only() {
+    check("fom-draw", DRAW);
+}
+
+#[test]
+fn folders_of_the_inspector_import_lower_ones_only() {
+    check("fom-inspect", INSPECT);
+}
+
+#[test]
+fn folders_of_the_metrics_import_lower_ones_only() {
+    check("fom-metrics", METRICS);
+}
+
+#[test]
+fn folders_of_the_spans_import_lower_ones_only() {
+    check("fom-tracing", TRACING);
+}
+
+#[test]
+fn folders_of_the_watcher_import_lower_ones_only() {
+    check("fom-watch", WATCH);
+}
+
+#[test]
+fn folders_of_the_recorder_import_lower_ones_only() {
+    check("fom-recorder", RECORDER);
+}
+
+#[test]
+fn folders_of_the_command_import_lower_ones_only() {
+    check("fom-cli", CLI);
+}
+
+#[test]
 fn parts_of_the_protocol_know_only_the_primitives_and_the_link() {
     let source = Source::read(&root().join("fom-protocol/src"));
     for import in source.imports() {
@@ -143,9 +296,19 @@ fn patterns_do_not_know_each_other() {
 
 /// A package on top of the runtime uses what the docs show.
 #[test]
-fn patterns_use_no_hidden_item() {
-    for (file, text) in texts(&root().join("fom-patterns/src")) {
-        assert!(!text.contains("__"), "{file} uses a hidden item");
+fn packages_on_top_use_no_hidden_item() {
+    for package in [
+        "fom-patterns",
+        "fom-draw",
+        "fom-metrics",
+        "fom-tracing",
+        "fom-recorder",
+        "fom-watch",
+        "fom-cli",
+    ] {
+        for (file, text) in texts(&root().join(package).join("src")) {
+            assert!(!text.contains("__"), "{package}/{file} uses a hidden item");
+        }
     }
 }
 

@@ -3,13 +3,20 @@
 use std::{fs, path::Path};
 
 /// The packages that are published.
-const PACKAGES: [&str; 6] = [
+const PACKAGES: [&str; 13] = [
     "fom-macros",
     "fom-protocol",
     "fom-journal",
     "fom-runtime",
     "fom-durable",
     "fom-patterns",
+    "fom-draw",
+    "fom-inspect",
+    "fom-cli",
+    "fom-watch",
+    "fom-metrics",
+    "fom-tracing",
+    "fom-recorder",
 ];
 
 #[test]

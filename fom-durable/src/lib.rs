@@ -1,18 +1,21 @@
-//! Makes the foms of [`fom_runtime`] survive the process. Each transition is an entry of a [journal], on disk before
-//! any caller hears of it. After a crash or a restart, each fom goes on in the phase that it last committed.
+//! Makes the foms of [`fom_runtime`] survive the process. A [journal] keeps each fom. The runtime *commits* each
+//! transition: it writes the transition to the journal, on disk, before any caller hears of it. After a crash or a
+//! restart, each fom goes on in the phase that it last committed.
 //!
-//! A program that declares foms needs the package `fom-runtime`, too. Stores are in [`journal`], trials in [`testing`].
+//! A program that declares foms needs the package `fom-runtime`, too. The module [`journal`] has the stores for a
+//! journal, and [`testing`] has tests of crashes and releases.
 //!
-//! `use fom_durable::prelude::*` instead of `fom_runtime::prelude::*` imports the same names, and five extension
+//! `use fom_durable::prelude::*` instead of `fom_runtime::prelude::*` imports the same names, and six extension
 //! traits:
 //!
 //! | trait | for |
 //! | --- | --- |
 //! | [`DurableBuilderExt`] | [`Builder`](fom_runtime::Builder): the journal and its settings, a check of a journal before a release |
-//! | [`DurableExt`] | [`Runtime`](fom_runtime::Runtime): how operations ended, events from outside, what could not come back, and how much the journal keeps |
+//! | [`DurableExt`] | [`Runtime`](fom_runtime::Runtime): how operations ended, events from outside, and the foms that could not come back |
+//! | [`DurableInspectExt`] | [`Inspect`](fom_runtime::observe::Inspect): the size of the journal |
 //! | [`DurableSubmissionExt`] | [`Submission`](fom_runtime::Submission): an operation that runs once for each id |
 //! | [`DurableFomExt`] | [`FomRef`](fom_runtime::FomRef): a wait until an operation is on disk |
-//! | [`DurableCxExt`] | [`Cx`](fom_runtime::Cx): the outbox, which sends what a phase gives to it exactly when its transition is committed |
+//! | [`DurableCxExt`] | [`Cx`](fom_runtime::Cx): the outbox. It sends the messages of a phase exactly when the transition is committed |
 //!
 //! ```
 //! use fom_durable::prelude::*;
@@ -24,8 +27,10 @@
 //! # Ok::<(), BoxError>(())
 //! ```
 //!
-//! The promise is *transitions exactly once, effects at least once*. [`testing`] checks it for an operation: it crashes
-//! after each commit. The book's part "Surviving" says the rest.
+//! Tools read a journal without the program that wrote it, with [`reading`].
+//!
+//! The promise is *transitions exactly once, effects at least once*. The functions of [`testing`] check the promise for an
+//! operation: they crash after each commit. The part "Surviving" of the book has the details.
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list.
 //
@@ -44,10 +49,12 @@ pub mod prelude;
 #[cfg(not(fom_shuttle))]
 pub mod testing;
 
+pub use durable::reading;
 pub use durable::{
     Address, DeadLetters, DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt,
-    DurableSubmissionExt, JournalCheck, Lookup, NotCommitted, NotSent, NotSentReason, Outbox,
-    OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress, Retried, RetryError, Sent,
+    DurableInspectExt, DurableSubmissionExt, JournalCheck, Lookup, NotCommitted, NotSent,
+    NotSentReason, Outbox, OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress, Retried,
+    RetryError, Sent,
 };
 #[doc(no_inline)]
 pub use fom_journal as journal;

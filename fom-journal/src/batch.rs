@@ -46,7 +46,7 @@ pub enum Change<'a> {
         /// Its bytes.
         bytes: &'a [u8],
     },
-    /// Removes the entry. Without such an entry this does nothing.
+    /// Removes the entry. Without such an entry the change has no effect.
     Delete {
         /// The entry.
         id: EntryId,
@@ -91,7 +91,7 @@ impl Batch {
         self.changes.push(Stored { id, bytes: None });
     }
 
-    /// Ends the open group. Without changes in the open group, this does nothing.
+    /// Ends the open group. Without changes in the open group, the call does nothing.
     pub fn end_group(&mut self) {
         if self.changes.len() > self.last_end() {
             self.ends.push(self.changes.len());

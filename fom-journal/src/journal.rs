@@ -6,6 +6,11 @@ use crate::{Batch, Damage, EntryId, JournalError};
 ///
 /// One thread uses a journal at a time, and its functions may block. Other stores can implement this trait. The tests
 /// in `conformance`, with the feature `testing`, check that a store keeps the promises of this trait.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no journal",
+    label = "this is no journal",
+    note = "`FileJournal` and `MemoryJournal` are; for another store, implement `fom_journal::Journal`"
+)]
 pub trait Journal: Send + 'static {
     /// Passes each entry to `to` once, the entries below [`EntryId::HEAD`] first.
     ///

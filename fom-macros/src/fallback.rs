@@ -50,8 +50,8 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-/// Returns what an editor reads, then every mistake. For a completion, rust-analyzer expands twice, and compares places
-/// in the two results: before a place, nothing may depend on the name that is half written there.
+/// Returns the code for an editor, then every mistake. For a completion, rust-analyzer expands twice, and compares places
+/// in the two results. So the code before a place must not depend on the half-written name at that place.
 pub(crate) fn for_editor(args: TokenStream, item: TokenStream) -> TokenStream {
     checked(args, item, |machine, diag| {
         let items = expand::for_editor(machine);

@@ -163,7 +163,7 @@ struct Readme;
 ///
 /// The machine is a *layer*. Its phases run before and after the phases of another operation, which the layer's
 /// operation has in a field. The layer knows nothing of those phases. One phase of the layer is marked
-/// [`inner`](#innerfield), and the phases of the operation inside take its place. Both are one machine with one graph,
+/// [`inner`](#innerfield), and the phases of the inner operation take its place. Both are one machine with one graph,
 /// and run as one fom. Most layers work for any operation:
 ///
 /// ```
@@ -223,14 +223,14 @@ struct Readme;
 /// }
 /// ```
 ///
-/// The fom takes the events of the operation inside. Its errors are [`Layered`](https://docs.rs/fom-runtime/latest/fom_runtime/machine/enum.Layered.html): an
-/// error of the layer, or an error of the operation inside. Graphs, records and listings show a phase inside with a
+/// The fom takes the events of the inner operation. Its errors are [`Layered`](https://docs.rs/fom-runtime/latest/fom_runtime/machine/enum.Layered.html): an
+/// error of the layer, or an error of the inner operation. Graphs, records and listings show a phase inside with a
 /// name like `Serve.Look`: the name of the `inner` phase, a dot, and its own name. A layer is an operation like any
 /// other, so it may be inside another layer.
 ///
 /// ### `error(Type)`
 ///
-/// The error type of the functions. The default is `BoxError`: anything that `?` can turn into a box. An error ends the
+/// The error type of the functions. Default: `BoxError`, to which `?` converts every error. An error ends the
 /// operation in the standard failed outcome, with the phase in which the error happened.
 ///
 /// ### `event(Type)`
@@ -253,10 +253,10 @@ struct Readme;
 ///
 /// ### `group(Name, phases(Phase, Other), ..)`
 ///
-/// Gives several phases one way out (`failed(..)`, `cancelled`), one deadline from the entry into the group to its end
-/// (`within = ".."`), or locks from the first phase to the last (`locks`). The functions have the name of the group, and get
-/// no data of a phase: `name_failed(&mut self, cx, cause)`, `name_locks(&self, cx)`. A phase's own key comes before the
-/// group's. May be written several times.
+/// Gives several phases one way out (`failed(..)`, `cancelled`), one deadline (`within = ".."`) or locks (`locks`). The
+/// deadline and the locks hold from the entry into the group to its end. The functions have the name
+/// of the group, and get no data of a phase: `name_failed(&mut self, cx, cause)`, `name_locks(&self, cx)`. A phase's own key
+/// comes before the group's. May be written several times.
 ///
 /// ### `unknown = "keep"`
 ///
@@ -264,14 +264,20 @@ struct Readme;
 /// for that release. With this key it runs on: each commit carries the field along, unread. This holds for the fields of
 /// its phase, and for the fields at the top of the operation.
 ///
+/// ### `secret(field, ..)`
+///
+/// Fields that no tool shows: `fom journal` and the inspector write `(secret)` in their place. Each is a field of the
+/// operation or of a phase. `secret("name")` hides a name of the saved form: a field that serde renames, or one of an event
+/// or of an inner value. The name counts everywhere. The journal has the values, and does not encrypt them.
+///
 /// ### `failed = "forget"`
 ///
-/// An operation that fails is gone. Without this key, a journal keeps it in quarantine, with its cause, so that a later
-/// release can try it again from the phase in which it failed.
+/// An operation that fails is gone. Without this key, a journal keeps the failed operation in quarantine, with its cause.
+/// A later release can then try it again from the phase in which it failed.
 ///
 /// ### `version = 2`
 ///
-/// The version of the saved data, counted from 1. The default is 1. Raise the version, and add a migration, when names
+/// The version of the saved data, counted from 1. Default: 1. Raise the version, and add a migration, when names
 /// and defaults alone cannot read what an earlier release saved. Many changes need no new version: a new phase, a phase
 /// with another name (`was`), a new field with a default, another order.
 ///
@@ -373,8 +379,8 @@ struct Readme;
 ///
 /// `FetchingEnd` has these derives of the enum: `Clone`, `Copy`, `Debug`, `Deserialize`, `Eq`, `Hash`, `Ord`,
 /// `PartialEq`, `PartialOrd` and `Serialize`, with their `#[serde(..)]`. Write `#[derive(..)]` below `#[fom(..)]`,
-/// because rustc hides a derive above it from the attribute. An end whose data are not `Copy` moves them out of its
-/// phase, so the enum of phases cannot implement `Drop`.
+/// because rustc hides a derive above it from the attribute. If the data of an end are not `Copy`, the outcome gets them
+/// by a move out of the phase. So the enum of phases cannot implement `Drop`.
 ///
 /// ### `failure`
 ///
@@ -390,9 +396,9 @@ struct Readme;
 ///
 /// With [`around`](#aroundtype), on one phase: the phases of the operation in this field of the layer's operation take
 /// the place of this phase. The phase has one field, the phase of that operation (`Serve { phase: R::Phase }`). A
-/// transition to this phase goes to the start of the operation inside.
+/// transition to this phase goes to the start of the inner operation.
 ///
-/// With `to(..)`, the ends of the operation inside do not end the machine. Instead, the function of this phase runs in
+/// With `to(..)`, the ends of the inner operation do not end the machine. Instead, the function of this phase runs in
 /// each of them. It has the end as its argument and decides the next phase. Without `to(..)`, this phase has no
 /// function, and those ends are ends of the machine.
 ///
@@ -475,13 +481,21 @@ struct Readme;
 /// }
 /// ```
 ///
-/// On the [`inner`](#innerfield) phase of a layer, this key is for failures inside for which the operation inside has
+/// On the [`inner`](#innerfield) phase of a layer, this key is for failures inside for which the inner operation has
 /// no exit. The cause says which operation the error belongs to (`Cause<Layered<E, R::Error>>`).
 ///
 /// ### `cancelled`
 ///
 /// With `failed(..)`: a cancel in this phase runs the `_failed` function, too, with `Cause::Cancelled`. The operation
 /// goes back the way it came. It hears one cancel. `abort` drops it in any phase.
+///
+/// The way back of such a phase also begins after a failure. From then on a cancel drops the operation in no phase: only
+/// a later phase with `cancelled` hears it.
+///
+/// ### `cancelled = "later"`
+///
+/// A cancel waits until the operation leaves this phase. The next phase without this key hears it. For a phase past the
+/// point of no return, and for a way back that begins without a failure.
 ///
 /// ### `keep(Phase, Other)`
 ///
@@ -579,6 +593,12 @@ struct Readme;
 ///
 /// At most so many foms run the phase at once. The limit has this name, and `runtime.limits().set(..)` of the package
 /// `fom-patterns` sets it. A limit is a gate, too.
+///
+/// ### `hung = "5m"`
+///
+/// A fom that has been in the phase for so long counts as hung, and the package `fom-watch` warns about it. With
+/// `hung = "never"`, a fom may stay for any time. Without this key, the limit comes from the times of earlier foms in
+/// the phase. Nothing else happens to the fom: that is what `within` is for.
 ///
 /// ### `invariant`
 ///
@@ -691,7 +711,7 @@ pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// ## `#[active(priority = "high")]`, on a method
 ///
-/// `"high"`, `"normal"` or `"low"`. The default is `"normal"`. Requests of a higher priority go first, and requests of
+/// `"high"`, `"normal"` or `"low"`. Default: `"normal"`. Requests of a higher priority go first, and requests of
 /// one priority keep their order. There is no aging: low requests wait as long as there are high ones.
 ///
 /// ## `crate = "::path"`, on the `impl`

@@ -11,6 +11,7 @@ use crate::paths;
 use crate::syntax::Setting;
 use crate::syntax::args::Args;
 use crate::syntax::item::PhaseItem;
+use crate::syntax::phase::PhaseArgs;
 
 pub(crate) fn lower(
     args: Args,
@@ -64,9 +65,11 @@ pub(crate) fn lower(
         durability: args.durability,
         failed: args.failed,
         unknown: args.unknown,
+        secret: args.secret,
         phases,
         names,
         named_like_operation: false,
+        for_editor: false,
         item,
     }
 }
@@ -107,16 +110,7 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         (None, Some(_)) => Mode::Sync,
         (None, None) => Mode::Async,
     };
-    // The phases in its place have functions of their own. This phase has one if the layer continues after their ends.
-    let continues = args.inner.is_none() || args.to.is_some();
-    let function = paths::function(&ident, "").filter(|_| continues);
-    if function.is_none() && args.end.is_none() && continues {
-        let name = paths::snake(&ident.unraw().to_string());
-        diag.error(
-            &ident,
-            format!("no function can be called `{name}`; give the phase another name"),
-        );
-    }
+    let function = own_function(&ident, &args, diag);
     let name = ident.unraw().to_string();
     let more = |group: Option<&Ident>, is_written: bool, suffix: &str| {
         is_written
@@ -158,6 +152,21 @@ fn lower_phase(base: &Ident, item: PhaseItem, known: &[String], diag: &mut Diagn
         defaults,
         args,
     }
+}
+
+/// Returns the name of the phase's own function.
+fn own_function(ident: &Ident, args: &PhaseArgs, diag: &mut Diagnostics) -> Option<Ident> {
+    // The phases in its place have functions of their own. This phase has one if the layer continues after their ends.
+    let continues = args.inner.is_none() || args.to.is_some();
+    let function = paths::function(ident, "").filter(|_| continues);
+    if function.is_none() && args.end.is_none() && continues {
+        let name = paths::snake(&ident.unraw().to_string());
+        diag.error(
+            ident,
+            format!("no function can be called `{name}`; give the phase another name"),
+        );
+    }
+    function
 }
 
 fn is_asked<T>(key: &Option<(Ident, Option<Setting<T>>)>) -> bool {

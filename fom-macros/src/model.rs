@@ -6,6 +6,7 @@ use syn::{Attribute, Expr, Generics, Ident, ItemEnum, LitInt, LitStr, Type};
 use crate::paths::CratePath;
 use crate::syntax::args::Durability;
 use crate::syntax::phase::PhaseArgs;
+use crate::syntax::secret::Secret;
 use crate::syntax::versions::Migration;
 
 pub(crate) struct Machine {
@@ -23,7 +24,7 @@ pub(crate) struct Machine {
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     /// The enum's parameters, and the parameters that only the operation has.
     pub(crate) generics: Generics,
-    /// The operation inside the layer, and its key.
+    /// The inner operation of the layer, and its key.
     pub(crate) around: Option<Type>,
     pub(crate) around_key: Option<Ident>,
     pub(crate) error: Option<Type>,
@@ -46,10 +47,14 @@ pub(crate) struct Machine {
     pub(crate) failed: Option<LitStr>,
     /// `unknown = "keep"`: a fom carries along the fields that this release does not know.
     pub(crate) unknown: Option<LitStr>,
+    /// `secret(field)`: the key, and the fields that no tool shows.
+    pub(crate) secret: Option<(Ident, Vec<Secret>)>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) names: Names,
     /// Whether the enum has the name of its operation, which was already reported.
     pub(crate) named_like_operation: bool,
+    /// Whether an editor reads the output, and may copy signatures into the user's code.
+    pub(crate) for_editor: bool,
 }
 
 /// The names of generated items.
@@ -145,7 +150,7 @@ pub(crate) struct Target {
 
 impl Machine {
     pub(crate) fn is_sync(&self) -> bool {
-        // The operation inside may be of either kind.
+        // The inner operation may be of either kind.
         let mut with_function = self.working().chain(self.entries());
         self.around_key.is_none() && with_function.all(|phase| phase.mode != Mode::Async)
     }
@@ -164,7 +169,7 @@ impl Machine {
         ends.filter(|phase| phase.args.entry.is_some())
     }
 
-    /// Returns the phase of a layer that the phases of the operation inside replace.
+    /// Returns the phase of a layer that the phases of the inner operation replace.
     pub(crate) fn inner_phase(&self) -> Option<&Phase> {
         self.phases.iter().find(|phase| phase.is_inner())
     }

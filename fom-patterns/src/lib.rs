@@ -2,9 +2,9 @@
 //!
 //! Each pattern is one module. The modules do not know each other, so a program may use any of them.
 //!
-//! `use fom_patterns::prelude::*` also imports the prelude of the runtime. A program that declares foms needs the
-//! package `fom-runtime`, too. The prelude also has [`macro@active`], `Active` and the
-//! extension traits. Import all other types from their modules.
+//! A program that declares foms needs the package `fom-runtime`, too. `use fom_patterns::prelude::*` also imports the
+//! prelude of the runtime. It also has [`macro@active`], `Active` and the extension traits. Import all other types from
+//! their modules.
 //!
 //! | to | see |
 //! | --- | --- |

@@ -15,6 +15,7 @@
 //! | [`Watched`] | the blocking section that a thread watches |
 //! | [`FreeList`] | the slots that other threads return to their pool |
 //! | [`InFlight`] | how many foms a locality has |
+//! | [`TraceRing`] | the last entries of a locality's flight recorder |
 //!
 //! `fom-runtime`, `fom-durable` and `fom-patterns` also use [`caught`], [`panic_message`], [`nanos`] and [`shrink`].
 
@@ -28,6 +29,7 @@ pub mod shrink;
 mod state;
 pub mod sync;
 mod time;
+mod trace_ring;
 mod watched;
 
 pub use free_list::{FreeList, Returned};
@@ -38,6 +40,7 @@ pub use outcome_bits::{Answered, Detached, OutcomeBits, Taken};
 pub use panic::{caught, panic_message};
 pub use state::{Cancelled, FomState, StateCell, Stopped};
 pub use time::nanos;
+pub use trace_ring::{ENTRY, TraceRing, Traced};
 pub use watched::Watched;
 
 /// Compiles the example of the README.

@@ -1,5 +1,5 @@
-//! What observation costs. How much longer is a transition with counters, with a listener, or with a history? How long
-//! does a survey take, beside the listing of all foms?
+//! What observation costs. How much longer is a transition with counters, with the flight recorder, with a listener, or
+//! with a history? How long does a survey take, beside the listing of all foms?
 //!
 //! A transition goes from phase to phase of one fom, in one locality. `limit` is the same without observation. The foms
 //! of a survey wait for an event; `limit` is `Runtime::operations`.
@@ -28,7 +28,7 @@ const NO_TARGET: Target = Target {
     absolute: None,
 };
 
-const OBSERVED: &[&str] = &["limit", "counted", "heard", "history"];
+const OBSERVED: &[&str] = &["limit", "counted", "recorded", "heard", "history"];
 const SURVEYED: &[&str] = &["limit", "survey"];
 
 const fn case(name: &'static str, peers: &'static [&'static str]) -> Case {
@@ -64,9 +64,11 @@ const QUESTION: Question = Question {
     ],
     rows: &[
         row!("a sync transition, counted", "ns", "sync", NS, "counted"),
+        row!("  in the flight recorder", "ns", "sync", NS, "recorded"),
         row!("  with an empty listener", "ns", "sync", NS, "heard"),
         row!("  with a history of 16 phases", "ns", "sync", NS, "history"),
         row!("an async transition, counted", "ns", "async", NS, "counted"),
+        row!("  in the flight recorder", "ns", "async", NS, "recorded"),
         row!("  with an empty listener", "ns", "async", NS, "heard"),
         row!(
             "  with a history of 16 phases",
@@ -182,6 +184,7 @@ fn walk<O: Operation>(one: &One, make: impl Fn(Walk) -> O) -> Figures {
     let builder = match &*one.peer {
         "limit" | "heard" => builder,
         "counted" => builder.observe(),
+        "recorded" => builder.recorder(1 << 16),
         "history" => builder.history(16),
         _ => one.unknown(),
     };
@@ -256,11 +259,16 @@ fn survey(one: &One, foms: usize) -> Figures {
         "survey" => Figures::new()
             .with(
                 MS,
-                time(&|| runtime.survey(&all, &Page::default().oldest(3)).foms),
+                time(&|| {
+                    runtime
+                        .inspect()
+                        .survey(&all, &Page::default().oldest(3))
+                        .foms
+                }),
             )
             .with(
                 PAGE_MS,
-                time(&|| runtime.survey(&all, &Page::of(1_000)).foms),
+                time(&|| runtime.inspect().survey(&all, &Page::of(1_000)).foms),
             ),
         _ => one.unknown(),
     };

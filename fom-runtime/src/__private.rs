@@ -4,6 +4,7 @@ pub use crate::{__describe as describe, __event_reader as event_reader};
 pub use crate::{
     cx::{context, failure},
     fom::{Entry, RunningFom},
+    graph::Deadline,
     layer::{
         Layer, inner, inner_index, inner_name, is_inside, joined, layered_kind_at, leads_inside,
         migrate, own, own_failure, own_index, raised,

@@ -7,11 +7,11 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | measured | an answered visit: the time from entering the phase to leaving it by its function, waiting included, and the number of visits under way when it began |
+//! | measured | a visit that the function of the phase ended (an *answered* visit): its time, waiting included. Also the number of visits in progress when it began, the *load* |
 //! | kept | the worst time and the greatest load of a window: one to two ceilings long, and never less than 32 answered visits |
-//! | estimate | twice the worst time; if more visits are under way than the greatest load, as many times more; between floor and ceiling |
+//! | estimate | twice the worst time; if more visits are in progress than the greatest load, as many times more; between floor and ceiling |
 //! | before 32 answered visits | the ceiling |
-//! | a late visit | measures nothing; but while the window has one, the next visit and then one in eight, drawn at random, gets the ceiling (a *probe*): at most eight probes at a time, or one in eight of the visits under way |
+//! | a late visit | measures nothing. While the window has a late visit, some visits get the ceiling (*probes*): the next one, and then one in eight, drawn at random. At most eight probes run at a time, or one in eight of the visits in progress |
 //!
 //! # Where it comes from, and why it is not quite that
 //!
@@ -27,7 +27,7 @@
 //! *The load.* Measured times include waiting, so the worst time holds for the load under which it was measured. Beyond
 //! that load, in a queue that is served in turn, the time grows at most with the visits in front. So a burst gets
 //! enough time from its first visit on, before any of its visits is answered. If there are no answers at all (eight
-//! late visits, no answer between), the visits under way are not a moving queue. Then their number says nothing.
+//! late visits, no answer between), the visits in progress are not a moving queue. Then their number says nothing.
 //!
 //! *Late visits.* It is not known whether a late visit was slow or lost. RFC 6298 has Karn's rule for this case: an
 //! ambiguous time is not a sample, and the time-out doubles instead. Here, doubling is wrong in the other direction,

@@ -73,6 +73,11 @@ use crate::error::BoxError;
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no gate",
+    label = "this is no gate",
+    note = "return a type that implements `fom_runtime::extension::Gate`; `()` is open"
+)]
 pub trait Gate: Any + Send {
     /// Returns whether the function of the phase may run. The waker of `cx` wakes the fom.
     ///

@@ -1,8 +1,8 @@
 //! Freed memory that the allocator keeps from the system.
 //!
-//! An allocator keeps freed memory for later requests. After a burst this module tells glibc to give it back. glibc
-//! still keeps the memory at the end of the heap of each thread but the first. That is at most 64 MiB, and less if no
-//! large block was ever freed.
+//! An allocator keeps freed memory for later requests. After a burst this module tells glibc to give the memory back.
+//! The memory at the end of each heap stays with glibc, except in the heap of the first thread. That is at most 64 MiB,
+//! and less if no large block was ever freed.
 
 use std::{
     io,

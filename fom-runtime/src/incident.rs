@@ -1,6 +1,10 @@
 //! Problems that ended no operation.
 
-use std::{collections::VecDeque, fmt, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    time::Duration,
+};
 
 use fom_protocol::sync::Mutex;
 use serde::Serialize;
@@ -44,8 +48,56 @@ pub enum IncidentKind {
     Stop,
     /// A policy broke its rules and was removed.
     Policy,
+    /// The flight recorder was written to a file.
+    Recorded,
+    /// The watcher of the package `fom-watch` found a condition.
+    Warning,
     /// The machine refused something, such as the binding of a thread to its processors.
     Machine,
+    /// A person acted on the program from outside, such as through the inspector. This is no problem, but a trace of it.
+    Action,
+}
+
+impl IncidentKind {
+    /// All kinds, in their order.
+    const ALL: [Self; 10] = [
+        Self::Panicked,
+        Self::Journal,
+        Self::Lost,
+        Self::Recovery,
+        Self::Stop,
+        Self::Policy,
+        Self::Recorded,
+        Self::Warning,
+        Self::Machine,
+        Self::Action,
+    ];
+
+    /// Returns the kind as one word, as in a serialized incident.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Panicked => "panicked",
+            Self::Journal => "journal",
+            Self::Lost => "lost",
+            Self::Recovery => "recovery",
+            Self::Stop => "stop",
+            Self::Policy => "policy",
+            Self::Recorded => "recorded",
+            Self::Warning => "warning",
+            Self::Machine => "machine",
+            Self::Action => "action",
+        }
+    }
+}
+
+/// How many incidents of one kind a runtime has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct IncidentCounter {
+    /// The kind of the incidents.
+    pub kind: IncidentKind,
+    /// The number of incidents, with those that are no longer listed.
+    pub count: u64,
 }
 
 impl fmt::Display for Incident {
@@ -58,9 +110,15 @@ impl fmt::Display for Incident {
     }
 }
 
-/// The latest incidents of a runtime.
+/// The incidents of a runtime.
 #[derive(Default)]
-pub(crate) struct Incidents(Mutex<VecDeque<Reported>>);
+pub(crate) struct Incidents(Mutex<Log>);
+
+#[derive(Default)]
+struct Log {
+    latest: VecDeque<Reported>,
+    counts: BTreeMap<IncidentKind, u64>,
+}
 
 struct Reported {
     kind: IncidentKind,
@@ -73,7 +131,9 @@ struct Reported {
 
 impl Incidents {
     pub(crate) fn report(&self, kind: IncidentKind, subject: String, text: String, at: u64) {
-        let mut incidents = self.0.lock();
+        let mut log = self.0.lock();
+        *log.counts.entry(kind).or_default() += 1;
+        let incidents = &mut log.latest;
         let is_same =
             |one: &Reported| (one.kind, &one.subject, &one.text) == (kind, &subject, &text);
         let before = incidents.iter().position(is_same);
@@ -99,6 +159,36 @@ impl Incidents {
             count: one.count,
             age: elapsed(now, one.at),
         };
-        self.0.lock().iter().map(shown).collect()
+        self.0.lock().latest.iter().map(shown).collect()
+    }
+
+    /// Returns how many incidents of each kind there were, also of those without any.
+    pub(crate) fn counts(&self) -> Vec<IncidentCounter> {
+        let log = self.0.lock();
+        let counter = |kind| IncidentCounter {
+            kind,
+            count: log.counts.get(&kind).copied().unwrap_or(0),
+        };
+        IncidentKind::ALL.into_iter().map(counter).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{IncidentCounter, IncidentKind, Incidents};
+
+    #[test]
+    fn each_kind_is_counted_under_its_serialized_name() {
+        let incidents = Incidents::default();
+        for kind in IncidentKind::ALL {
+            incidents.report(kind, "a part".into(), "it broke".into(), 0);
+        }
+        incidents.report(IncidentKind::Lost, "a part".into(), "it broke".into(), 0);
+        for IncidentCounter { kind, count } in incidents.counts() {
+            assert_eq!(count, if kind == IncidentKind::Lost { 2 } else { 1 });
+            let name = serde_json::to_value(kind).unwrap();
+            assert_eq!(name, kind.name());
+        }
+        assert!(IncidentKind::ALL.is_sorted());
     }
 }

@@ -1,10 +1,12 @@
-//! Runs operation state machines. An operation is an enum of *phases* and one function per phase. `#[fom]` makes a
-//! machine of them with these properties:
+//! Runs operations that go through *phases*. An operation is a struct. Its phases are an enum, with one function for
+//! each phase that is not an end. `#[fom]` makes a checked state machine of them. An operation in flight is a *fom*.
 //!
-//! - It takes only declared transitions.
-//! - It can be saved, listed, drawn and resumed at every phase boundary.
-//! - It never owns a thread while it waits.
+//! - A fom makes only declared transitions.
+//! - It can be listed, saved and resumed between any two phases.
+//! - It holds no thread while it waits.
 //! - It survives the process if there is a journal: with the package `fom-durable`.
+//! - It lives in one *locality*, a part of the runtime where one thread runs at a time. By default there is one for
+//!   each processor core.
 //!
 //! Start with [`fom`], [`Runtime`] and [`Cx`]. `use fom_runtime::prelude::*` imports what a program needs.
 //!
@@ -55,13 +57,15 @@
 //! | declare a machine | [`fom`] |
 //! | make a runtime | [`Builder`], [`Followers`](config::Followers), [`Budget`](config::Budget) |
 //! | submit an operation | [`Runtime::submit`], [`Submission`], [`Handle`] |
-//! | run operations with the same key in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
+//! | give each fom a value, which the operations that it starts inherit | [`Builder::carry`], [`Submission::carrying`], [`Cx::carried`] |
+//! | run operations with the same key (a name) in order | [`Submission::key`], [`Submission::queue`], [`Runtime::suspend_key`] |
 //! | wait, ask, take events, block in a phase | [`Cx`], [`Reply`](context::Reply), [`BlockingCx`] |
+//! | count foms by phase and wait, measure the times in phases | [`Inspect::survey`](observe::Inspect::survey), [`Inspect::counters`](observe::Inspect::counters) |
 //! | find out why a fom failed | [`Failure`], [`Cause`] |
 //! | find a fom, send it events, cancel it | [`Runtime::find`], [`FomRef`] |
-//! | see what is going on | [`Runtime::operations`], [`Runtime::deadlocks`], [`Runtime::listen`], [`Runtime::listen_to_failures`] |
+//! | see what is going on | [`Runtime::operations`], [`Runtime::inspect`], [`Runtime::listen`], [`Runtime::listen_to_failures`] |
 //! | survive a crash, and test that | the package `fom-durable` |
-//! | name what an effect belongs to, so that a service does it once | [`Cx::step_key`], [`StepKey`](context::StepKey) |
+//! | give each effect an idempotency key, so that a service acts once | [`Cx::step_key`], [`StepKey`](context::StepKey) |
 //! | save and resume by hand | [`Persistent`], [`Snapshot`](snapshot::Snapshot), [`Runtime::resume`] |
 //! | work with localities and their data | [`Placement`](submission::Placement), [`Cx::local`], [`Runtime::post`], [`Runtime::call`], [`Runtime::reduce`] |
 //! | put phases before and after those of other operations | [`Layered`](machine::Layered) |
@@ -167,9 +171,9 @@ pub mod error {
 pub mod machine {
     pub use crate::{
         defaults::NoEvent,
-        graph::{Adaptive, Deadline, Graph, Mode, PhaseInfo, Retry},
+        graph::{Adaptive, Deadline, Graph, Hung, Mode, PhaseInfo, Retry},
         layer::Layered,
-        operation::{Codec, Durability},
+        operation::{Codec, Durability, PhaseFuture},
         runtime::all,
         savable::Savable,
     };
@@ -180,13 +184,14 @@ pub mod machine {
 pub mod observe {
     pub use crate::{
         attempt::Attempt,
-        fom::{FailedAttempt, FailedFom, Transition, TransitionCause},
-        incident::{Incident, IncidentKind},
+        fom::{FailedAttempt, FailedFom, FlightEntry, FlightEvent, Transition, TransitionCause},
+        incident::{Incident, IncidentCounter, IncidentKind},
         runtime::observe::{
-            AdaptiveInfo, Counters, Cursor, CursorError, Deadlock, EdgeCounter, Filter, FomInfo,
-            FomWait, Group, Histogram, Interposed, KeyInfo, Listening, LocalityInfo, MeasuredLoad,
-            NotOnTop, Oldest, OperationCounters, Operations, Page, PhaseCounters, Sort, Survey,
-            TypeInfo, Visited, WaitInfo, WaitsFor,
+            AdaptiveInfo, Counters, Cursor, CursorError, Deadlock, EdgeCounter, Filter,
+            FlightRecording, FomHome, FomInfo, FomPast, FomTimes, FomWait, Group, Histogram,
+            Inspect, Interposed, KeyInfo, Listening, LocalityInfo, MatchingFom, MeasuredLoad,
+            NotOnTop, Oldest, OperationCounters, Operations, Page, PartInfo, PartValue, Parts,
+            PhaseCounters, Sort, Survey, TypeInfo, Visited, WaitInfo, WaitsFor,
         },
         typed::{Interpose, TransitionOf},
     };

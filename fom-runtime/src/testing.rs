@@ -66,7 +66,7 @@ use crate::{
     extension,
     locality::Home,
     operation::Operation,
-    runtime::{BuildError, Builder, FomRef, Handle, Runtime},
+    runtime::{BuildError, Builder, FomRef, Handle, Runtime, end_by_hand},
     typed::{self, Ended, Failure},
 };
 use fom_protocol::sync::Mutex;
@@ -269,7 +269,7 @@ impl<O: Operation> Stepper<O> {
 /// The end of a locality needs a thread that runs it.
 impl<O: Operation> Drop for Stepper<O> {
     fn drop(&mut self) {
-        self.runtime.end_by_hand();
+        end_by_hand(&self.runtime);
         if std::thread::panicking() || !is_plain_thread() {
             return;
         }

@@ -1,12 +1,12 @@
 //! Reads the source of a package: which file imports from which, through all re-exports.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     path::Path,
 };
 
-use syn::{Item, ItemImpl, ItemMod, Type, UseTree, visit::Visit};
+use syn::{ImplItem, Item, ItemImpl, ItemMod, Type, UseTree, visit::Visit};
 
 /// A module's path from the root of its package.
 type Names = Vec<String>;
@@ -29,8 +29,10 @@ struct Module {
     globs: Vec<Names>,
     /// The paths that its code uses, from the root of the package.
     used: BTreeSet<Names>,
-    /// The types that get methods here.
-    extended: BTreeSet<Names>,
+    /// The types that get methods here, each with their number.
+    extended: BTreeMap<Names, usize>,
+    /// The structs with named fields, each with their number.
+    fields: BTreeMap<String, usize>,
 }
 
 /// An import of a file, or methods that it adds.
@@ -102,7 +104,30 @@ impl Source {
 
     /// Returns the methods that a file adds to a type of another file.
     pub(crate) fn additions(&self) -> BTreeSet<Edge> {
-        self.edges(|module| module.extended.iter())
+        self.edges(|module| module.extended.keys())
+    }
+
+    /// Returns the number of named fields of each struct, with the file of the struct.
+    pub(crate) fn fields(&self) -> BTreeMap<(String, String), usize> {
+        let modules = self.modules.values();
+        let counted = modules.flat_map(|module| {
+            let fields = module.fields.iter();
+            fields.map(|(name, count)| ((module.file.clone(), name.clone()), *count))
+        });
+        counted.collect()
+    }
+
+    /// Returns the number of methods of each type in all files together, with the file of the type. The methods of
+    /// traits do not count.
+    pub(crate) fn methods(&self) -> BTreeMap<(String, String), usize> {
+        let mut methods = BTreeMap::new();
+        for (path, count) in self.modules.values().flat_map(|module| &module.extended) {
+            if let Some(file) = self.defines(path, 0) {
+                let name = path.last().cloned().unwrap_or_default();
+                *methods.entry((file.to_owned(), name)).or_default() += count;
+            }
+        }
+        methods
     }
 
     fn edges<'s, I: Iterator<Item = &'s Names>>(
@@ -318,8 +343,20 @@ impl<'ast> Visit<'ast> for Reader {
                 .iter()
                 .map(|segment| segment.ident.to_string())
                 .collect();
-            self.module.extended.extend(self.absolute(&names));
+            if let Some(absolute) = self.absolute(&names) {
+                let is_method = |item: &&ImplItem| matches!(item, ImplItem::Fn(_));
+                let count = item.items.iter().filter(is_method).count();
+                *self.module.extended.entry(absolute).or_default() += count;
+            }
         }
         syn::visit::visit_item_impl(self, item);
+    }
+
+    fn visit_item_struct(&mut self, item: &'ast syn::ItemStruct) {
+        if let syn::Fields::Named(fields) = &item.fields {
+            let name = item.ident.to_string();
+            self.module.fields.insert(name, fields.named.len());
+        }
+        syn::visit::visit_item_struct(self, item);
     }
 }

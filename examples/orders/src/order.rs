@@ -2,7 +2,6 @@
 
 use fom_durable::prelude::*;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 
 use crate::{
     provider::{Charge, Provider},
@@ -31,32 +30,28 @@ pub enum News {
     Paid,
     /// The provider does not get the money.
     Declined,
-    /// The customer does not want the goods any more.
-    GivenUp,
 }
 
-/// Where an order is.
-#[fom(operation(Order), event(News))]
+/// Where an order is. Until it is paid, a failure or a cancel takes all of it back.
+#[fom(
+    operation(Order),
+    event(News),
+    group(Saga, phases(Reserve, Charge, AwaitPayment), failed(Refund), cancelled)
+)]
 #[derive(Debug, Serialize)]
 #[serde(tag = "end")]
 pub enum Fulfil {
     /// Takes the goods from stock.
     #[phase(start, blocking, to(Charge, SoldOut))]
     Reserve,
-    /// Asks the provider for the money.
-    #[phase(to(AwaitPayment, Refund), retry = "8, 20ms..1s", exhausted)]
+    /// Asks the provider for the money, for as many orders at once as the provider allows.
+    #[phase(to(AwaitPayment), retry = "8, 20ms..1s", limit = "charges")]
     Charge,
-    /// Waits until the provider calls back, or the customer gives the order up.
-    #[phase(
-        sync,
-        on(Paid, Declined, GivenUp),
-        to(Ship, Refund, Release),
-        within = "10m",
-        late
-    )]
+    /// Waits until the provider calls back.
+    #[phase(sync, on(Paid, Declined), to(Ship, Release), within = "10m")]
     AwaitPayment,
     /// Sends the parcel. From here on there is no way back.
-    #[phase(blocking, to(Shipped), retry = "5, 50ms..5s")]
+    #[phase(blocking, to(Shipped), retry = "5, 50ms..5s", cancelled = "later")]
     Ship,
     /// Gives the money back.
     #[phase(to(Release), retry = "20, 50ms..1m")]
@@ -64,8 +59,8 @@ pub enum Fulfil {
         /// For the customer.
         why: String,
     },
-    /// Puts the goods back.
-    #[phase(blocking, to(Cancelled), retry = "5, 50ms..5s")]
+    /// Puts the goods back, also after a declined payment.
+    #[phase(blocking, to(Cancelled), retry = "5, 50ms..5s", cancelled = "later")]
     Release {
         /// For the customer.
         why: String,
@@ -79,7 +74,7 @@ pub enum Fulfil {
     /// There were too few pieces.
     #[phase(end, failure)]
     SoldOut,
-    /// The order was given up, and the customer has the money.
+    /// All of it was taken back, and the customer has the money.
     #[phase(end, failure)]
     Cancelled {
         /// For the customer.
@@ -99,26 +94,14 @@ impl FulfilTransitions for Order {
         )
     }
 
-    async fn charge(&mut self, cx: &mut Paying<'_>) -> Result<FulfilAfterCharge, BoxError> {
+    async fn charge(&mut self, cx: &mut Paying<'_>) -> Result<(), BoxError> {
         let charge = Charge {
             reference: self.reference.clone(),
             cents: self.cents,
             webhook: cx.resource::<Site>().webhook.clone(),
         };
-        // At most eight charges at once: the provider asks for that.
-        let _one = cx.resource::<Charges>().0.acquire().await?;
         let provider = cx.resource::<Provider>();
-        provider.charge(cx.step_key(), &charge).await?;
-        Ok(FulfilAfterCharge::AwaitPayment)
-    }
-
-    // The last answer may have been lost, and the money taken.
-    async fn charge_exhausted(
-        &mut self,
-        cx: &mut Paying<'_>,
-    ) -> Result<FulfilAfterCharge, BoxError> {
-        let why = cx.causes().pop().unwrap_or_default();
-        Ok(FulfilAfterCharge::Refund { why })
+        provider.charge(cx.step_key(), &charge).await
     }
 
     fn await_payment(
@@ -132,23 +115,25 @@ impl FulfilTransitions for Order {
                 let why = "the payment was declined".to_owned();
                 FulfilAfterAwaitPayment::Release { why }
             }
-            News::GivenUp => {
-                let why = "the customer gave the order up".to_owned();
-                FulfilAfterAwaitPayment::Refund { why }
-            }
         })
     }
 
-    fn await_payment_late(
+    // The money may have been taken although the charge failed: the last answer may have been lost.
+    async fn saga_failed(
         &mut self,
         _: &mut Paying<'_>,
-    ) -> Result<FulfilAfterAwaitPayment, BoxError> {
-        let why = "no payment within ten minutes".to_owned();
-        Ok(FulfilAfterAwaitPayment::Refund { why })
+        cause: Cause<BoxError>,
+    ) -> Result<FulfilAfterSagaFailed, BoxError> {
+        let why = match cause {
+            Cause::Cancelled => "the customer gave the order up".to_owned(),
+            Cause::Late { .. } => "no payment within ten minutes".to_owned(),
+            cause => cause.to_string(),
+        };
+        Ok(FulfilAfterSagaFailed::Refund { why })
     }
 
     fn ship(&mut self, cx: &mut BlockingCx<'_>) -> Result<FulfilAfterShip, BoxError> {
-        let parcel = cx.resource::<Shop>().send(cx.step_key(), &self.reference)?;
+        let parcel = cx.resource::<Shop>().send(&self.reference)?;
         Ok(FulfilAfterShip::Shipped { parcel })
     }
 
@@ -158,7 +143,7 @@ impl FulfilTransitions for Order {
         why: &mut String,
     ) -> Result<FulfilAfterRefund, BoxError> {
         let provider = cx.resource::<Provider>();
-        provider.refund(cx.step_key(), &self.reference).await?;
+        provider.refund(&self.reference).await?;
         let why = why.clone();
         Ok(FulfilAfterRefund::Release { why })
     }
@@ -175,10 +160,6 @@ impl FulfilTransitions for Order {
 }
 
 type Paying<'a> = Cx<'a, News>;
-
-/// Limits the charges under way.
-#[derive(Debug)]
-pub struct Charges(pub Semaphore);
 
 /// What this service knows of itself.
 #[derive(Debug)]

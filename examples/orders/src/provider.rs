@@ -45,22 +45,22 @@ impl Provider {
 
     /// Asks for a charge. The provider knows the step key: a repeated request charges no customer twice.
     pub async fn charge(&self, step: StepKey, charge: &Charge) -> Result<(), BoxError> {
-        self.post("charges", step, charge).await
+        self.post("charges", &step.to_string(), charge).await
     }
 
-    /// Gives back what was charged for an order, if anything was.
-    pub async fn refund(&self, step: StepKey, reference: &str) -> Result<(), BoxError> {
-        self.post("refunds", step, &reference).await
+    /// Gives back what was charged for an order, if anything was. The provider does this once for an order, and refuses
+    /// a charge that arrives later.
+    pub async fn refund(&self, reference: &str) -> Result<(), BoxError> {
+        self.post("refunds", reference, &reference).await
     }
 
     async fn post(
         &self,
         path: &str,
-        step: StepKey,
+        key: &str,
         body: &(impl Serialize + ?Sized),
     ) -> Result<(), BoxError> {
         let request = self.client.post(format!("{}/{path}", self.url));
-        let key = step.to_string();
         let answer = request.header("idempotency-key", key).json(body).send();
         answer.await?.error_for_status()?;
         Ok(())

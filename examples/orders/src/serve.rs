@@ -1,28 +1,28 @@
 //! The start and the end of the service: `orders [--address ADDRESS] [--directory PATH] [--provider URL]`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use fom_durable::prelude::*;
+use fom_patterns::limit::LimitsExt;
 use lexopt::prelude::*;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
-    sync::{Semaphore, broadcast},
+    sync::broadcast,
 };
 
 use crate::{
-    order::{Charges, Order, Site},
+    order::{Order, Site},
+    progress::Step,
     provider::Provider,
     shop::Shop,
-    web::{App, Step, routes},
+    web::{App, routes},
 };
 
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-
-/// Returns whether an order ends in this phase.
-fn is_end(phase: &str) -> bool {
-    Order::GRAPH.find(phase).is_some_and(|phase| phase.is_end())
-}
 
 struct Settings {
     address: String,
@@ -50,6 +50,40 @@ impl Settings {
     }
 }
 
+/// Opens the database and the journal in a directory. The orders in the journal go on at once. The provider calls back at
+/// `webhook`.
+///
+/// # Errors
+///
+/// Fails if the directory cannot be used.
+pub fn open(directory: &Path, provider: Provider, webhook: String) -> Result<App, BoxError> {
+    std::fs::create_dir_all(directory)?;
+    let shop = Shop::open(&directory.join("shop.sqlite"))?;
+    shop.stock("tea", 1_000_000)?;
+    let (steps, _) = broadcast::channel(1_000);
+    let told = steps.clone();
+    let runtime = Runtime::builder()
+        .resource(shop)
+        .resource(provider)
+        .resource(Site { webhook })
+        .listen_to::<Order>(move |transition| {
+            if let Some(phase) = transition.to() {
+                let reference = transition.operation().reference.clone();
+                let phase = phase.to_owned();
+                // A step without a listening client is no error.
+                let _ = told.send(Step { reference, phase });
+            }
+        })
+        // A client may repeat its request, and ask for its order, for a week.
+        .remember(100_000, WEEK)
+        .remember_all::<Order>(100_000, WEEK)
+        .journal(directory.join("journal"))
+        .build()?;
+    // The provider asks for that.
+    runtime.limits().set("charges", 8);
+    Ok(App { runtime, steps })
+}
+
 /// Serves until it is told to stop.
 ///
 /// # Errors
@@ -57,41 +91,15 @@ impl Settings {
 /// Fails if an argument is unknown, and if the directory or the address cannot be used.
 pub async fn serve() -> Result<(), BoxError> {
     let settings = Settings::parse()?;
-    std::fs::create_dir_all(&settings.directory)?;
-    let shop = Shop::open(&settings.directory.join("shop.sqlite"))?;
-    shop.stock("tea", 1_000_000)?;
-
     // The address is taken before the orders come back, because they tell it to the provider.
     let listener = TcpListener::bind(&settings.address).await?;
     let address = listener.local_addr()?;
-    let (steps, _) = broadcast::channel(1_000);
-    let told = steps.clone();
-    let runtime = Runtime::builder()
-        .resource(shop)
-        .resource(Provider::new(settings.provider)?)
-        .resource(Charges(Semaphore::new(8)))
-        .resource(Site {
-            webhook: format!("http://{address}/webhooks/payment"),
-        })
-        .listen_to::<Order>(move |transition| {
-            // A step without a listening client is no error.
-            let _ = told.send(Step {
-                reference: transition.operation().reference.clone(),
-                phase: transition.to().unwrap_or("failed").to_owned(),
-                is_end: transition.to().is_none_or(is_end),
-            });
-        })
-        // A client may repeat its request, and ask for its order, for a week.
-        .remember(100_000, WEEK)
-        .remember_all::<Order>(100_000, WEEK)
-        .journal(settings.directory.join("journal"))
-        .build()?;
+    let provider = Provider::new(settings.provider)?;
+    let webhook = format!("http://{address}/webhooks/payment");
+    let app = open(&settings.directory, provider, webhook)?;
+    let runtime = app.runtime.clone();
     println!("orders on {address}");
 
-    let app = App {
-        runtime: runtime.clone(),
-        steps,
-    };
     let mut terminate = signal(SignalKind::terminate())?;
     let stop = async move {
         tokio::select! {

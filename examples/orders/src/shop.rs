@@ -1,4 +1,4 @@
-//! The shop's own database: what is in stock, and what is sent. Each change happens once for each step key.
+//! The shop's own database: what is in stock, and what is sent. Each change happens once, for a step key or for an order.
 
 use std::{path::Path, sync::Mutex};
 
@@ -16,7 +16,7 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS reservations (
         step TEXT PRIMARY KEY, reference TEXT NOT NULL UNIQUE, item TEXT NOT NULL, pieces INTEGER NOT NULL
     );
-    CREATE TABLE IF NOT EXISTS parcels (number INTEGER PRIMARY KEY, step TEXT NOT NULL UNIQUE, reference TEXT NOT NULL);
+    CREATE TABLE IF NOT EXISTS parcels (number INTEGER PRIMARY KEY, reference TEXT NOT NULL UNIQUE);
 ";
 
 impl Shop {
@@ -69,13 +69,14 @@ impl Shop {
         change.commit()
     }
 
-    /// Sends the parcel of an order, and returns its number. The step key makes a repeated call return the same number.
-    pub fn send(&self, step: StepKey, reference: &str) -> rusqlite::Result<i64> {
+    /// Sends the parcel of an order, and returns its number. An order has one parcel: a repeated call returns the same
+    /// number.
+    pub fn send(&self, reference: &str) -> rusqlite::Result<i64> {
         let connection = self.0.lock().unwrap();
-        let add = "INSERT OR IGNORE INTO parcels (step, reference) VALUES (?1, ?2)";
-        connection.execute(add, params![step.to_string(), reference])?;
-        let find = "SELECT number FROM parcels WHERE step = ?1";
-        connection.query_row(find, [step.to_string()], |row| row.get(0))
+        let add = "INSERT OR IGNORE INTO parcels (reference) VALUES (?1)";
+        connection.execute(add, [reference])?;
+        let find = "SELECT number FROM parcels WHERE reference = ?1";
+        connection.query_row(find, [reference], |row| row.get(0))
     }
 
     /// Counts the pieces of an item: in stock, and reserved.

@@ -1,24 +1,19 @@
 //! The service over HTTP.
 
-use std::convert::Infallible;
-
 use axum::{
     Json, Router,
     extract::{Path, State},
     http::StatusCode,
-    response::{
-        IntoResponse, Response,
-        sse::{Event, KeepAlive, Sse},
-    },
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
-use fom_durable::{Lookup, NotSent, NotSentReason, prelude::*};
-use futures::{Stream, StreamExt, stream};
+use fom_durable::{Lookup, NotSent, NotSentReason, QuarantineKind, prelude::*};
 use serde_json::{Value, json};
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast;
 
 use crate::{
-    order::{News, Order},
+    order::{FulfilKind, News, Order},
+    progress::{Step, progress},
     provider::Webhook,
 };
 
@@ -31,17 +26,6 @@ pub struct App {
     pub steps: broadcast::Sender<Step>,
 }
 
-/// A committed step of an order.
-#[derive(Clone, Debug)]
-pub struct Step {
-    /// The client's name for the order.
-    pub reference: String,
-    /// The phase that the order is in now.
-    pub phase: String,
-    /// Whether that is an end.
-    pub is_end: bool,
-}
-
 /// The routes of the service.
 pub fn routes(app: App) -> Router {
     Router::new()
@@ -50,6 +34,7 @@ pub fn routes(app: App) -> Router {
         .route("/orders/{reference}/progress", get(progress))
         .route("/webhooks/payment", post(payment))
         .route("/operations", get(operations))
+        .route("/failed", get(failed))
         .route("/failed/retry", post(retry))
         .with_state(app)
 }
@@ -69,111 +54,99 @@ async fn show(
     State(app): State<App>,
     Path(reference): Path<String>,
 ) -> Result<Json<Value>, StatusCode> {
-    match app.runtime.outcome::<Order>(reference) {
+    match app.runtime.outcome::<Order>(&*reference) {
         Lookup::Ended {
             outcome: Ok(ended), ..
         } => Ok(Json(json!(ended.end))),
         Lookup::Ended {
             outcome: Err(failure),
             ..
-        } => Ok(Json(json!({ "failed": failure.to_string() }))),
-        Lookup::InFlight(id) => {
-            let info = app.runtime.operation(id);
-            Ok(Json(json!({ "phase": info.map(|info| info.phase) })))
-        }
-        Lookup::Quarantined(_) => Ok(Json(json!({ "phase": "on hold" }))),
-        _ => Err(StatusCode::NOT_FOUND),
+        } if !is_cancel(&failure) => Ok(Json(json!({ "failed": failure.to_string() }))),
+        Lookup::Ended { .. } => Ok(Json(json!({ "end": "Cancelled", "why": "given up early" }))),
+        Lookup::Unknown => Err(StatusCode::NOT_FOUND),
+        _ => Ok(Json(json!({ "phase": app.phase(&reference) }))),
     }
 }
 
-/// Gives an order up, unless its parcel is on its way. It goes back the way it came: the money, then the goods.
-async fn cancel(
-    State(app): State<App>,
-    Path(reference): Path<String>,
-) -> Result<StatusCode, Response> {
-    app.send(&reference, News::GivenUp, "given up").await
+/// Returns whether an order was cancelled before it began. Such an order has no end phase.
+fn is_cancel(failure: &Failure<Order>) -> bool {
+    failure.cause.to_string() == Cause::<BoxError>::Cancelled.to_string()
 }
 
-/// The provider's answer.
+/// Gives an order up, unless its parcel is on its way. The answer "accepted" leaves when the way back is on disk. A client
+/// that gets no answer asks again.
+async fn cancel(State(app): State<App>, Path(reference): Path<String>) -> StatusCode {
+    let Some(order) = app.runtime.find::<Order>(&*reference) else {
+        return app.ended(&reference);
+    };
+    let back = order.reached([FulfilKind::Refund, FulfilKind::Cancelled]);
+    order.cancel();
+    match back.await {
+        Reached::Phase(_) => StatusCode::ACCEPTED,
+        // It has not begun, or has just ended.
+        Reached::Ended => app.ended(&reference),
+        Reached::Unreachable => StatusCode::CONFLICT,
+    }
+}
+
+/// The provider's answer. It is on disk when the provider hears that it may forget it. A repeated answer changes nothing.
 async fn payment(
     State(app): State<App>,
     Json(webhook): Json<Webhook>,
-) -> Result<StatusCode, Response> {
+) -> Result<StatusCode, Failed> {
     let news = match webhook.paid {
         true => News::Paid,
         false => News::Declined,
     };
-    app.send(&webhook.reference, news, &webhook.id).await
+    let (reference, id) = (webhook.reference, webhook.id);
+    match app.runtime.send_durably::<Order>(reference, news, id).await {
+        Ok(_) => Ok(StatusCode::ACCEPTED),
+        // The order has ended, or there was none.
+        Err(NotSent {
+            reason: NotSentReason::NoReceiver { .. },
+            ..
+        }) => Ok(StatusCode::NO_CONTENT),
+        Err(error) => Err(error.to_string().into()),
+    }
 }
 
 impl App {
-    /// Tells an order the news. They are on disk when the sender hears that it may forget them. Repeated news with the
-    /// same id change nothing.
-    async fn send(&self, reference: &str, news: News, id: &str) -> Result<StatusCode, Response> {
-        match self
-            .runtime
-            .send_durably::<Order>(reference, news, id)
-            .await
-        {
-            Ok(_) => Ok(StatusCode::ACCEPTED),
-            // The order has ended, or there was none.
-            Err(NotSent {
-                reason: NotSentReason::NoReceiver { .. },
-                ..
-            }) => Ok(StatusCode::NO_CONTENT),
-            Err(error) => Err(Failed::from(error.to_string()).into_response()),
-        }
-    }
-
-    /// Returns where an order is now.
-    fn step(&self, reference: &str) -> Result<Step, StatusCode> {
-        let step = |phase, is_end| Step {
-            reference: reference.to_owned(),
-            phase,
-            is_end,
-        };
+    /// Returns the phase that an order is in, or its end.
+    pub(crate) fn phase(&self, reference: &str) -> Option<String> {
         match self.runtime.outcome::<Order>(reference) {
             Lookup::Ended {
                 outcome: Ok(ended), ..
-            } => Ok(step(format!("{:?}", ended.kind()), true)),
-            Lookup::InFlight(id) => {
-                let phase = self.runtime.operation(id).map(|info| info.phase.to_owned());
-                Ok(step(phase.unwrap_or_default(), false))
-            }
-            _ => Err(StatusCode::NOT_FOUND),
+            } => Some(format!("{:?}", ended.kind())),
+            Lookup::Ended {
+                outcome: Err(failure),
+                ..
+            } if !is_cancel(&failure) => Some("failed".to_owned()),
+            Lookup::Ended { .. } => Some("Cancelled".to_owned()),
+            Lookup::InFlight(id) => self.runtime.operation(id).map(|info| info.phase.to_owned()),
+            Lookup::Quarantined(_) => Some("on hold".to_owned()),
+            _ => None,
         }
     }
-}
 
-/// Streams the steps of an order, until its end.
-async fn progress(
-    State(app): State<App>,
-    Path(reference): Path<String>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, StatusCode> {
-    let steps = app.steps.subscribe();
-    let first = app.step(&reference)?;
-    let state = (!first.is_end).then_some((steps, reference));
-    let rest = stream::unfold(state, |state| async {
-        let (mut steps, reference) = state?;
-        loop {
-            match steps.recv().await {
-                Ok(step) if step.reference == reference => {
-                    let state = (!step.is_end).then_some((steps, reference));
-                    return Some((step, state));
-                }
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return None,
-            }
+    /// The answer to a cancel of an order that has ended.
+    fn ended(&self, reference: &str) -> StatusCode {
+        match self.phase(reference).as_deref() {
+            Some("Cancelled") => StatusCode::ACCEPTED,
+            Some(_) => StatusCode::CONFLICT,
+            None => StatusCode::NOT_FOUND,
         }
-    });
-    let all = stream::iter([first]).chain(rest);
-    let events = all.map(|step| Ok(Event::default().data(step.phase)));
-    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+    }
 }
 
 /// What runs, what waits, and on what.
 async fn operations(State(app): State<App>) -> String {
     app.runtime.operations().to_string()
+}
+
+/// The failed orders: where each of them failed, and why.
+async fn failed(State(app): State<App>) -> Response {
+    let failed = app.runtime.quarantine().list_of(QuarantineKind::Failed);
+    Json(failed).into_response()
 }
 
 /// Tries the failed orders again, after a release that fixes the cause.

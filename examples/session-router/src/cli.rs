@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fom_inspect::Address;
 use lexopt::prelude::*;
 
 use crate::call::Timers;
@@ -53,11 +54,15 @@ Options of serve:
   --drain SECONDS         how long calls may go on after Ctrl-C [default: 10]
   --journal DIR           keep calls and registrations in DIR, made where there is none: started on it again,
                           also after kill -9, the router goes on with them
+  --inspect ADDRESS       serve the page of the inspector, and /metrics for Prometheus, at ADDRESS:PORT or at the path
+                          of a unix socket. A token of 16 characters or more in FOM_INSPECT_TOKEN allows actions
+                          [default: no page]
 
 Examples:
   session-router
   session-router serve --endpoint service=127.0.0.1:5070 --endpoint service=127.0.0.1:5071
   session-router serve --endpoint service=127.0.0.1:5070 --journal /var/lib/session-router
+  session-router serve --endpoint service=127.0.0.1:5070 --inspect 127.0.0.1:7070
   session-router drive 127.0.0.1:5060 --calls 1000
 ";
 
@@ -72,6 +77,8 @@ pub enum Command {
         settings: Box<Settings>,
         /// The time that calls have to end.
         drain: Duration,
+        /// The address of the inspector, if there is one.
+        inspect: Option<Address>,
     },
     /// Runs the router, two endpoints and a caller.
     SelfRun {
@@ -111,7 +118,7 @@ where
     let mut settings = Settings::default();
     let (mut calls, mut in_flight, mut drain) = (20_000, 32, Duration::from_secs(10));
     let (mut serve, mut drive, mut rate) = (false, None, None);
-    let (mut t1, mut timer_c) = (None, None);
+    let (mut t1, mut timer_c, mut inspect) = (None, None, None);
     let mut first = true;
     while let Some(argument) = parser.next()? {
         match argument {
@@ -178,6 +185,9 @@ where
                 settings.shortest = Duration::from_secs(parser.value()?.parse()?)
             }
             Long("journal") if serve => settings.journal = Some(PathBuf::from(parser.value()?)),
+            Long("inspect") if serve => {
+                inspect = Some(Address::from(parser.value()?.string()?));
+            }
             Long("drain") if serve => drain = Duration::from_secs(parser.value()?.parse()?),
             other => return Err(other.unexpected()),
         }
@@ -200,7 +210,11 @@ where
     }
     let settings = Box::new(settings);
     Ok(if serve {
-        Command::Serve { settings, drain }
+        Command::Serve {
+            settings,
+            drain,
+            inspect,
+        }
     } else {
         Command::SelfRun {
             settings,
@@ -284,6 +298,16 @@ mod tests {
     }
 
     #[test]
+    fn the_address_of_the_inspector_is_read() {
+        let read = read("serve --inspect 127.0.0.1:7".split(' '));
+        let Ok(Command::Serve { inspect, .. }) = read else {
+            panic!("not read")
+        };
+        assert_eq!(inspect, Some("127.0.0.1:7".into()));
+        assert!(error("--inspect 127.0.0.1:7").contains("--inspect"));
+    }
+
+    #[test]
     fn the_limits_of_a_source_are_read() {
         let line = "serve --source-rate 7 --source-share 20 --sources 9 --receive-buffer 64";
         let Ok(Command::Serve { settings, .. }) = read(line.split(' ')) else {
@@ -340,6 +364,7 @@ mod tests {
             "--min-expires",
             "--drain",
             "--journal",
+            "--inspect",
         ] {
             assert!(HELP.contains(option), "{option}");
         }

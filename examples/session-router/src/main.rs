@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use fom_durable::{DurableBuilderExt as _, RecoveryProgress};
+use fom_inspect::{Address, Inspector, InspectorHandle, StartError};
+use fom_watch::{Warned as _, Watch, WatchExt as _};
+use session_router::call::Call;
 use session_router::cli::{self, Command};
 use session_router::router::{Router, Settings};
 use session_router::selfrun;
@@ -23,7 +26,11 @@ async fn main() -> ExitCode {
             .write_all(text.as_bytes())
             .map(|()| true)
             .map_err(Into::into),
-        Command::Serve { settings, drain } => serve(*settings, drain).await,
+        Command::Serve {
+            settings,
+            drain,
+            inspect,
+        } => serve(*settings, drain, inspect).await,
         Command::SelfRun {
             settings,
             calls,
@@ -70,8 +77,28 @@ fn progress() -> impl FnMut(&RecoveryProgress) + Send {
     }
 }
 
+/// Starts the inspector. A token in the environment allows actions: on the command line, each user of the machine could
+/// read it.
+fn inspected(router: &Router, at: Address) -> Result<InspectorHandle, StartError> {
+    let (of, measured) = (router.runtime().detached(), router.runtime().detached());
+    let mut inspector = Inspector::new(router.runtime())
+        .bind(at)
+        .warnings(move || of.inspect().warnings())
+        .metrics(move || fom_metrics::text(&measured));
+    if let Ok(token) = std::env::var("FOM_INSPECT_TOKEN") {
+        inspector = inspector.actions(token).persistent::<Call>();
+    }
+    let inspector = inspector.start()?;
+    println!("inspector at {}", inspector.url());
+    Ok(inspector)
+}
+
 /// Routes calls until a signal.
-async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std::error::Error>> {
+async fn serve(
+    settings: Settings,
+    drain: Duration,
+    inspect: Option<Address>,
+) -> Result<bool, Box<dyn std::error::Error>> {
     use tokio::signal::unix::{SignalKind, signal};
     // Before anything starts that a signal could end.
     let (mut terminate, mut interrupt) = (
@@ -79,7 +106,14 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
         signal(SignalKind::interrupt())?,
     );
     let journal = settings.journal.clone();
-    let router = Router::start_with(settings, |builder| builder.on_recovery(progress()))?;
+    // The page shows the last steps of a call, which the flight recorder keeps.
+    let slots = if inspect.is_some() { 65_536 } else { 0 };
+    let watch = Watch::default().on_warning(|warning| eprintln!("{warning}"));
+    let router = Router::start_with(settings, |builder| {
+        builder.on_recovery(progress()).recorder(slots).watch(watch)
+    })?;
+    // Until the end of this function.
+    let _inspector = inspect.map(|at| inspected(&router, at)).transpose()?;
     if let Some(directory) = journal {
         let came_back = router.came_back();
         println!("came back from {}: {came_back}", directory.display());
@@ -117,7 +151,10 @@ async fn serve(settings: Settings, drain: Duration) -> Result<bool, Box<dyn std:
                 .as_ref()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            println!("  {call_id}: in {} for {:.1?}", call.phase, call.in_phase);
+            println!(
+                "  {call_id}: in {} for {:.1?}",
+                call.phase, call.times.in_phase
+            );
         }
     }
     Ok(true)

@@ -44,7 +44,7 @@ impl fmt::Display for PhaseTimes {
             "  {:<10} {:>8} {:>10} {:>9} {:>9} {:>9}",
             "phase", "locality", "visits", "p50", "p99", "max"
         )?;
-        let counters = self.runtime.counters().operations;
+        let counters = self.runtime.inspect().counters().operations;
         let mut types = counters.iter();
         let calls = types.find(|of| of.operation == Call::GRAPH.operation());
         // Calls never leave end phases, so there is nothing to measure.

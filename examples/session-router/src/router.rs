@@ -194,7 +194,7 @@ impl Router {
         let times = PhaseTimes::of(&runtime, net.clone());
         // A call that fails still owes the caller an answer. If the journal could not keep the call, there was no room.
         // Any other failure (a panic in a phase, say) is a fault of the router.
-        let kept = runtime.journal_stats().is_some();
+        let kept = runtime.inspect().journal_stats().is_some();
         let stuck = Stuck::default();
         let mut front = Front::new(net.clone(), runtime.clone(), stuck.clone(), settings);
         runtime

@@ -1,4 +1,4 @@
-//! The end of a fom with an outcome that is remembered. Other callers with its operation id are told.
+//! The end of a fom with an outcome that is remembered. Other callers with its operation id get the outcome.
 
 use std::{any::TypeId, sync::Arc};
 

@@ -36,17 +36,18 @@ pub trait DurableBuilderExt: Sized {
     /// were sent directly and that no phase took are not kept.
     ///
     /// The directory must be on a local disk and hold nothing else. It takes 16 MiB at first; [`FileJournal`] says how
-    /// large it gets. One runtime at a time has it. One additional thread commits for all localities.
+    /// large it gets. Only one runtime at a time can use it. One additional thread commits for all localities.
     ///
-    /// [`build`](Builder::build) opens the journal, and fails with [`BuildError::Journal`] if it cannot:
+    /// [`build`](Builder::build) opens the journal, and fails with [`BuildError::Journal`] in these cases:
     ///
-    /// - Another process has it.
-    /// - Something else is in that place.
-    /// - It is damaged, and the runtime cannot tell which foms have lost records.
+    /// - Another process has the journal open.
+    /// - The directory holds something else.
+    /// - The journal is damaged, and the runtime cannot tell which foms have lost records.
     ///
     /// A fom with a damaged record goes into [quarantine](crate::DurableExt::quarantine).
     ///
-    /// An operation that fails, in a way that its machine does not declare, goes there too, and can be tried again.
+    /// An operation that fails, in a way that its machine does not declare, goes into quarantine, too. The program can
+    /// retry it.
     ///
     /// ```
     /// use fom_durable::prelude::*;
@@ -100,9 +101,9 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn operation<O: Persistent>(self) -> Self;
 
-    /// Reads the journal in this directory, and reports what this program would bring back from it, what it could not,
-    /// and why. This changes nothing and starts nothing. Run it with a new release on a copy of production's journal,
-    /// before you ship the release.
+    /// Reads the journal in this directory. Reports which foms this program would bring back, which foms it could not
+    /// bring back, and why. The check changes nothing and starts nothing. Run it with a new release on a copy of
+    /// production's journal, before you ship the release.
     ///
     /// The report does not cover what only a running program knows: `resume`, and resources.
     ///
@@ -171,12 +172,12 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn remember(self, outcomes: usize, time: Duration) -> Self;
 
-    /// Remembers the outcome of each operation of this type, not only of those with an operation id, so that
-    /// [`outcome`](crate::DurableExt::outcome) finds it. The limits hold for this type alone, and replace those of
-    /// [`remember`](Self::remember) for it. Of the outcomes above the number, those that ended first are dropped first.
+    /// Remembers the outcome of each operation of this type, also of operations without an operation id. Then
+    /// [`outcome`](crate::DurableExt::outcome) finds each of them. The limits hold for this type alone, and replace the
+    /// limits of [`remember`](Self::remember) for it. Above the number, the oldest outcomes are dropped first.
     ///
     /// Each outcome is in memory and in the journal, with the operation and the data of its end. The commit of an end
-    /// then writes it, where it otherwise deletes the operation. A failed operation is in
+    /// then writes the outcome. Otherwise that commit only deletes the operation. A failed operation is in
     /// [quarantine](crate::Quarantine) instead, with the limits of [`keep_failed`](Self::keep_failed). Operations that
     /// the journal does not keep are not remembered.
     ///
@@ -225,12 +226,12 @@ pub trait DurableBuilderExt: Sized {
     /// ```
     fn keep_failed(self, operations: usize, time: Duration) -> Self;
 
-    /// Sets how many events are kept in [quarantine](crate::Quarantine), and how long one is kept that has no receiver, on
-    /// the clock of the journal. Default: 10,000, for 30 days.
+    /// Sets how many events are kept in [quarantine](crate::Quarantine), and how long an event without a receiver is
+    /// kept, on the clock of the journal. Default: 10,000, for 30 days.
     ///
-    /// The number limits the events without a receiver and those for a failed operation: further ones are dropped. The
-    /// age counts from the moment in which the event had no receiver. Older events are dropped when the next event is
-    /// quarantined, and at the start. [`dead_letters`](crate::Quarantine::dead_letters) counts both.
+    /// The number limits the events without a receiver and the events for failed operations. Further events are dropped.
+    /// The age counts from the moment in which the event had no receiver. Older events are dropped when the next event
+    /// is quarantined, and at the start. [`dead_letters`](crate::Quarantine::dead_letters) counts the dropped events.
     ///
     /// ```
     /// use fom_durable::{journal::MemoryJournal, prelude::*};
@@ -259,8 +260,8 @@ pub trait DurableBuilderExt: Sized {
     /// - a caller asks for its id: [`Runtime::operation`](fom_runtime::Runtime::operation),
     ///   [`Runtime::wake`](fom_runtime::Runtime::wake), [`Runtime::cancel`](fom_runtime::Runtime::cancel).
     ///
-    /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all that
-    /// may wait at once, or none.
+    /// Foms that are back and wait count, too. If foms wait for each other's events, set a limit with room for all foms
+    /// that may wait at once, or set no limit.
     ///
     /// A fom comes back even beyond the limit if its deadline has passed or a caller asks for it. A record that cannot
     /// be read is found when the fom comes back. Resting foms take no part in a shutdown, and stay in the journal.

@@ -19,11 +19,11 @@ use fom_runtime::{
 
 /// The methods of a [`FomRef`], and of a [`Handle`](fom_runtime::Handle), for its journal. The prelude has it.
 pub trait DurableFomExt {
-    /// Waits until the first transition of the fom is on disk. From then on the operation is carried out, whatever
-    /// happens to this process: it is *accepted*.
+    /// Waits until the first transition of the fom is on disk. From then on the operation is *accepted*: it is carried
+    /// out, whatever happens to this process.
     ///
     /// A fom that waits for its turn, or for the time of [`after`](fom_runtime::Submission::after), is on disk while it
-    /// waits: this returns before it begins.
+    /// waits. Then this method returns before the fom begins.
     ///
     /// # Errors
     ///

@@ -1,5 +1,6 @@
 //! The thread that commits for all localities. Changes that arrive during a sync are committed with the next sync.
 
+mod listed;
 mod thread;
 
 use std::{

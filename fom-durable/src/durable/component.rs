@@ -9,12 +9,15 @@ use std::{
 
 use crate::durable::{
     CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, Passive,
-    QuarantineList, Remembering, Types, record::stored, retained::Bounds, types::Entered,
+    QuarantineList, Remembering, Types,
+    record::{Home, stored},
+    retained::Bounds,
+    types::Entered,
 };
 use fom_runtime::{
     __durability::{self as seam, FomRecord, Header, KeyOf, NewRecord, Recorder, Shared},
     FomId,
-    extension::PartId,
+    extension::{Listing, PartId},
     snapshot::{Quarantined, RestoreError},
     time::Clock,
 };
@@ -53,6 +56,8 @@ pub(crate) struct Durable {
     pub(super) buffers: Box<[OnceLock<PartId<CommitBuffer>>]>,
     /// Commits the transitions; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
+    /// Set with the committer.
+    listing: OnceLock<Listing>,
     /// The operation types that can come back.
     pub(super) types: Types,
     /// What is in the journal and does not run.
@@ -75,6 +80,7 @@ impl Durable {
                 .map(|_| OnceLock::new())
                 .collect(),
             committer: OnceLock::new(),
+            listing: OnceLock::new(),
             types,
             quarantine: QuarantineList::new(nanos(limits.failed), nanos(limits.events)),
             passive: Arc::new(Passive::new(limits.resident)),
@@ -117,6 +123,11 @@ impl Durable {
 
     /// Sets the committer, before the first fom.
     pub(super) fn set_committer(&self, committer: Arc<Committer>) {
+        if let Some(shared) = self.shared.upgrade() {
+            let part: Weak<Committer> = Arc::downgrade(&committer);
+            let listing = seam::runtime_of(&shared).extension().list(part);
+            let _ = self.listing.set(listing);
+        }
         // Called once; a second committer would be for another journal.
         let _ = self.committer.set(committer);
     }
@@ -189,10 +200,12 @@ impl Recorder for Durable {
         }
         let remembering = self.memory.remembering(new.of, new.operation_id);
         let meta = Meta {
-            home: new.home as u16,
-            settled: new.placed,
+            home: Home {
+                index: new.home as u16,
+                settled: new.placed,
+            },
             priority: new.priority as u8,
-            rare: stored(new.order, new.series, false),
+            rare: stored(new.order, new.series, false, new.carried),
             ..Meta::default()
         };
         FomRecord::Kept(DurableState::new(meta, false, remembering))

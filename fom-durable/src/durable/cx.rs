@@ -217,6 +217,16 @@ impl<O: Operation> Posting<'_, O> {
         self
     }
 
+    /// As [`Submission::carrying`]. Otherwise the operation inherits what this fom carries.
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`Submission::carrying`].
+    pub fn carrying<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.submission = self.submission.carrying(value);
+        self
+    }
+
     /// As [`Submission::queue`]. The fom waits even if the number of waiting foms is at its limit. Its place in the
     /// order is that of the step that sends it. The runtime assigns the place when the function has returned. The place
     /// survives a restart, because the journal has it from the commit on. No other fom waits for this one before the

@@ -1,5 +1,5 @@
-//! Operation ids, and how operations ended: a submission with a known id runs nothing, and gets the answer of the first
-//! submission.
+//! Operation ids, and how operations ended. A submission with a known id runs nothing, and gets the answer of the first
+//! submission with this id.
 //!
 //! The remembered outcomes are limited in number and in time; see [`retained`](super::retained). With a journal, an
 //! outcome is an entry. The group that ends the fom replaces the fom's entry by the outcome, so there is always one of
@@ -10,6 +10,7 @@ use std::{
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
 use fom_journal::EntryId;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use crate::durable::{
+    reading::SavedOutcome,
     record::{Kind, stored_key},
     retained::{Bounds, Ended, Retained, What},
     sent::SentSlots,
@@ -34,7 +36,7 @@ use fom_runtime::{
     snapshot::{RestoreError, Snapshot},
 };
 
-/// An operation type and an id from its user, which together run once.
+/// An operation type and an operation id. An operation with both runs once.
 pub(crate) type Place = (TypeId, Key);
 
 /// Reads an operation from a snapshot. A function value, so that only submissions with an id need to know that the
@@ -58,8 +60,8 @@ pub(crate) enum Stored {
     Failed { cause: String, phase: String },
 }
 
-/// The answer for callers that wait for the end of a fom that another caller submitted. If nothing is sent, there will
-/// be no end.
+/// The answer for callers that wait for the end of a fom that another caller submitted. A drop without an answer means
+/// that there will be no end.
 pub(crate) type Told = Result<Arc<Stored>, DurabilityError>;
 
 /// The state of an operation that was submitted before.
@@ -178,6 +180,25 @@ pub(crate) struct Remembered {
     at: u64,
     expires: u64,
     answer: Stored,
+}
+
+impl Remembered {
+    /// Returns what a reader of the journal sees.
+    pub(super) fn shown(self) -> SavedOutcome {
+        SavedOutcome {
+            operation: self.operation,
+            machine: self.machine,
+            key: self.key,
+            once: self.id,
+            at: Duration::from_nanos(self.at),
+            expires: Duration::from_nanos(self.expires),
+            end: match self.answer {
+                Stored::Ended(snapshot) => Ok(snapshot),
+                Stored::Failed { cause, phase } => Err((cause, phase)),
+            },
+            secrets: Arc::default(),
+        }
+    }
 }
 
 /// Reads what [`Remembering::encode`] wrote, without the first byte.
@@ -340,7 +361,7 @@ impl IdempotencyStore {
         answer: Arc<Stored>,
     ) -> Vec<oneshot::Sender<Told>> {
         let mut slots = self.slots.lock();
-        // The journal may still have a failed fom whose id was free again.
+        // The journal may still have a failed fom, although its id was free again.
         let is_taken = match slots.slots.get(&place) {
             Some(Slot::Live { fom, .. }) => fom.id() != id,
             Some(Slot::Rests(other) | Slot::Ended(other)) => *other > id,
@@ -356,7 +377,8 @@ impl IdempotencyStore {
         }
     }
 
-    /// Notes that a failed fom was dropped from the quarantine. Its answer is remembered as that of another fom.
+    /// Notes that a failed fom was dropped from the quarantine. From then on its answer is remembered as the answer of any
+    /// other fom is.
     pub(crate) fn dropped(&self, id: FomId, ended: Ended, expires: u64) {
         let mut slots = self.slots.lock();
         let is_it = match ended.place().map(|place| slots.slots.get(&place)) {

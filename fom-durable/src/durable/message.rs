@@ -4,6 +4,7 @@
 use std::{
     any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
 };
 
 use fom_journal::EntryId;
@@ -14,6 +15,7 @@ use crate::{
         Committer, Durable, DurableState, Kind, RetryError, Types,
         address::To,
         quarantine::{Stays, has_no_receiver, is_event},
+        reading::{SavedEvent, SavedValue},
         record::set_number,
     },
     entry::{entry_of, fom_of},
@@ -46,6 +48,23 @@ pub(crate) struct Message {
     since: Option<u64>,
 }
 
+/// The same, without a copy of the event.
+#[derive(Deserialize)]
+struct Shown<'a> {
+    machine: String,
+    operation: String,
+    #[serde(with = "super::record::stored_key")]
+    key: Option<Key>,
+    #[serde(borrow)]
+    event: serde_bytes_of::Borrowed<'a>,
+    #[serde(default)]
+    receiver: Option<u64>,
+    #[serde(default, rename = "if_there")]
+    _if_there: bool,
+    #[serde(default, rename = "since")]
+    _since: Option<u64>,
+}
+
 /// Says that a field is left out.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_false(flag: &bool) -> bool {
@@ -60,6 +79,15 @@ mod serde_bytes_of {
 
     #[derive(Debug)]
     pub(crate) struct Bytes(pub(super) Vec<u8>);
+
+    /// As [`Bytes`], in the bytes that are read.
+    pub(super) struct Borrowed<'a>(pub(super) &'a [u8]);
+
+    impl<'de: 'a, 'a> Deserialize<'de> for Borrowed<'a> {
+        fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+            <&[u8]>::deserialize(input).map(Self)
+        }
+    }
 
     impl Serialize for Bytes {
         fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
@@ -225,6 +253,18 @@ impl Message {
         let mut out = bytes.get(..=NUMBER)?.to_vec();
         out.extend(seam::encode(&message).ok()?);
         Some(out)
+    }
+
+    /// Returns what a reader of the journal sees of the entry, without its first byte.
+    pub(super) fn shown(bytes: &[u8]) -> Option<SavedEvent<'_>> {
+        let message: Shown<'_> = seam::decode(bytes.get(NUMBER..)?)?;
+        Some(SavedEvent {
+            operation: message.operation,
+            machine: message.machine,
+            key: message.key,
+            receiver: message.receiver.map(seam::fom_id),
+            event: SavedValue::new(message.event.0, &Arc::default()),
+        })
     }
 
     /// Returns the receiver: machine, operation and key.

@@ -9,6 +9,7 @@
 // | `builder.rs` | the settings, and the start |
 // | `runtime.rs` | what a program asks a runtime about its journal |
 // | `record.rs` | a fom's entry in the journal |
+// | `path.rs` | the last phases that a fom has left |
 // | `state.rs` | the durable state beside one fom |
 // | `step.rs` | how the steps of a fom get into the journal |
 // | `answer.rs` | the end of a fom with an operation id |
@@ -38,6 +39,7 @@
 // | `gate_recovery.rs` | foms that held a gate before the restart, until each has asked for it again |
 // | `quarantine.rs` | entries that are in the journal and cannot run |
 // | `dry_run.rs` | a dry run of the recovery |
+// | `reading.rs` | reads a journal without the program's types |
 // | `error.rs` | the errors of `Quarantine::retry` and `Quarantine::discard` |
 
 mod address;
@@ -59,8 +61,10 @@ mod message;
 mod outbox;
 mod outcome;
 mod passive;
+mod path;
 mod prepare;
 mod quarantine;
+pub mod reading;
 mod record;
 mod recovery;
 mod retained;
@@ -91,12 +95,13 @@ use message::{Message, Posted, Receiver, Written, rewrite};
 use outbox::{Entry, Item, OutboxItems, Sequence};
 pub use outcome::{Lookup, OutcomeInfo, Outcomes};
 use passive::Passive;
+use path::Path;
 use quarantine::QuarantineList;
 pub use quarantine::{DeadLetters, Quarantine, Retried};
 use record::{Kind, Meta, RecordRare, encode_head};
 pub use recovery::RecoveryProgress;
 use recovery::recover;
-pub use runtime::DurableExt;
+pub use runtime::{DurableExt, DurableInspectExt};
 pub use send::{NotSent, NotSentReason, Sent};
 use state::{DurableState, Inner};
 pub use submit::DurableSubmissionExt;

@@ -8,7 +8,7 @@ use crate::{
         address::To,
         encode_head,
         quarantine::keep_place,
-        record::{Times, stored},
+        record::{Home, Times, stored},
         rewrite,
     },
     entry::entry_of,
@@ -33,9 +33,10 @@ pub(super) struct Prepared {
 /// If the sender is not kept, no record is committed with the sender's step. Then the operation is as if submitted when
 /// it is sent.
 pub(super) fn prepare<O: Operation>(
-    submission: Submission<'_, O>,
+    mut submission: Submission<'_, O>,
     sender_is_kept: bool,
 ) -> Result<Prepared, SnapshotError> {
+    seam::inherit(&mut submission);
     let shared = seam::shared_for(&submission);
     let index = seam::home_index(&submission);
     let id = seam::new_id(shared);
@@ -107,12 +108,19 @@ fn meta_of<O: Operation>(submission: &Submission<'_, O>, home: usize) -> Meta {
         due: due
             .zip(committer)
             .map(|(at, committer)| committer.to_journal(at)),
-        home: home as u16,
-        settled: choices.placed,
+        home: Home {
+            index: home as u16,
+            settled: choices.placed,
+        },
         priority: choices.priority as u8,
         // The number is drawn later. This keeps its place in the record.
         number: seam::turn_of(submission).map(|_| 0),
-        rare: stored(choices.order, seam::series_of(submission).cloned(), true),
+        rare: stored(
+            choices.order,
+            seam::series_of(submission).cloned(),
+            true,
+            seam::save_carried_by(submission),
+        ),
         ..Meta::default()
     }
 }

@@ -3,17 +3,26 @@
 //! An entry begins with a byte for its kind and with [`Meta`]. The body follows: operation and phase, which are read
 //! with a schema. The schema is an entry of its own.
 //!
-//! [`Meta`] is written at every step, so its form is a few bytes and not MessagePack. First come flags (1), the
-//! [number](number_of) if it has one (8, little-endian), the step and the home as varints. The lowest bit of the home says
-//! whether the fom was placed there by hand. Then come the fields that the flags name: the [times](Times), the deadline (8, little-endian), the key, the operation id, and the rest as a MessagePack record.
+//! [`Meta`] is written at every step, so its form is a few bytes and not MessagePack. In this order:
+//!
+//! - the flags (1 byte),
+//! - the [number](number_of), if the entry has one (8 bytes, little-endian),
+//! - the step and the home, as varints; the lowest bit of the home says whether the fom was placed there by hand,
+//! - the [`Path`], as a varint, if the kind says that there is one,
+//! - the fields that the flags name: the [times](Times), the deadline (8 bytes, little-endian), the key and the
+//!   operation id,
+//! - the rest, as a MessagePack record.
 
 use std::any::TypeId;
 
 use serde::{Deserialize, Serialize};
 
-use crate::durable::state::{Inner, More};
+use crate::durable::{
+    Path,
+    state::{Inner, More},
+};
 use fom_runtime::{
-    __durability::{self as seam, KeyOf, Order, Tried},
+    __durability::{self as seam, KeptValues, KeyOf, Order, Tried},
     Key,
     snapshot::RestoreError,
 };
@@ -26,8 +35,10 @@ pub(crate) enum Kind {
     Head = 1,
     /// How the bodies of a type are read.
     Schema = 2,
-    /// A fom that has not ended.
+    /// A fom that has not ended. There is no path: the fom has left no phase, or an earlier release wrote the entry.
     Fom = 6,
+    /// A fom that has not ended, with its path.
+    FomOnPath = 9,
     /// How a fom ended, if its outcome is remembered.
     Outcome = 5,
     /// A fom that failed, and can be tried again.
@@ -45,6 +56,8 @@ pub(crate) struct Meta {
     pub(crate) number: Option<u64>,
     /// The number of the step in which the fom entered its phase.
     pub(crate) step: u64,
+    /// The last phases that the fom has left.
+    pub(crate) path: Path,
     /// The ages, if they are known.
     pub(crate) times: Option<Times>,
     /// The number of failed attempts at this phase.
@@ -56,9 +69,7 @@ pub(crate) struct Meta {
     /// A deadline that an earlier phase keeps over this one: its time, and the phase.
     pub(crate) kept: Option<Box<(u64, String)>>,
     /// The home of the fom.
-    pub(crate) home: u16,
-    /// Whether the fom was placed there by hand.
-    pub(crate) settled: bool,
+    pub(crate) home: Home,
     /// The priority of the fom.
     pub(crate) priority: u8,
     /// The key of the fom.
@@ -88,7 +99,15 @@ impl Meta {
     }
 }
 
-/// What the age of a fom and its time in the phase are counted from, in the time of the journal.
+/// The home of a fom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Home {
+    pub(crate) index: u16,
+    /// Whether the fom was placed there by hand.
+    pub(crate) settled: bool,
+}
+
+/// The times from which the age of a fom and its time in the phase count, in the time of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Times {
     /// When the fom was submitted.
@@ -123,11 +142,19 @@ pub(crate) struct RecordRare {
     /// Whether the fom has taken a way out of a cancel.
     #[serde(default)]
     pub(crate) heard_cancel: bool,
+    /// Whether the fom has taken the way out of a phase with `cancelled`.
+    #[serde(default)]
+    pub(crate) turned_back: bool,
+    /// What the fom carries, by name. Values that this release does not know are there, too.
+    #[serde(default)]
+    pub(crate) carried: Option<Box<KeptValues>>,
 }
 
 /// Whether this is the entry of a fom.
 pub(super) fn is_fom(bytes: &[u8]) -> bool {
-    bytes.first() == Some(&(Kind::Fom as u8))
+    bytes
+        .first()
+        .is_some_and(|kind| [Kind::Fom as u8, Kind::FomOnPath as u8].contains(kind))
 }
 
 // Flags for the fields of a record. The two lowest bits are the priority.
@@ -139,17 +166,25 @@ const ONCE: u8 = 1 << 5;
 const REST: u8 = 1 << 6;
 const NUMBER: u8 = 1 << 7;
 
-/// Returns the order of a fom as the journal keeps it. `sent`: an outbox sent the fom, and the fom has not begun.
-pub(super) fn stored(order: Order, series: Option<Key>, sent: bool) -> Option<Box<RecordRare>> {
+/// Returns what the journal keeps of a new fom beside the fields of [`Meta`]. `sent`: an outbox sent the fom, and the fom
+/// has not begun.
+pub(super) fn stored(
+    order: Order,
+    series: Option<Key>,
+    sent: bool,
+    carried: KeptValues,
+) -> Option<Box<RecordRare>> {
     let (shares, queues) = match order {
         Order::Queue { shares, .. } => (shares, sent),
         _ => (false, false),
     };
-    (shares || queues || series.is_some()).then(|| {
+    let carried = (!carried.is_empty()).then(|| Box::new(carried));
+    (shares || queues || series.is_some() || carried.is_some()).then(|| {
         Box::new(RecordRare {
             shares,
             queues,
             series,
+            carried,
             ..RecordRare::default()
         })
     })
@@ -158,7 +193,7 @@ pub(super) fn stored(order: Order, series: Option<Key>, sent: bool) -> Option<Bo
 /// Returns the offset of the number in an entry that has one.
 fn number_at(bytes: &[u8]) -> Option<usize> {
     match bytes {
-        [kind, flags, ..] if *kind == Kind::Fom as u8 && flags & NUMBER != 0 => Some(2),
+        [_, flags, ..] if is_fom(bytes) && flags & NUMBER != 0 => Some(2),
         [kind, ..] if *kind == Kind::Message as u8 => Some(1),
         _ => None,
     }
@@ -205,12 +240,17 @@ pub(crate) fn encode_head(
         | flag(once.is_some(), ONCE)
         | flag(has_rest, REST)
         | flag(kept.number().is_some(), NUMBER);
-    out.extend_from_slice(&[Kind::Fom as u8, flags]);
+    let path = kept.saved_path().to_record();
+    let kind = path.map_or(Kind::Fom, |_| Kind::FomOnPath);
+    out.extend_from_slice(&[kind as u8, flags]);
     if let Some(number) = kept.number() {
         out.extend_from_slice(&number.to_le_bytes());
     }
     seam::put_varint(kept.step, out);
     seam::put_varint(u64::from(kept.home) << 1 | u64::from(kept.settled), out);
+    if let Some(path) = path {
+        seam::put_varint(path, out);
+    }
     if let Some(submitted) = submitted {
         let submitted = submitted >> UNIT;
         seam::put_varint(submitted, out);
@@ -234,15 +274,12 @@ pub(crate) fn encode_head(
 
 /// Reads the entry of a fom, up to the body.
 pub(crate) fn decode_fom(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
-    match bytes.split_first() {
-        Some((kind, bytes)) if *kind == Kind::Fom as u8 => decode_head(bytes),
-        _ => None,
-    }
-    .ok_or(RestoreError::Damaged)
+    let head = is_fom(bytes).then(|| decode_head(bytes));
+    head.flatten().ok_or(RestoreError::Damaged)
 }
 
 fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
-    let (&flags, mut bytes) = bytes.split_first()?;
+    let (&[kind, flags], mut bytes) = bytes.split_first_chunk()?;
     let mut number = None;
     if flags & NUMBER != 0 {
         let (found, after) = bytes.split_first_chunk()?;
@@ -253,11 +290,17 @@ fn decode_head(bytes: &[u8]) -> Option<(Meta, &[u8])> {
     let mut meta = Meta {
         number,
         step,
-        home: u16::try_from(home >> 1).ok()?,
-        settled: home & 1 != 0,
+        home: Home {
+            index: u16::try_from(home >> 1).ok()?,
+            settled: home & 1 != 0,
+        },
         priority: flags & PRIORITY,
         ..Meta::default()
     };
+    if kind == Kind::FomOnPath as u8 {
+        let (path, after) = seam::take_varint(bytes)?;
+        (meta.path, bytes) = (Path::from_record(path), after);
+    }
     if flags & TIMED != 0 {
         let (submitted, after) = seam::take_varint(bytes)?;
         let (later, after) = seam::take_varint(after)?;
@@ -378,6 +421,7 @@ mod tests {
         Meta {
             number: Some(5),
             step: 300,
+            path: Path::from_record(1_000),
             times: Some(Times {
                 submitted: 900 << UNIT,
                 since: 70_000 << UNIT,
@@ -386,8 +430,10 @@ mod tests {
             tried: vec![tried("no"), tried("no!")],
             due: Some(1 << 40),
             kept: Some(Box::new((77, "Ring".to_owned()))),
-            home: 3,
-            settled: true,
+            home: Home {
+                index: 3,
+                settled: true,
+            },
             priority: 2,
             key: Some(Key::from(("alice", 7u64))),
             once: Some(Key::from("call-1")),
@@ -399,16 +445,20 @@ mod tests {
         }
     }
 
-    /// Most records have only a step, a home and a priority.
+    /// Most records have only a step, a home, a priority and a path. The first record of a fom has no path.
     #[test]
-    fn a_plain_record_has_a_head_of_four_bytes() {
-        let meta = Meta {
+    fn a_plain_record_has_a_head_of_five_bytes() {
+        let mut meta = Meta {
             step: 9,
             priority: 1,
             ..Meta::default()
         };
         let bytes = written(&meta);
         assert_eq!(bytes, b"\x06\x01\x09\x00body");
+        assert_eq!(decode_fom(&bytes).unwrap(), (meta.clone(), &b"body"[..]));
+        meta.path.leaves(2, 4);
+        let bytes = written(&meta);
+        assert_eq!(bytes, b"\x09\x01\x09\x00\x06body");
         assert_eq!(decode_fom(&bytes).unwrap(), (meta, &b"body"[..]));
     }
 
@@ -464,6 +514,7 @@ mod tests {
             (step, attempt, due, home) in any::<(u64, u32, Option<u64>, u16)>(),
             (settled, priority, shares, queues) in any::<(bool, u8, bool, bool)>(),
             (number, renumbered) in any::<(Option<u64>, u64)>(),
+            path in any::<u64>(),
             (retry, held_gate) in any::<(Option<u64>, bool)>(),
             times in any::<Option<(u32, u32)>>(),
             (errors, kept) in any::<(Vec<String>, Option<(u64, String)>)>(),
@@ -474,6 +525,7 @@ mod tests {
             let mut meta = Meta {
                 number,
                 step,
+                path: Path::from_record(path),
                 times: times.map(|(at, later)| Times {
                     submitted: u64::from(at) << UNIT,
                     since: (u64::from(at) + u64::from(later)) << UNIT,
@@ -482,12 +534,11 @@ mod tests {
                 tried: errors.iter().map(|error| tried(error)).collect(),
                 due,
                 kept: kept.map(Box::new),
-                home,
-                settled,
+                home: Home { index: home, settled },
                 priority: priority % 3,
                 key,
                 once,
-                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series, begins: due, heard_cancel: settled })),
+                rare: retry.map(|_| Box::new(RecordRare { shares, queues, retry, held_gate, series, begins: due, heard_cancel: settled, turned_back: shares, carried: settled.then(|| Box::new(vec![("tenant".to_owned(), vec![1, 200])])) })),
             };
             let mut bytes = written(&meta);
             prop_assert_eq!(number_of(&bytes), number);
@@ -500,8 +551,11 @@ mod tests {
         #[test]
         fn anything_else_is_refused_or_read(mut bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = decode_fom(&bytes);
-            bytes.insert(0, Kind::Fom as u8);
-            let _ = decode_fom(&bytes);
+            bytes.insert(0, 0);
+            for kind in [Kind::Fom, Kind::FomOnPath] {
+                bytes[0] = kind as u8;
+                let _ = decode_fom(&bytes);
+            }
         }
     }
 }

@@ -6,7 +6,9 @@ use fom_journal::JournalStats;
 use crate::durable::{
     Address, Durable, Lookup, NotSent, Outcomes, Quarantine, Sent, send::send_durably,
 };
-use fom_runtime::{__durability as seam, Key, Operation, Persistent, Runtime, machine::Savable};
+use fom_runtime::{
+    __durability as seam, Key, Operation, Persistent, Runtime, machine::Savable, observe::Inspect,
+};
 
 /// The methods of a [`Runtime`] for its journal. The prelude has it.
 pub trait DurableExt {
@@ -58,9 +60,10 @@ pub trait DurableExt {
     /// [names](crate::DurableBuilderExt::remember_all). A failed operation is found in quarantine. Beyond the limits, and
     /// for other operations, the answer is [`Lookup::Unknown`].
     ///
-    /// A key names the operation that has it now. If none has it, it names the last one with the key that ended.
+    /// A key names the operation that has the key now. If no operation has it, the key names the last operation that had
+    /// it and ended.
     ///
-    /// By an id, this looks at each fom in flight.
+    /// With the id of a fom, the call looks at each fom in flight.
     ///
     /// ```
     /// use fom_durable::{Address, Lookup, journal::MemoryJournal, prelude::*};
@@ -111,23 +114,25 @@ pub trait DurableExt {
     /// ```
     fn outcomes(&self) -> Outcomes<'_>;
 
-    /// Sends an event to an operation, for a caller outside that may repeat it, such as a webhook. When this returns, the
-    /// event is in the journal. The operation takes it exactly once, also after a crash. `once` is the sender's id for
-    /// the event: a second event of this type for this receiver with the same id is not sent, and the answer is
-    /// [`Sent::Before`].
+    /// Sends an event to an operation, for a caller outside that may repeat the send, such as a webhook. When this
+    /// method returns, the event is in the journal. The operation takes the event exactly once, also after a crash.
+    /// `once` is the sender's id for the event. A second event of this type for this receiver with the same id is not
+    /// sent: the answer is [`Sent::Before`].
     ///
-    /// The operation need not be there: it may rest in the journal, or be in quarantine. The event waits for it. If the
-    /// operation ends without taking the event, the event goes into [quarantine](Self::quarantine). The journal keeps
-    /// the ids as long and as many as those of [outcomes](crate::DurableBuilderExt::remember), in a count of their own:
-    /// set the time for which senders repeat.
+    /// The operation need not be in memory: it may rest in the journal, or be in quarantine. The event waits for it. If
+    /// the operation ends without taking the event, the event goes into [quarantine](Self::quarantine).
     ///
-    /// Two events of one caller arrive in order if it awaits the first before it sends the second. By an id, this looks
-    /// at each fom in flight.
+    /// The limits of [outcomes](crate::DurableBuilderExt::remember), in number and in time, also apply to these ids, which
+    /// have a count of their own. Set the time for which senders repeat.
+    ///
+    /// Two events of one caller arrive in order if the caller awaits the first send before the second. A send to the id
+    /// of a fom looks at each fom in flight.
     ///
     /// # Errors
     ///
-    /// Fails with [`NotSent`], which has the event and the reason. After a failed commit the event may arrive; a send
-    /// with the same id does not make it arrive twice. A generic operation takes no such event.
+    /// Fails with [`NotSent`], which has the event and the reason. After a failed commit the event may still arrive. A
+    /// repeated send with the same id does not make it arrive twice. An operation with generic parameters takes no such
+    /// event.
     ///
     /// # Cancel safety
     ///
@@ -210,7 +215,10 @@ pub trait DurableExt {
     /// # Ok::<(), BoxError>(())
     /// ```
     fn send_if_there<O: Operation>(&self, key: impl Into<Key>, event: O::Event) -> bool;
+}
 
+/// Adds the journal to the view [`Inspect`] of a runtime. The prelude has it.
+pub trait DurableInspectExt {
     /// Returns how much the journal keeps, as of the last commit. Returns `None` without a journal.
     fn journal_stats(&self) -> Option<JournalStats>;
 }
@@ -251,9 +259,11 @@ impl DurableExt for Runtime {
         }
         is_there
     }
+}
 
+impl DurableInspectExt for Inspect<'_> {
     fn journal_stats(&self) -> Option<JournalStats> {
-        let committer = Durable::of(seam::shared_by(self)).committer();
+        let committer = Durable::of(seam::shared_by(self.runtime())).committer();
         committer.map(|committer| committer.stats())
     }
 }

@@ -372,7 +372,7 @@ impl Drop for Delivery {
 
 impl Durable {
     /// Delivers an event that was sent durably. If its receiver has ended since, the event is quarantined, even above the
-    /// limit: its sender was told that it is kept.
+    /// limit, because its sender has the answer that the event is kept.
     fn deliver_sent(&self, shared: &Shared, of: Receiver, to: &To, posted: Posted) {
         if let Err(undelivered) = self.deliver(shared, of, to, posted) {
             self.quarantine_sent(shared, to.key(), undelivered);

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use fom_journal::{Batch, EntryId, JournalError};
 
 use crate::{
-    durable::{Committer, Durable, Meta, Posted, RecordRare, Remembering, Uncommitted},
+    durable::{Committer, Durable, Meta, Path, Posted, RecordRare, Remembering, Uncommitted},
     entry::entry_of,
 };
 use fom_protocol::sync::{
@@ -67,30 +67,6 @@ pub(crate) struct Inner {
     path: Path,
 }
 
-/// The phases that a fom has left, by their index.
-#[derive(Clone, Copy, Default)]
-struct Path {
-    /// The last phases, at the number of the step modulo the length.
-    last: [u16; PATH],
-    steps: u32,
-}
-
-/// The number of phases in a [`Path`].
-const PATH: usize = 8;
-
-impl Path {
-    fn left(&mut self, phase: usize) {
-        self.last[self.steps as usize % PATH] = phase as u16;
-        self.steps = self.steps.wrapping_add(1);
-    }
-
-    /// Returns the phases, the oldest first.
-    fn phases(self) -> impl Iterator<Item = usize> {
-        let first = self.steps.saturating_sub(PATH as u32);
-        (first..self.steps).map(move |step| self.last[step as usize % PATH].into())
-    }
-}
-
 /// State that few foms have. Made when it is needed.
 #[derive(Default)]
 pub(crate) struct More {
@@ -98,6 +74,8 @@ pub(crate) struct More {
     pub(crate) tried: Vec<Tried>,
     pub(crate) kept: Option<(u64, String)>,
     pub(super) rare: RecordRare,
+    /// The path by the schema of another release, as long as the body is written by that schema.
+    kept_path: Option<Path>,
     /// As [`Meta::number`].
     number: Option<u64>,
     /// Why the step could not be committed.
@@ -297,9 +275,24 @@ impl Inner {
         }
     }
 
-    /// Notes that the fom leaves this phase.
-    pub(crate) fn leaves(&mut self, phase: usize) {
-        self.path.left(phase);
+    /// Notes that the fom leaves its phase.
+    pub(crate) fn leaves_phase(&mut self, fom: &Header) {
+        let phases = fom.graph().phases().len();
+        self.path.leaves(seam::phase_index(fom), phases);
+        if let Some(more) = self.more_mut() {
+            more.kept_path = None;
+        }
+    }
+
+    /// Returns the path by the schema of the body.
+    pub(crate) fn saved_path(&self) -> Path {
+        let kept = self.more().and_then(|more| more.kept_path);
+        kept.unwrap_or(self.path)
+    }
+
+    /// Keeps the path by the schema of another release until the fom leaves its phase.
+    pub(super) fn keep_path(&mut self, path: Path) {
+        self.more_made().kept_path = Some(path);
     }
 
     /// Sets what the fom does after the commit of the step that is being written.
@@ -341,11 +334,11 @@ impl DurableState {
                 then: None,
                 more,
                 attempt: meta.attempt,
-                home: meta.home,
-                settled: meta.settled,
+                home: meta.home.index,
+                settled: meta.home.settled,
                 priority: meta.priority,
                 closed: false,
-                path: Path::default(),
+                path: meta.path,
             }),
             remembering,
         })
@@ -360,8 +353,8 @@ impl DurableState {
     /// Returns the names of the last phases that the fom has left, the oldest first.
     pub(super) fn path(&self, fom: &Header) -> Vec<String> {
         let phases = fom.graph().phases();
-        let path = self.inner().path;
-        let names = path.phases().filter_map(|index| phases.get(index));
+        let path = self.inner().path.phases(phases.len()).into_iter();
+        let names = path.filter_map(|index| phases.get(index));
         names.map(|phase| phase.name().to_owned()).collect()
     }
 

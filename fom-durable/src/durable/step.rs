@@ -72,6 +72,10 @@ impl KeptFom for DurableState {
         self.inner().more_made().rare.heard_cancel = true;
     }
 
+    fn turn_back(&self) {
+        self.inner().more_made().rare.turned_back = true;
+    }
+
     fn enter(&self, function: Function) {
         self.enter(function);
     }
@@ -135,7 +139,7 @@ impl KeptFom for DurableState {
             }
             inner.stand_after(step, committer);
             if matches!(step.then, Then::Enter { .. }) {
-                inner.leaves(seam::phase_index(fom));
+                inner.leaves_phase(fom);
             }
             self.write(fom, committer, batch, inner, ends, content)
         });

@@ -347,6 +347,8 @@ impl Durable {
         } = entered;
         let left = |at: u64| self.committer().map_or(0, |to| to.left_until(at));
         let key = meta.key.take();
+        let path = meta.path;
+        meta.path = path.in_release(&schema, of.graph());
         let rare = meta.rare.as_deref();
         let revival = Revival {
             shared,
@@ -362,6 +364,7 @@ impl Durable {
             }),
             visit: RevivedVisit {
                 heard_cancel: rare.is_some_and(|rare| rare.heard_cancel),
+                turned_back: rare.is_some_and(|rare| rare.turned_back),
                 times: self.committer().zip(meta.times).map(|(to, times)| {
                     (
                         to.past_on_clock(times.submitted),
@@ -382,20 +385,28 @@ impl Durable {
                     .map(|(at, owner)| (left(*at), owner.clone())),
             },
             home: RevivedHome {
-                index: meta.home.into(),
-                chosen: meta.settled,
+                index: meta.home.index.into(),
+                chosen: meta.home.settled,
             },
             priority: match meta.priority {
                 0 => Priority::High,
                 1 => Priority::Normal,
                 _ => Priority::Low,
             },
+            carried: (rare.and_then(|rare| rare.carried.as_deref()))
+                .cloned()
+                .unwrap_or_default(),
             state: {
                 let remembering = self.memory.remembering(of.type_id(), meta.once.take());
                 DurableState::new(meta, true, remembering)
             },
         };
         let fom = of.revive(revival)?.0;
+        if let Some(state) = DurableState::of(&fom)
+            && seam::has_unread_phase(&fom)
+        {
+            state.inner().keep_path(path);
+        }
         if self.passive.is_limited() {
             self.passive.one_made();
         }

@@ -189,7 +189,7 @@ impl<O: Persistent> Trial<O> {
         self
     }
 
-    /// Sets how long the program is down after the crash, on its clock. The default is zero.
+    /// Sets how long the program is down after the crash, on its clock. Default: zero.
     pub fn down(mut self, time: Duration) -> Self {
         self.around.down = time;
         self
@@ -205,7 +205,7 @@ impl<O: Persistent> Trial<O> {
         self
     }
 
-    /// Sets how long each life may take in real time before it counts as hung. The default is 10 s.
+    /// Sets how long each life may take in real time before it counts as hung. Default: 10 s.
     pub fn limit(mut self, time: Duration) -> Self {
         self.around.limit = time;
         self

@@ -1,27 +1,11 @@
 //! "Acknowledged" means on disk: before a transition is committed, no caller or listener hears of it, and the next
 //! phase does not begin.
 
-use std::sync::{Arc, Mutex};
-
 use fom_durable::prelude::*;
 use fom_runtime::{error::BoxError, submission::Reached};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::gate::Gated;
-
-/// What ran and what was heard, in order.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
+use crate::kit::{Log, gate::Gated};
 
 #[derive(Serialize, Deserialize)]
 struct Order;
@@ -38,12 +22,12 @@ enum Shop {
 
 impl ShopTransitions for Order {
     fn pay(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        cx.resource::<Log>().add("pay runs");
+        cx.resource::<Log>().put("pay runs");
         Ok(())
     }
 
     async fn pack(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        cx.resource::<Log>().add("pack runs");
+        cx.resource::<Log>().put("pack runs");
         Ok(())
     }
 }
@@ -78,7 +62,7 @@ fn no_caller_hears_of_a_transition_before_it_is_committed() {
     let runtime = builder.journal_with(journal.clone()).build().unwrap();
     let heard = log.clone();
     runtime
-        .listen(move |transition| heard.add(format!("heard {:?}", transition.to().unwrap())))
+        .listen(move |transition| heard.put(format_args!("heard {:?}", transition.to().unwrap())))
         .forever();
     let mut handle = Box::pin(runtime.submit(Order).into_future());
     let mut ended = futures::FutureExt::now_or_never(&mut handle).is_some();

@@ -54,6 +54,21 @@ fn on_disk(journal: &Held) -> usize {
     again.unwrap().in_flight()
 }
 
+/// The wait returns when the operation is on disk, and not before.
+async fn returns_when_on_disk(
+    journal: &Held,
+    committed: impl Future<Output = Result<(), NotCommitted>>,
+) {
+    let mut committed = Box::pin(committed);
+    assert!(poll_once(committed.as_mut()).await.is_pending());
+    journal.wait_for_asked(1);
+    assert!(poll_once(committed.as_mut()).await.is_pending());
+    assert_eq!(on_disk(journal), 0);
+    journal.hold_commits(false);
+    committed.await.unwrap();
+    assert_eq!(on_disk(journal), 1);
+}
+
 /// The wait lasts until the first transition is on disk. A later call returns at once.
 #[test]
 fn it_returns_when_the_operation_is_on_disk() {
@@ -62,13 +77,7 @@ fn it_returns_when_the_operation_is_on_disk() {
         let runtime = runtime(&journal);
         journal.hold_commits(true);
         let order = runtime.submit(Order).start().unwrap();
-        let mut committed = Box::pin(order.committed());
-        journal.wait_for_asked(1);
-        assert!(poll_once(committed.as_mut()).await.is_pending());
-        assert_eq!(on_disk(&journal), 0);
-        journal.hold_commits(false);
-        committed.await.unwrap();
-        assert_eq!(on_disk(&journal), 1);
+        returns_when_on_disk(&journal, order.committed()).await;
         order.committed().await.unwrap();
     });
 }
@@ -82,14 +91,7 @@ fn a_lazy_operation_is_on_disk_when_it_returns() {
         journal.hold_commits(true);
         let count = runtime.submit(Tally).start().unwrap();
         count.reached([TallyingKind::Add]).await;
-        let mut committed = Box::pin(count.committed());
-        assert!(poll_once(committed.as_mut()).await.is_pending());
-        journal.wait_for_asked(1);
-        assert!(poll_once(committed.as_mut()).await.is_pending());
-        assert_eq!(on_disk(&journal), 0);
-        journal.hold_commits(false);
-        committed.await.unwrap();
-        assert_eq!(on_disk(&journal), 1);
+        returns_when_on_disk(&journal, count.committed()).await;
     });
 }
 
@@ -101,13 +103,7 @@ fn a_delayed_operation_is_on_disk_before_it_begins() {
         let runtime = runtime(&journal);
         journal.hold_commits(true);
         let order = runtime.submit(Order).after(secs(60)).start().unwrap();
-        let mut committed = Box::pin(order.committed());
-        journal.wait_for_asked(1);
-        assert!(poll_once(committed.as_mut()).await.is_pending());
-        assert_eq!(on_disk(&journal), 0);
-        journal.hold_commits(false);
-        committed.await.unwrap();
-        assert_eq!(on_disk(&journal), 1);
+        returns_when_on_disk(&journal, order.committed()).await;
         let info = runtime.operation(order.id()).unwrap();
         assert_eq!(info.waiting_for().as_deref(), Some("a timer"));
         // A cancel takes it out of the journal.

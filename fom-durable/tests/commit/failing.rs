@@ -22,24 +22,16 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::kit::held::Held;
-use crate::kit::{Gate, Log, limited, one};
+use crate::kit::{
+    Gate, Log,
+    held::Held,
+    limited, one,
+    task::{found, until},
+};
 
 fn runtime(journal: impl Journal, log: &Log) -> Runtime {
     let builder = one(&TestClock::new()).resource(log.clone());
     builder.journal_with(journal).build().unwrap()
-}
-
-/// Polls until `look` finds a value. The value appears in another thread, which sends no signal.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        thread::yield_now();
-    }
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -121,8 +113,10 @@ fn a_failed_step_is_tried_again_although_nothing_else_is_committed() {
             handle.wait().err().unwrap().cause,
             Cause::Journal(_)
         ));
-        let fom = wait_for(|| runtime.find::<Trip>("a"));
-        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
+        let fom = found("it is back", || runtime.find::<Trip>("a"));
+        until("nothing is in quarantine", || {
+            runtime.quarantine().list().is_empty()
+        });
         let home = fom.reached([TravelKind::Home]);
         fom.send(Go::On).unwrap();
         home.await;
@@ -146,9 +140,11 @@ fn a_step_that_is_committed_later_brings_the_schemas_that_it_needs() {
             Cause::Journal(_)
         ));
         journal.fail(false);
-        wait_for(|| runtime.find::<Trip>("a"));
-        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
-        wait_for(|| (log.lines() == ["card"]).then_some(()));
+        found("it is back", || runtime.find::<Trip>("a"));
+        until("nothing is in quarantine", || {
+            runtime.quarantine().list().is_empty()
+        });
+        until("the card is posted", || log.lines() == ["card"]);
     });
 }
 
@@ -180,8 +176,10 @@ fn a_fom_does_not_come_back_before_it_has_gone() {
             handle.wait().err().unwrap().cause,
             Cause::Journal(_)
         ));
-        let fom = wait_for(|| runtime.find::<Trip>("a"));
-        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
+        let fom = found("it is back", || runtime.find::<Trip>("a"));
+        until("nothing is in quarantine", || {
+            runtime.quarantine().list().is_empty()
+        });
         let again = runtime
             .submit(Trip { child: false })
             .once("a")
@@ -450,7 +448,7 @@ fn a_record_that_is_too_long_harms_no_other_fom() {
         diary.send(Go::On).unwrap();
         // The fom has failed, or waits because the journal is behind by now.
         let waits = |fom: &FomInfo| fom.waiting_for().as_deref() == Some("the journal");
-        wait_for(|| runtime.operations().foms.iter().all(waits).then_some(()));
+        until("all wait", || runtime.operations().foms.iter().all(waits));
         begin.send(()).unwrap();
         let failure = diary.await.unwrap_err();
         let cause = &failure.cause;

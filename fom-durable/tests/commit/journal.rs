@@ -1,15 +1,12 @@
 //! What survives: transitions are committed before any caller hears of them, and foms come back.
 
 use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use fom_durable::{
-    journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
+    journal::{Journal, JournalError, MemoryJournal},
     prelude::*,
 };
 use fom_runtime::{
@@ -19,53 +16,11 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What the operations of one test did, kept outside of them.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn add(&self, line: impl Into<String>) {
-        self.0.lock().unwrap().push(line.into());
-    }
-
-    fn lines(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
-    }
-}
-
-/// Fails while a test says so.
-#[derive(Clone, Default)]
-struct Flaky {
-    journal: MemoryJournal,
-    fails: Arc<AtomicBool>,
-}
-
-impl Flaky {
-    fn fail(&self, fails: bool) {
-        self.fails.store(fails, Ordering::SeqCst);
-    }
-}
-
-impl Journal for Flaky {
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        self.journal.recover(to)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        if self.fails.load(Ordering::SeqCst) {
-            return Err(JournalError::io(
-                "write",
-                "here",
-                std::io::ErrorKind::StorageFull.into(),
-            ));
-        }
-        self.journal.commit(batch)
-    }
-
-    fn stats(&self) -> JournalStats {
-        self.journal.stats()
-    }
-}
+use crate::kit::{
+    Log,
+    held::Held,
+    task::{found, until},
+};
 
 #[derive(Serialize, Deserialize)]
 struct Call {
@@ -94,7 +49,7 @@ enum Route {
 
 impl RouteTransitions for Call {
     async fn locate(&mut self, cx: &mut Cx<'_, CallEvent>) -> Result<RouteAfterLocate, BoxError> {
-        cx.resource::<Log>().add("locate");
+        cx.resource::<Log>().put("locate");
         Ok(RouteAfterLocate::Ring { tries: 0 })
     }
 
@@ -107,7 +62,7 @@ impl RouteTransitions for Call {
         let CallEvent::Answer(session) = event else {
             return Err("not an answer".into());
         };
-        cx.resource::<Log>().add(format!("ring {tries}"));
+        cx.resource::<Log>().put(format_args!("ring {tries}"));
         if session == 0 {
             *tries += 1;
             return Ok(RouteAfterRing::Stay);
@@ -121,7 +76,8 @@ impl RouteTransitions for Call {
         session: &mut u32,
         _: CallEvent,
     ) -> Result<RouteAfterEstablished, BoxError> {
-        cx.resource::<Log>().add(format!("bye {:?}", self.line));
+        cx.resource::<Log>()
+            .put(format_args!("bye {:?}", self.line));
         Ok(RouteAfterEstablished::Closed {
             by: format!("{} {session}", self.from),
         })
@@ -129,7 +85,7 @@ impl RouteTransitions for Call {
 
     fn resume(&mut self, cx: &mut Cx<'_, CallEvent>, phase: &mut Route) -> Result<(), BoxError> {
         let kind = Call::kind(phase);
-        cx.resource::<Log>().add(format!("resume in {kind:?}"));
+        cx.resource::<Log>().put(format_args!("resume in {kind:?}"));
         self.line = Some("open");
         Ok(())
     }
@@ -220,7 +176,7 @@ fn a_shutdown_loses_nothing_and_a_cancel_is_an_end() {
 /// itself when there is room.
 #[test]
 fn a_full_disk_fails_transitions_and_then_they_go_on() {
-    let (journal, log) = (Flaky::default(), Log::default());
+    let (journal, log) = (Held::default(), Log::default());
     let runtime = runtime(journal.clone(), &log);
     let handle = runtime.submit(call()).key("a").start().unwrap();
     handle.reached([RouteKind::Ring]).wait();
@@ -248,24 +204,14 @@ fn a_full_disk_fails_transitions_and_then_they_go_on() {
     // The next commit, of any fom, shows that there is room.
     let next = runtime.submit(call()).start().unwrap();
     next.reached([RouteKind::Ring]).wait();
-    let fom = wait_for(|| runtime.find::<Call>("a"));
-    wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
+    let fom = found("it is back", || runtime.find::<Call>("a"));
+    until("nothing is in quarantine", || {
+        runtime.quarantine().list().is_empty()
+    });
     let closed = fom.reached([RouteKind::Closed]);
     fom.send(CallEvent::Bye).unwrap();
     closed.wait();
     assert_eq!(log.lines().last().unwrap(), "bye Some(\"open\")");
-}
-
-/// Polls until `look` finds a value, at most ten seconds. The value appears in another thread, which sends no signal.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = std::time::Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        std::thread::yield_now();
-    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -421,7 +367,7 @@ impl CollectTransitions for Account {
             }
             Paid::Enough => {
                 cx.resource::<Log>()
-                    .add(format!("closed with {}", self.sum));
+                    .put(format_args!("closed with {}", self.sum));
                 CollectAfterOpen::Closed { sum: self.sum }
             }
         })

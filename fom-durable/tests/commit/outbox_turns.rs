@@ -1,11 +1,7 @@
 //! Foms that outboxes send to one key, over a crash. A fom that had its turn goes on before any other begins, whatever
 //! the order in which the senders were committed and got their answers.
 
-use std::{
-    sync::{Arc, Mutex, mpsc},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::{Arc, Mutex, mpsc};
 
 use fom_durable::{
     journal::{Journal, MemoryJournal},
@@ -14,8 +10,7 @@ use fom_durable::{
 use fom_runtime::{Cause, snapshot::RestoreError, submission::Placement, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::held::Held;
-use crate::kit::{Log, limited, many};
+use crate::kit::{Log, held::Held, limited, many, task::until};
 
 #[derive(Serialize, Deserialize)]
 enum Go {
@@ -153,15 +148,6 @@ fn build(journal: impl Journal, log: &Log, stop: &Stop, resident: usize) -> Runt
     let builder = many(2, &TestClock::new()).resource(log.clone());
     let builder = builder.resource(stop.clone()).resident(resident);
     builder.journal_with(journal).build().unwrap()
-}
-
-/// Spins until the condition holds. Other threads make it true, and send no notice.
-fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is() {
-        assert!(begun.elapsed() < Duration::from_secs(10), "never: {what}");
-        thread::yield_now();
-    }
 }
 
 fn until_log(log: &Log, lines: &[&str]) {

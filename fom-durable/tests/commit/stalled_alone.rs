@@ -1,14 +1,10 @@
 //! Stalled steps, when the journal works again. A step that the journal refuses for its own bytes holds up no other
 //! step, and no fom sends anything before its earlier messages have come.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-        mpsc,
-    },
-    thread,
-    time::{Duration, Instant},
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+    mpsc,
 };
 
 use fom_durable::{
@@ -20,7 +16,7 @@ use fom_durable::{
 use fom_runtime::{error::SendError, snapshot::RestoreError, time::TestClock};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::kit::{limited, one};
+use crate::kit::{limited, one, task::until};
 
 /// A journal that takes nothing while it is full, and never takes an entry with these bytes.
 #[derive(Clone, Default)]
@@ -75,18 +71,6 @@ impl Journal for Picky {
     }
 }
 
-/// Polls until `look` finds something. Another thread makes it, and sends no wake.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        thread::yield_now();
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 struct Tour(String);
 
@@ -137,21 +121,25 @@ fn one_that_is_refused_holds_up_no_other() {
         }
         journal.refuse(Some("too long"));
         journal.fill(false);
-        wait_for(|| (runtime.quarantine().list().len() == 2).then_some(()));
+        until("two are in quarantine", || {
+            runtime.quarantine().list().len() == 2
+        });
         for name in names {
             let there = runtime.find::<Tour>(name).map(|trip| trip.phase());
             let refused = name.starts_with("too long");
             assert_eq!(there, (!refused).then_some("There"), "{name}");
         }
         // The listing gives the step's own reason, not the earlier failure of the journal.
-        wait_for(|| {
+        until("both have a reason of their own", || {
             let quarantined = runtime.quarantine().list();
-            let reasons = quarantined.iter().map(|quarantined| &quarantined.reason);
+            let mut reasons = quarantined.iter().map(|quarantined| &quarantined.reason);
             let says = |reason: &RestoreError| matches!(reason, RestoreError::NotCommitted(why) if why.contains("too long"));
-            reasons.clone().all(says).then_some(())
+            reasons.all(says)
         });
         journal.refuse(None);
-        wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
+        until("nothing is in quarantine", || {
+            runtime.quarantine().list().is_empty()
+        });
         for name in names {
             let trip = runtime.find::<Tour>(name).unwrap();
             let home = trip.reached([TravelKind::Home]);

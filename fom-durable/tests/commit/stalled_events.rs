@@ -1,44 +1,10 @@
 //! Events of an outbox while the journal fails: none is lost because its receiver stalled as well.
 
-use std::{
-    io,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
-
-use fom_durable::{
-    journal::{Batch, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery},
-    prelude::*,
-};
+use fom_durable::prelude::*;
 use fom_runtime::time::TestClock;
 use serde::{Deserialize, Serialize};
 
-use crate::kit::{limited, one};
-
-/// A journal with a disk that is full while `full` is set.
-#[derive(Clone, Default)]
-struct Filling {
-    journal: MemoryJournal,
-    full: Arc<AtomicBool>,
-}
-
-impl Journal for Filling {
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        self.journal.recover(to)
-    }
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        if self.full.load(Ordering::SeqCst) {
-            let full = io::ErrorKind::StorageFull.into();
-            return Err(JournalError::io("write", "nowhere", full));
-        }
-        self.journal.commit(batch)
-    }
-    fn stats(&self) -> JournalStats {
-        self.journal.stats()
-    }
-}
+use crate::kit::{held::Held, limited, one};
 
 /// Sends a word to the listener when it is told to.
 #[derive(Serialize, Deserialize)]
@@ -110,7 +76,7 @@ impl ListeningTransitions for Listen {
 #[test]
 fn an_event_waits_for_a_receiver_that_stalled_too() {
     limited(|| async {
-        let journal = Filling::default();
+        let journal = Held::default();
         let runtime = one(&TestClock::new())
             .journal_with(journal.clone())
             .build()
@@ -125,7 +91,7 @@ fn an_event_waits_for_a_receiver_that_stalled_too() {
         let listener = listener.start().unwrap();
         let speaker = runtime.submit(Speak).start().unwrap();
         runtime.quiet().await;
-        journal.full.store(true, Ordering::SeqCst);
+        journal.fail(true);
         speaker.send(SpeakEvent::Now).unwrap();
         assert!(matches!(
             speaker.await.unwrap_err().cause,
@@ -137,7 +103,7 @@ fn an_event_waits_for_a_receiver_that_stalled_too() {
             listener.await.unwrap_err().cause,
             Cause::Journal(_)
         ));
-        journal.full.store(false, Ordering::SeqCst);
+        journal.fail(false);
         assert_eq!(told.recv().await.unwrap(), ["from outside", "sent"]);
     });
 }

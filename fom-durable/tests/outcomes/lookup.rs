@@ -1,7 +1,7 @@
 //! Outcomes that are looked up, after a restart too, and the limits of what is kept.
 
 use fom_durable::{Address, Lookup, QuarantineKind, prelude::*};
-use fom_runtime::{Cause, Key};
+use fom_runtime::{Cause, FomId, Key};
 
 use crate::{
     kit::{limited, secs},
@@ -238,23 +238,29 @@ fn outcomes_are_listed_in_pages() {
     });
 }
 
+/// Returns a runtime in which two of three orders rest, and the orders with their keys.
+async fn two_rest() -> (Runtime, Vec<(FomId, &'static str)>) {
+    let shop = Shop::default();
+    let mut orders = Vec::new();
+    {
+        let runtime = shop.open();
+        for key in ["1", "2", "3"] {
+            orders.push((order(&runtime, key).await.id(), key));
+        }
+    }
+    let runtime = shop.builder().resident(1).build().unwrap();
+    assert_eq!(runtime.operations().passive, 2);
+    (runtime, orders)
+}
+
 /// A resting operation is found, and goes on resting.
 #[test]
 fn a_lookup_brings_nothing_back() {
     limited(async || {
-        let shop = Shop::default();
-        let mut ids = Vec::new();
-        {
-            let runtime = shop.open();
-            for key in ["1", "2", "3"] {
-                ids.push(order(&runtime, key).await.id());
-            }
-        }
-        let runtime = shop.builder().resident(1).build().unwrap();
-        assert_eq!(runtime.operations().passive, 2);
-        for (id, key) in ids.iter().zip(["1", "2", "3"]) {
-            assert_eq!(id_of(&runtime.outcome::<Order>(*id)), Some(*id));
-            assert_eq!(id_of(&runtime.outcome::<Order>(key)), Some(*id));
+        let (runtime, orders) = two_rest().await;
+        for (id, key) in orders {
+            assert_eq!(id_of(&runtime.outcome::<Order>(id)), Some(id));
+            assert_eq!(id_of(&runtime.outcome::<Order>(key)), Some(id));
         }
         assert_eq!(runtime.operations().passive, 2);
     });
@@ -264,23 +270,14 @@ fn a_lookup_brings_nothing_back() {
 #[test]
 fn a_fom_is_found_by_its_id() {
     limited(async || {
-        let shop = Shop::default();
-        let mut ids = Vec::new();
-        {
-            let runtime = shop.open();
-            for key in ["1", "2", "3"] {
-                ids.push(order(&runtime, key).await.id());
-            }
-        }
-        let runtime = shop.builder().resident(1).build().unwrap();
-        assert_eq!(runtime.operations().passive, 2);
-        for (id, key) in ids.iter().zip(["1", "2", "3"]) {
-            let found = runtime.find_id::<Order>(*id).unwrap();
-            assert_eq!(found.id(), *id);
+        let (runtime, orders) = two_rest().await;
+        for (id, key) in orders {
+            let found = runtime.find_id::<Order>(id).unwrap();
+            assert_eq!(found.id(), id);
             assert_eq!(found.key(), Some(&Key::from(key)));
             found.cancel();
             found.reached([]).await;
-            assert!(runtime.find_id::<Order>(*id).is_none());
+            assert!(runtime.find_id::<Order>(id).is_none());
         }
     });
 }

@@ -215,9 +215,9 @@ fn a_machine_can_forget_its_failures() {
         let runtime = build().unwrap();
         runtime.submit(Ping).await.err().unwrap();
         assert!(runtime.quarantine().list().is_empty());
-        let entries = runtime.journal_stats().unwrap().entries;
+        let entries = runtime.inspect().journal_stats().unwrap().entries;
         runtime.submit(Ping).await.err().unwrap();
-        assert_eq!(runtime.journal_stats().unwrap().entries, entries);
+        assert_eq!(runtime.inspect().journal_stats().unwrap().entries, entries);
     });
 }
 
@@ -228,7 +228,10 @@ struct Broken {
     broken: bool,
 }
 
-fn unless_broken<S: serde::Serializer>(broken: &bool, out: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn unless_broken<S: serde::Serializer>(
+    broken: &bool,
+    out: S,
+) -> Result<S::Ok, S::Error> {
     match broken {
         true => Err(serde::ser::Error::custom("it is broken")),
         false => out.serialize_bool(false),

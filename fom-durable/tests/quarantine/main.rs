@@ -9,6 +9,7 @@ mod failed;
 mod faults;
 mod kinds;
 mod order;
+mod path;
 mod races;
 mod retry;
 mod taking;

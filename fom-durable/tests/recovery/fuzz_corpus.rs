@@ -59,7 +59,7 @@ fn the_corpus_is_read_without_harm() {
 }
 
 /// What the library writes today is read, too. The corpus has what the library wrote before. After a change of a
-/// format, `FOM_BLESS=1 cargo test -p fom-runtime --test recovery fuzz_corpus` writes the seeds anew.
+/// format, `FOM_BLESS=1 cargo test -p fom-durable --test recovery fuzz_corpus` writes the seeds anew.
 #[test]
 fn what_is_written_today_is_read() {
     alone(|| {

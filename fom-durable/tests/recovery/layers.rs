@@ -1,4 +1,4 @@
-//! Layers in a journal: they come back in their phase, of the layer or of the operation inside, and survive releases of
+//! Layers in a journal: they come back in their phase, of the layer or of the inner operation, and survive releases of
 //! both.
 
 use fom_durable::{
@@ -173,7 +173,7 @@ fn runtime(journal: &MemoryJournal, log: &Log) -> Runtime {
 }
 
 /// SM-11, PR-04: two operations under one layer are in one journal, and each comes back in its inner phase. What cannot
-/// be saved is made again, by the layer and by the operation inside.
+/// be saved is made again, by the layer and by the inner operation.
 #[test]
 fn a_layer_comes_back_in_a_phase_of_what_is_inside() {
     limited(|| async {
@@ -221,7 +221,7 @@ fn a_layer_comes_back_in_a_phase_of_what_is_inside() {
     });
 }
 
-/// SM-11, PR-04: in a phase of the layer, the operation inside is made again if it is still to come, and only then.
+/// SM-11, PR-04: in a phase of the layer, the inner operation is made again if it is still to come, and only then.
 #[test]
 fn what_is_still_to_come_is_made_again() {
     limited(|| async {

@@ -4,15 +4,13 @@
 use std::{
     sync::{
         Arc, Barrier,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
 };
 
 use fom_durable::{
-    journal::{
-        Batch, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
-    },
+    journal::{EntryId, MemoryJournal},
     prelude::*,
 };
 use fom_runtime::{
@@ -23,7 +21,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::kit::{limited, one, secs};
+use crate::kit::{held::Held, limited, one, secs};
 
 /// Counts the runs.
 #[derive(Clone, Default)]
@@ -546,48 +544,23 @@ fn a_shutdown_is_told_and_not_remembered() {
     });
 }
 
-/// A journal that can be made to fail.
-struct Breakable {
-    inner: MemoryJournal,
-    broken: Arc<AtomicBool>,
-}
-
-impl Journal for Breakable {
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        self.inner.recover(to)
-    }
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        if self.broken.load(Ordering::SeqCst) {
-            return Err(JournalError::Other(BoxError::from("no room").into()));
-        }
-        self.inner.commit(batch)
-    }
-    fn stats(&self) -> JournalStats {
-        self.inner.stats()
-    }
-}
-
 /// An end that could not be committed did not happen, and both callers hear why. Its id stays taken as long as its
 /// record is there.
 #[test]
 fn an_end_that_cannot_be_committed_is_no_answer() {
     limited(async || {
-        let (journal, runs) = (MemoryJournal::new(), Runs::default());
-        let broken = Arc::new(AtomicBool::new(false));
+        let (journal, runs) = (Held::default(), Runs::default());
         let clock = TestClock::new();
         let runtime = one(&clock)
             .resource(runs.clone())
-            .journal_with(Breakable {
-                inner: journal.clone(),
-                broken: Arc::clone(&broken),
-            })
+            .journal_with(journal.clone())
             .operation::<Pay>()
             .build()
             .unwrap();
         let first = runtime.submit(pay(1)).once("x").start().unwrap();
         first.reached([PaymentKind::Wait]).await;
         let second = runtime.submit(pay(1)).once("x").start().unwrap();
-        broken.store(true, Ordering::SeqCst);
+        journal.fail(true);
         let new = runtime.submit(pay(1)).once("new").start().unwrap();
         assert!(matches!(new.await.unwrap_err().cause, Cause::Journal(_)));
         first.send(PayEvent::Settled(3)).unwrap();
@@ -597,7 +570,7 @@ fn an_end_that_cannot_be_committed_is_no_answer() {
         assert_eq!(refused.reason(), RefusedReason::Quarantined);
         assert_eq!(refused.into_operation(), pay(5));
         drop(runtime);
-        let runtime = with(&journal, &clock, &runs);
+        let runtime = with(&journal.journal, &clock, &runs);
         let third = runtime.submit(pay(1)).once("x").start().unwrap();
         third.send(PayEvent::Settled(4)).unwrap();
         assert_eq!(receipt(third.await), (4, 2));
@@ -612,27 +585,23 @@ fn an_end_that_cannot_be_committed_is_no_answer() {
 #[test]
 fn an_end_that_is_committed_late_is_the_answer() {
     limited(async || {
-        let (journal, runs) = (MemoryJournal::new(), Runs::default());
-        let broken = Arc::new(AtomicBool::new(false));
+        let (journal, runs) = (Held::default(), Runs::default());
         let clock = TestClock::new();
         let runtime = one(&clock)
             .resource(runs.clone())
-            .journal_with(Breakable {
-                inner: journal.clone(),
-                broken: Arc::clone(&broken),
-            })
+            .journal_with(journal.clone())
             .build()
             .unwrap();
         let first = runtime.submit(pay(1)).once("x").start().unwrap();
         first.reached([PaymentKind::Wait]).await;
         let failed = runtime.submit(pay(1)).once("y").start().unwrap();
         failed.reached([PaymentKind::Wait]).await;
-        broken.store(true, Ordering::SeqCst);
+        journal.fail(true);
         first.send(PayEvent::Settled(3)).unwrap();
         assert!(matches!(first.await.unwrap_err().cause, Cause::Journal(_)));
         failed.send(PayEvent::Fault("no")).unwrap();
         assert!(matches!(failed.await.unwrap_err().cause, Cause::Journal(_)));
-        broken.store(false, Ordering::SeqCst);
+        journal.fail(false);
         let again = async |id: &str| {
             loop {
                 // Any commit takes the waiting end with it.
@@ -647,7 +616,7 @@ fn an_end_that_is_committed_late_is_the_answer() {
         let failure = again("y").await.unwrap_err();
         assert!(matches!(&failure.cause, Cause::Remembered { cause } if cause == "no"));
         drop(runtime);
-        let runtime = with(&journal, &clock, &runs);
+        let runtime = with(&journal.journal, &clock, &runs);
         assert_eq!(receipt(runtime.submit(pay(1)).once("x").await), (3, 2));
         assert!(runtime.submit(pay(1)).once("y").await.is_err());
     });

@@ -40,7 +40,10 @@ fn deadlines_go_on_over_a_restart() {
             let runtime = bench.build();
             runtime.quiet().await;
             let fom = runtime.operations().foms.remove(0);
-            assert_eq!((fom.phase, fom.deadline_in), ("Timed", Some(secs(40))));
+            assert_eq!(
+                (fom.phase, fom.times.deadline_in),
+                ("Timed", Some(secs(40)))
+            );
             bench.clock.advance(secs(30));
             runtime.quiet().await;
         }
@@ -156,12 +159,14 @@ fn key_home_and_priority_are_kept() {
             }
             runtime.quiet().await;
             let foms = runtime.operations().foms.into_iter();
-            foms.map(|fom| (fom.id, fom.key, fom.locality))
+            foms.map(|fom| (fom.id, fom.key, fom.home.locality))
                 .collect::<Vec<_>>()
         };
         let runtime = build();
         let foms = runtime.operations().foms.into_iter();
-        let back: Vec<_> = foms.map(|fom| (fom.id, fom.key, fom.locality)).collect();
+        let back: Vec<_> = foms
+            .map(|fom| (fom.id, fom.key, fom.home.locality))
+            .collect();
         assert_eq!(back, submitted);
         let refused = runtime
             .submit(job("x"))
@@ -468,7 +473,11 @@ fn ages_go_on_over_a_restart() {
             let [fom] = listed.foms.as_slice() else {
                 panic!("{listed}")
             };
-            (fom.phase, fom.age.as_millis(), fom.in_phase.as_millis())
+            (
+                fom.phase,
+                fom.times.age.as_millis(),
+                fom.times.in_phase.as_millis(),
+            )
         };
         let log = Log::default();
         clock.advance(secs(1));

@@ -157,7 +157,7 @@ fn the_attempts_are_listed_after_a_restart() {
         for age in [4, 5] {
             let runtime = bench.build();
             bench.said(&runtime).await;
-            let attempts = runtime.operations().foms[0].attempts.clone();
+            let attempts = runtime.operations().foms[0].past.attempts.clone();
             let [first] = attempts.as_slice() else {
                 panic!("{attempts:?}")
             };
@@ -168,7 +168,7 @@ fn the_attempts_are_listed_after_a_restart() {
         let runtime = bench.build();
         bench.clock.advance(secs(4));
         bench.said(&runtime).await;
-        let attempts = runtime.operations().foms[0].attempts.clone();
+        let attempts = runtime.operations().foms[0].past.attempts.clone();
         let told = attempts.iter().map(|it| (it.number, it.age));
         let told: Vec<_> = told.collect();
         assert_eq!(told, [(1, secs(10)), (2, secs(0))]);

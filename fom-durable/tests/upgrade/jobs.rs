@@ -15,72 +15,54 @@ pub(crate) enum Go {
     On,
 }
 
+/// An operation that begins, and parks until it is told to go on. Each release has its own kind of pieces, and may have
+/// further keys of `#[fom]`.
+macro_rules! shop {
+    ($pieces:ty $(, $($key:tt)*)?) => {
+        #[derive(Debug, Serialize, Deserialize)]
+        pub(crate) struct Order {
+            pub(crate) pieces: $pieces,
+        }
+
+        #[fom(operation(Order), event(Go) $(, $($key)*)?)]
+        pub(crate) enum Shop {
+            #[phase(start, sync, to(Park))]
+            Begin,
+            #[phase(sync, to(Done), on(On))]
+            Park { shelf: u32 },
+            #[phase(end)]
+            Done,
+        }
+
+        impl ShopTransitions for Order {
+            fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
+                Ok(ShopAfterBegin::Park { shelf: 3 })
+            }
+            fn park(
+                &mut self,
+                _: &mut Cx<'_, Go>,
+                _: &mut u32,
+                _: Go,
+            ) -> Result<ShopAfterPark, BoxError> {
+                Ok(ShopAfterPark::Done)
+            }
+        }
+    };
+}
+pub(crate) use shop;
+
 /// The first release of the program.
 pub(crate) mod first {
     use super::*;
 
-    #[derive(Debug, Serialize, Deserialize)]
-    pub(crate) struct Order {
-        pub(crate) pieces: String,
-    }
-
-    #[fom(operation(Order), event(Go))]
-    pub(crate) enum Shop {
-        #[phase(start, sync, to(Park))]
-        Begin,
-        #[phase(sync, to(Done), on(On))]
-        Park { shelf: u32 },
-        #[phase(end)]
-        Done,
-    }
-
-    impl ShopTransitions for Order {
-        fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
-            Ok(ShopAfterBegin::Park { shelf: 3 })
-        }
-        fn park(
-            &mut self,
-            _: &mut Cx<'_, Go>,
-            _: &mut u32,
-            _: Go,
-        ) -> Result<ShopAfterPark, BoxError> {
-            Ok(ShopAfterPark::Done)
-        }
-    }
+    shop!(String);
 }
 
 /// The second release, which does not know the operation of the first.
 pub(crate) mod second {
     use super::*;
 
-    #[derive(Debug, Serialize, Deserialize)]
-    pub(crate) struct Order {
-        pub(crate) pieces: u32,
-    }
-
-    #[fom(operation(Order), event(Go))]
-    pub(crate) enum Shop {
-        #[phase(start, sync, to(Park))]
-        Begin,
-        #[phase(sync, to(Done), on(On))]
-        Park { shelf: u32 },
-        #[phase(end)]
-        Done,
-    }
-
-    impl ShopTransitions for Order {
-        fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
-            Ok(ShopAfterBegin::Park { shelf: 3 })
-        }
-        fn park(
-            &mut self,
-            _: &mut Cx<'_, Go>,
-            _: &mut u32,
-            _: Go,
-        ) -> Result<ShopAfterPark, BoxError> {
-            Ok(ShopAfterPark::Done)
-        }
-    }
+    shop!(u32);
 }
 
 thread_local! {

@@ -5,6 +5,7 @@ mod kit;
 
 mod jobs;
 mod parked;
+mod paths;
 mod quarantined;
 mod quarantined_check;
 mod quarantined_versions;

@@ -12,7 +12,7 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::jobs::{Go, Job, PANICS, first, of_first, of_second, order, parked, second};
+use crate::jobs::{Go, Job, PANICS, first, of_first, of_second, order, parked, second, shop};
 use crate::kit::{limited, one, secs};
 
 /// Tells the shop something through its outbox.
@@ -254,40 +254,13 @@ mod either {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize)]
-    pub(super) struct Order {
-        pieces: Pieces,
-    }
-
-    #[derive(Debug, Serialize, Deserialize)]
     #[serde(untagged)]
-    enum Pieces {
+    pub(crate) enum Pieces {
         Text(String),
         Number(u32),
     }
 
-    #[fom(operation(Order), event(Go))]
-    pub(super) enum Shop {
-        #[phase(start, sync, to(Park))]
-        Begin,
-        #[phase(sync, to(Done), on(On))]
-        Park { shelf: u32 },
-        #[phase(end)]
-        Done,
-    }
-
-    impl ShopTransitions for Order {
-        fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
-            Ok(ShopAfterBegin::Park { shelf: 3 })
-        }
-        fn park(
-            &mut self,
-            _: &mut Cx<'_, Go>,
-            _: &mut u32,
-            _: Go,
-        ) -> Result<ShopAfterPark, BoxError> {
-            Ok(ShopAfterPark::Done)
-        }
-    }
+    shop!(Pieces);
 }
 
 /// A discarded record is gone from the journal, and the caller has it.

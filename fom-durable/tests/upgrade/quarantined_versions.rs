@@ -6,7 +6,7 @@ use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{Builder, snapshot::RestoreError, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::jobs::{Go, PANICS, first, of_first, order, parked};
+use crate::jobs::{Go, PANICS, first, of_first, order, parked, shop};
 use crate::kit::{limited, one};
 
 /// A release with a migration that panics if `PANICS` is set, and a release that has forgotten the first version.
@@ -27,45 +27,17 @@ mod later {
     }
 }
 
-macro_rules! numbered {
-    ($name:ident, $($version:tt)*) => {
-        mod $name {
-            use super::*;
+mod migrating {
+    use super::*;
 
-            #[derive(Debug, Serialize, Deserialize)]
-            pub(super) struct Order {
-                pub(super) pieces: u32,
-            }
-
-            #[fom(operation(Order), event(Go), $($version)*)]
-            pub(super) enum Shop {
-                #[phase(start, sync, to(Park))]
-                Begin,
-                #[phase(sync, to(Done), on(On))]
-                Park { shelf: u32 },
-                #[phase(end)]
-                Done,
-            }
-
-            impl ShopTransitions for Order {
-                fn begin(&mut self, _: &mut Cx<'_, Go>) -> Result<ShopAfterBegin, BoxError> {
-                    Ok(ShopAfterBegin::Park { shelf: 3 })
-                }
-                fn park(
-                    &mut self,
-                    _: &mut Cx<'_, Go>,
-                    _: &mut u32,
-                    _: Go,
-                ) -> Result<ShopAfterPark, BoxError> {
-                    Ok(ShopAfterPark::Done)
-                }
-            }
-        }
-    };
+    shop!(u32, version = 2, migrate(v1(super::later::to_second)));
 }
 
-numbered!(migrating, version = 2, migrate(v1(super::later::to_second)));
-numbered!(forgetful, version = 3, migrate(v2(super::later::to_third)));
+mod forgetful {
+    use super::*;
+
+    shop!(u32, version = 3, migrate(v2(super::later::to_third)));
+}
 
 /// Four versions do not fit: a newer version than the program's, a forgotten version, a version that fails to migrate,
 /// and a version with a migration that panics. Each quarantines its own fom, and a release that can read the fom takes

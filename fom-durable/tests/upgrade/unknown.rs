@@ -259,6 +259,26 @@ fn a_failed_operation_is_kept_with_them() {
     });
 }
 
+/// A record in the phase has the numbers of the later release, and so has its path.
+#[test]
+fn the_path_is_that_of_the_record() {
+    limited(|| async {
+        let mut shop = Shop::new();
+        let later = shop.pays().await;
+        let mut earlier = shop.before(Some(later));
+        for _ in 0..2 {
+            let order = earlier.find::<before::Order>("order").unwrap();
+            order.send(Word::Fail).unwrap();
+            earlier.quiet().await;
+            shop.clock.advance(secs(1));
+            earlier = shop.before(Some(earlier));
+            earlier.quiet().await;
+        }
+        let failed = earlier.quarantine().list_of(QuarantineKind::Failed);
+        assert_eq!(failed[0].failure.as_ref().unwrap().path, ["Open"]);
+    });
+}
+
 /// A phase that the release does not have: the fom waits in quarantine, and goes on in the later release.
 #[test]
 fn a_phase_waits_for_the_release_that_knows_it() {

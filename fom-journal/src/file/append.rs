@@ -51,8 +51,8 @@ fn too_long(length: usize, most: usize) -> JournalError {
 
 impl FileJournal {
     /// Appends the staged moves and then a batch, with one write and one sync. The frames of the batch take `length`
-    /// bytes. A batch larger than a segment gets a segment of its own size: in two segments, the first half would be
-    /// kept when the second cannot be written.
+    /// bytes. A batch larger than a segment gets a segment of its own size. If it were in two segments, a failed write of
+    /// the second would leave the first half in the journal.
     pub(super) fn append(&mut self, batch: &Batch, length: usize) -> Result<(), JournalError> {
         let moves = self.compaction.take();
         let moved = match moves.is_empty() {

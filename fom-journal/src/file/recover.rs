@@ -41,8 +41,8 @@ impl FileJournal {
         self.log.damaged = contents.damage.segments;
         for (number, size) in contents.free {
             match self.log.damaged.is_empty() {
-                // Without a manifest, a file with the header of another segment is damage or a renamed spare file. A
-                // crash leaves the latter while a spare file gets its new name.
+                // Without a manifest, a file with the header of another segment is damage or a spare file. A crash
+                // leaves such a spare file while the file gets its new name.
                 true if contents.journal == 0 => self.directory.remove(number)?,
                 true => self.space.discard(number, size, &self.log),
                 // The file may be needed after all: the data that says so may be lost.

@@ -70,7 +70,7 @@ fn unreachable(machine: &Machine, start: usize, diag: &mut Diagnostics) {
 }
 
 fn ends(machine: &Machine, is_unknown: &dyn Fn(&Phase) -> bool, diag: &mut Diagnostics) {
-    // If the layer does not continue, the ends of the operation inside end it.
+    // If the layer does not continue, the ends of the inner operation end it.
     let ends = |phase: &Phase| phase.is_end() || phase.is_handed_over();
     if !machine.phases.iter().any(ends) {
         if !machine.phases.iter().any(is_unknown) {

@@ -6,7 +6,7 @@ use crate::diag::Diagnostics;
 use crate::model::{Machine, Phase};
 use crate::syntax::Setting;
 use crate::syntax::args::Durability;
-use crate::syntax::phase::PhaseArgs;
+use crate::syntax::phase::{Cancelled, PhaseArgs};
 use crate::syntax::within::Within;
 
 pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
@@ -56,7 +56,7 @@ pub(super) fn check(machine: &mut Machine, diag: &mut Diagnostics) {
 
 fn end(phase: &Phase, diag: &mut Diagnostics) {
     let args = &phase.args;
-    let pairs: [(Option<&Ident>, &str); 17] = [
+    let pairs: [(Option<&Ident>, &str); 18] = [
         (
             args.start.as_ref(),
             "cannot be the start; move `start` to the phase that runs first",
@@ -67,11 +67,15 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
         ),
         (
             args.inner.as_ref().map(|(key, _)| key),
-            "cannot be the place of the operation inside; remove `inner(..)` or `end`",
+            "cannot be the place of the inner operation; remove `inner(..)` or `end`",
         ),
         (
             args.within.as_ref().map(|(key, _)| key),
             "has no time limit; remove `within`",
+        ),
+        (
+            args.hung.as_ref().map(|(key, _)| key),
+            "cannot hang; remove `hung`",
         ),
         (args.late.as_ref(), "cannot be late; remove `late`"),
         (
@@ -79,7 +83,7 @@ fn end(phase: &Phase, diag: &mut Diagnostics) {
             "runs nothing that can fail; remove `failed(..)`",
         ),
         (
-            args.cancelled.as_ref(),
+            args.cancelled.as_ref().map(|(key, _)| key),
             "cannot be cancelled; remove `cancelled`",
         ),
         (
@@ -168,7 +172,7 @@ fn working(phase: &Phase, timed: bool, has_event: bool, diag: &mut Diagnostics) 
     }
     if let Some(invariant) = &args.invariant {
         let place = match (phase.is_inner(), &args.start) {
-            (true, _) => Some("the place of the operation inside"),
+            (true, _) => Some("the place of the inner operation"),
             (false, Some(_)) => Some("the start, which a submission enters"),
             (false, None) => None,
         };
@@ -231,26 +235,31 @@ fn taken(machine: &Machine, number: usize, diag: &mut Diagnostics) {
     let keys = [
         (
             args.retry.as_ref().map(|(key, _)| key),
-            "the next attempt needs them",
+            "the next attempt has none",
+            "`retry`",
         ),
-        (args.late.as_ref(), "`late` needs them"),
+        (args.late.as_ref(), "the `late` function has none", "`late`"),
         (
             args.failed.as_ref().map(|(key, _)| key),
-            "the function of `failed(..)` needs them",
+            "the `failed(..)` function has none",
+            "`failed(..)`",
         ),
         (
             again.map(|exit| &exit.token),
-            "the phase is entered again and needs them",
+            "the next visit has none",
+            "this exit",
         ),
         (
             args.on.as_ref().map(|(on, _)| on).filter(|_| phase.waits()),
-            "the function runs again for the next event, and needs them",
+            "the function has none at the next event",
+            "`on(..)`",
         ),
     ];
-    for (key, need) in keys {
+    for (key, later, other) in keys {
         if let Some(key) = key {
+            let name = &phase.name;
             let message = format!(
-                "with `take` the data are gone when the function has begun, and {need}; remove `take`"
+                "`take` gives the data of `{name}` to its function, so {later}; remove `take` or {other}"
             );
             diag.error(key, message);
         }
@@ -291,12 +300,13 @@ fn times(args: &PhaseArgs, timed: bool, diag: &mut Diagnostics) {
             "`exhausted` needs attempts; write `retry = \"3, 50ms..2s\"` beside it",
         );
     }
-    if let Some(cancelled) = &args.cancelled
+    if let Some((cancelled, Cancelled::Back)) = &args.cancelled
         && args.failed.is_none()
+        && !args.has_mistake
     {
         diag.error(
             cancelled,
-            "`cancelled` needs a way out; write `failed(Phase)` beside it",
+            "`cancelled` needs a way out; write `failed(Phase)` beside it, or `cancelled = \"later\"`",
         );
     }
     if let Some((keep, _)) = &args.keep
@@ -332,6 +342,14 @@ fn durability(machine: &Machine, diag: &mut Diagnostics) {
         diag.error(
             text,
             "a transient operation is never saved; remove `unknown` or `transient`",
+        );
+    }
+    if let Some((key, _)) = &machine.secret
+        && machine.transient_key.is_some()
+    {
+        diag.error(
+            key,
+            "a transient operation is never saved, so no tool shows its fields; remove `secret` or `transient`",
         );
     }
     if let Some(text) = &machine.failed

@@ -17,7 +17,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         if let Some((_, key)) = first {
             diag.error(
                 key,
-                "the operation inside is not named; write `around(Type)` in `#[fom(..)]`",
+                "the inner operation is not named; write `around(Type)` in `#[fom(..)]`",
             );
         }
         return;
@@ -27,7 +27,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         if !machine.phases.iter().any(|phase| phase.args.has_mistake) {
             diag.error(
                 around,
-                "no phase is the place of the operation inside; write `inner(field)` in the `#[phase(..)]` of one phase",
+                "no phase is the place of the inner operation; write `inner(field)` in the `#[phase(..)]` of one phase",
             );
         }
         return;
@@ -36,7 +36,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         diag.error(
             key,
             format!(
-                "`{}` is already the place of the operation inside; keep one `inner`",
+                "`{}` is already the place of the inner operation; keep one `inner`",
                 inner_phase.name
             ),
         );
@@ -52,14 +52,14 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
         diag.error(
             name,
             format!(
-                "the name of a layer includes the name of the operation inside; remove `{name}`"
+                "the name of a layer includes the name of the inner operation; remove `{name}`"
             ),
         );
     }
     if let Some(event) = &machine.event_key {
         diag.error(
             event,
-            "a layer takes the events of the operation inside; remove `event(..)`",
+            "a layer takes the events of the inner operation; remove `event(..)`",
         );
     }
     for phase in &machine.phases {
@@ -82,7 +82,7 @@ fn inner_phase(machine: &Machine, inner_phase: &Phase, diag: &mut Diagnostics) {
         diag.error(
             wrong,
             format!(
-                "an `inner` phase has one field, the phase of the operation inside; write `{} {{ phase: <{inner} as Operation>::Phase }}`",
+                "an `inner` phase has one field, the phase of the inner operation; write `{} {{ phase: <{inner} as Operation>::Phase }}`",
                 inner_phase.name
             ),
         );
@@ -100,10 +100,14 @@ fn inner_phase(machine: &Machine, inner_phase: &Phase, diag: &mut Diagnostics) {
 
 /// Reports the keys that only the phases inside have.
 fn taken_from_inside(args: &PhaseArgs, diag: &mut Diagnostics) {
-    let pairs: [(Option<&Ident>, &str); 9] = [
+    let pairs: [(Option<&Ident>, &str); 10] = [
         (
             args.locks.as_ref(),
             "holds the locks of the phases inside; remove `locks`",
+        ),
+        (
+            args.hung.as_ref().map(|(key, _)| key),
+            "hangs as the phases inside do; remove `hung`",
         ),
         (
             args.gate.as_ref(),

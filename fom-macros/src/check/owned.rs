@@ -25,7 +25,7 @@ pub(super) fn check(machine: &Machine, diag: &mut Diagnostics) {
     }
 }
 
-/// Returns the first `&'static` in the type whose owned form is known, and that form. rustc reports all others.
+/// Returns the first `&'static` in the type that has a known owned form, and that form. rustc reports all others.
 fn borrowed(ty: &Type) -> Option<(&TypeReference, String)> {
     match ty {
         Type::Reference(reference) => Some((reference, owned(reference)?)),

@@ -5,6 +5,7 @@ use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, Lit, Meta};
 
 use crate::model::{Machine, Mode, Phase};
+use crate::syntax::phase::Cancelled;
 use crate::syntax::within::Within;
 use crate::syntax::{Setting, path_text};
 
@@ -96,7 +97,7 @@ fn notes(phase: &Phase) -> Vec<String> {
         notes.push(format!("takes {}", events.join(", ")));
     }
     if phase.is_inner() {
-        notes.push("the place of the operation inside".to_owned());
+        notes.push("the place of the inner operation".to_owned());
     }
     if !phase.failed.is_empty() {
         let failed: Vec<String> = phase
@@ -105,10 +106,13 @@ fn notes(phase: &Phase) -> Vec<String> {
             .map(|exit| format!("`{}`", exit.token))
             .collect();
         let when = match args.cancelled {
-            Some(_) => "after a failure or a cancel",
-            None => "after a failure",
+            Some((_, Cancelled::Back)) => "after a failure or a cancel",
+            Some((_, Cancelled::Later)) | None => "after a failure",
         };
         notes.push(format!("{when}: {}", failed.join(", ")));
+    }
+    if let Some((_, Cancelled::Later)) = args.cancelled {
+        notes.push("a cancel waits".to_owned());
     }
     match &args.retry {
         Some((_, Some(Setting::Asked))) => {

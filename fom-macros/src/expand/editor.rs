@@ -16,6 +16,7 @@ use crate::paths::respan;
 
 /// Moves the functions away from the variants: an editor that renames a function then leaves the variant alone.
 pub(super) fn prepare(machine: &mut Machine) {
+    machine.for_editor = true;
     for phase in &mut machine.phases {
         let functions = [
             &mut phase.function,
@@ -35,7 +36,7 @@ pub(super) fn prepare(machine: &mut Machine) {
 
 /// Returns the types beside the enum, as other names of the enum.
 pub(super) fn types(machine: &Machine) -> TokenStream {
-    // Without the phase in whose place others run, the kinds are another set.
+    // Without the `inner` phase, in the place of which others run, the kinds are another set.
     let kind = if machine.inner_phase().is_some() {
         kinds::expand(machine)
     } else {
@@ -141,8 +142,8 @@ pub(super) fn mentions(machine: &Machine) -> TokenStream {
     }
 }
 
-/// Returns an import of the phase in the place of the variant. rust-analyzer starts a rename at a path only: it does not
-/// see that the name of the variant went through the macro unchanged.
+/// Returns an import of the phase in the place of the variant. A rename in rust-analyzer starts only at a path, because
+/// rust-analyzer does not see that the name of the variant went through the macro unchanged.
 fn itself(machine: &Machine, phase: &Phase) -> TokenStream {
     let (phases, ident, cfg) = (phases(machine), &phase.ident, &phase.cfg);
     quote!(#(#cfg)* use #phases::#ident;)

@@ -98,7 +98,7 @@ fn variant(machine: &Machine, phase: &Phase, carried: &Carried) -> TokenStream {
     quote!(#(#cfg)* #(#docs)* #attrs #ident #data)
 }
 
-/// Returns the type of a field. The operation inside a layer ends in one of its own ends.
+/// Returns the type of a field. The inner operation of a layer ends in one of its own ends.
 fn field_type(machine: &Machine, phase: &Phase, field: &syn::Field) -> TokenStream {
     let layer = Layer::of(machine).filter(|_| phase.is_inner());
     layer.map_or_else(

@@ -1,4 +1,4 @@
-//! The differences of a layer: one of its phases stands for the phases of the operation inside.
+//! The differences of a layer: one of its phases stands for the phases of the inner operation.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -13,13 +13,13 @@ use crate::model::{Machine, Phase};
 /// A layer and its parts, if the machine is a layer without a mistake in these parts.
 pub(super) struct Layer<'a> {
     machine: &'a Machine,
-    /// The type of the operation inside.
+    /// The type of the inner operation.
     inner: &'a Type,
-    /// The phase that stands for the phases of the operation inside.
+    /// The phase that stands for the phases of the inner operation.
     pub(super) inner_phase: &'a Phase,
-    /// The field of that phase with the phase of the operation inside.
+    /// The field of that phase with the phase of the inner operation.
     field: &'a Ident,
-    /// The field of the operation with the operation inside.
+    /// The field of the operation with the inner operation.
     place: Member,
 }
 
@@ -36,19 +36,19 @@ impl<'a> Layer<'a> {
         })
     }
 
-    /// Returns the operation inside as an `Operation`, at its name: rustc reports there if it is none.
+    /// Returns the inner operation as an `Operation`, at its name: rustc reports there if it is none.
     fn as_operation(&self) -> TokenStream {
         let (krate, inner) = (&self.machine.krate, self.inner);
         quote_spanned!(inner.span()=> <#inner as #krate::Operation>)
     }
 
-    /// Returns the phase that holds `value` as the phase of the operation inside.
+    /// Returns the phase that holds `value` as the phase of the inner operation.
     fn as_outer(&self, value: &TokenStream) -> TokenStream {
         let (inner_phase, field) = (&self.inner_phase.ident, self.field);
         quote!(P_::#inner_phase { #field: #value })
     }
 
-    /// Returns the start of the operation inside.
+    /// Returns the start of the inner operation.
     pub(super) fn start(&self) -> TokenStream {
         let operation = self.as_operation();
         self.as_outer(&quote!(#operation::START))
@@ -63,7 +63,7 @@ impl<'a> Layer<'a> {
         quote!(#krate::machine::Layered<#kind, #operation::Kind>)
     }
 
-    /// Returns the type of the ends of the operation inside. `R::Phase` becomes `R::End`, so that a derive finds `R`.
+    /// Returns the type of the ends of the inner operation. `R::Phase` becomes `R::End`, so that a derive finds `R`.
     pub(super) fn end_type(&self, field: &Type) -> TokenStream {
         if let Type::Path(path) = field
             && let Some(last) = path.path.segments.last()
@@ -80,7 +80,7 @@ impl<'a> Layer<'a> {
         quote!(#operation::End)
     }
 
-    /// Returns the data of the end in which the operation inside ends the machine.
+    /// Returns the data of the end in which the inner operation ends the machine.
     pub(super) fn end(&self) -> TokenStream {
         let (field, operation) = (self.field, self.as_operation());
         quote!({ #field: #operation::end(#field)? })
@@ -124,7 +124,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the function that tells of errors. The layer describes its own errors, and the operation inside describes its
+    /// Returns the function that tells of errors. The layer describes its own errors, and the inner operation describes its
     /// errors.
     pub(super) fn describe(&self, own: &TokenStream) -> TokenStream {
         let operation = self.as_operation();
@@ -139,7 +139,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Runs the layer's own `resume` first. Then runs the `resume` of the operation inside, if its phases are still to
+    /// Runs the layer's own `resume` first. Then runs the `resume` of the inner operation, if its phases are still to
     /// come.
     pub(super) fn resumed(&self, own: Option<TokenStream>, phase: &TokenStream) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
@@ -162,13 +162,13 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the operation inside, from any `self`. The compiler then reports a missing field only once.
+    /// Returns the inner operation, from any `self`. The compiler then reports a missing field only once.
     fn place(&self) -> TokenStream {
         let place = &self.place;
         quote!((*self).#place)
     }
 
-    /// Returns the arm of `gate` for the phases of the operation inside.
+    /// Returns the arm of `gate` for the phases of the inner operation.
     pub(super) fn gate(&self, fom: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (inner_phase, field, inner) = (&self.inner_phase.ident, self.field, local("phase"));
@@ -177,7 +177,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the arm of `within` or `retry` for the phases of the operation inside.
+    /// Returns the arm of `within` or `retry` for the phases of the inner operation.
     pub(super) fn asked(&self, name: &str, fom: &Ident) -> TokenStream {
         let (operation, place) = (self.as_operation(), self.place());
         let (inner_phase, field, inner) = (&self.inner_phase.ident, self.field, local("phase"));
@@ -187,7 +187,7 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the arm of `step` for the phases of the operation inside.
+    /// Returns the arm of `step` for the phases of the inner operation.
     pub(super) fn arm(&self, at: &Ident) -> TokenStream {
         let (inner, place) = (self.inner, self.place());
         let (inner_phase, field) = (&self.inner_phase.ident, self.field);
@@ -203,14 +203,14 @@ impl<'a> Layer<'a> {
         }
     }
 
-    /// Returns the operation inside as a `Persistent`, at its name too, so that the compiler reports the same error
+    /// Returns the inner operation as a `Persistent`, at its name too, so that the compiler reports the same error
     /// only once.
     fn as_persistent(&self) -> TokenStream {
         let (krate, inner) = (&self.machine.krate, self.inner);
         quote_spanned!(inner.span()=> <#inner as #krate::Persistent>)
     }
 
-    /// Returns the migrations of the layer and of the operation inside.
+    /// Returns the migrations of the layer and of the inner operation.
     pub(super) fn migrate(&self) -> TokenStream {
         let (krate, place, persistent) = (&self.machine.krate, &self.place, self.as_persistent());
         let place = match place {
@@ -268,7 +268,7 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// Returns the name of the operation, cut where the operation inside is a parameter.
+/// Returns the name of the operation, cut where the inner operation is a parameter.
 fn name_parts(operation: &Type, inner: &Type) -> Vec<String> {
     let mut parts = vec![String::new()];
     let inner = match inner {

@@ -38,6 +38,7 @@ pub(crate) fn expand(machine: &Machine) -> TokenStream {
         step::expand(machine),
         persist::expand(machine),
         persist::register(machine),
+        operation::secret_fields(machine).unwrap_or_default(),
     ];
     let scoped = in_scope(machine, scoped.into_iter().collect());
     exposed.into_iter().chain([scoped]).collect()
@@ -130,8 +131,8 @@ fn unfinished(machine: &Machine, is_private: bool) -> TokenStream {
     parts.into_iter().collect()
 }
 
-/// Returns the enum. If it has the name of its operation, it hides behind a glob import, so that the operation keeps
-/// the name and rustc reports nothing more.
+/// Returns the enum. An enum with the name of its operation hides behind a glob import. So the operation keeps the name,
+/// and rustc reports nothing more.
 fn enum_of_skeleton(machine: &Machine) -> TokenStream {
     if !machine.named_like_operation {
         return machine.item.to_token_stream();

@@ -8,7 +8,7 @@ use syn::{Path, PathArguments, Type};
 
 use super::layer::Layer;
 use super::phase_data::{self, Access};
-use super::times::{asked, retry, within};
+use super::times::{asked, is_fixed, retry, within};
 use super::{
     any_data, braces, data, docs, ends, error_type, event_type, operation_generics, phase_type,
     private,
@@ -16,6 +16,9 @@ use super::{
 use crate::model::{Machine, Mode, Phase, Shared, Target};
 use crate::paths::type_name;
 use crate::syntax::args::Durability;
+use crate::syntax::hung::Hung;
+use crate::syntax::phase::Cancelled;
+use crate::syntax::secret::Secret;
 
 pub(super) fn expand(machine: &Machine) -> TokenStream {
     let krate = &machine.krate;
@@ -35,24 +38,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
         None => quote!(&#own),
         Some(_) => quote!(fom_::joined::<Self>()),
     };
-    let codec = (!machine.transient).then(|| {
-        // At the operation's name: rustc reports there what cannot be saved.
-        let codec = quote_spanned!(machine.operation_span()=> codec);
-        quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
-    });
-    let durability = durability(machine);
-    let keeps_failed = machine.failed.as_ref();
-    let keeps_failed = keeps_failed.map(|_| {
-        quote!(
-            const KEEPS_FAILED: bool = false;
-        )
-    });
-    let keeps_unknown = machine.unknown.as_ref();
-    let keeps_unknown = keeps_unknown.map(|_| {
-        quote!(
-            const KEEPS_UNKNOWN: bool = true;
-        )
-    });
+    let saved = saved(machine);
     let start = machine
         .phases
         .iter()
@@ -88,10 +74,7 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
             #types
             type Form = fom_::#form;
             const GRAPH: &'static G_ = #graph;
-            #codec
-            #durability
-            #keeps_failed
-            #keeps_unknown
+            #saved
             #describe
             const START: #start_type = #start;
             const INDEX: fn(#index_type) -> usize = #index;
@@ -115,6 +98,34 @@ pub(super) fn expand(machine: &Machine) -> TokenStream {
     }
 }
 
+/// Returns the constants about snapshots and the journal.
+fn saved(machine: &Machine) -> TokenStream {
+    let codec = (!machine.transient).then(|| {
+        // At the operation's name: rustc reports there what cannot be saved.
+        let codec = quote_spanned!(machine.operation_span()=> codec);
+        quote!(const CODEC: fom_::MaybeCodec<Self> = fom_::#codec();)
+    });
+    let durability = durability(machine);
+    let keeps_failed = machine.failed.as_ref();
+    let keeps_failed = keeps_failed.map(|_| {
+        quote!(
+            const KEEPS_FAILED: bool = false;
+        )
+    });
+    let keeps_unknown = machine.unknown.as_ref();
+    let keeps_unknown = keeps_unknown.map(|_| {
+        quote!(
+            const KEEPS_UNKNOWN: bool = true;
+        )
+    });
+    quote! {
+        #codec
+        #durability
+        #keeps_failed
+        #keeps_unknown
+    }
+}
+
 /// Returns the type of the start phase, and what an index is found for. A private type would be a lint in a constant.
 fn types_of_constants(machine: &Machine, is_private: bool) -> (TokenStream, TokenStream) {
     if is_private {
@@ -125,7 +136,7 @@ fn types_of_constants(machine: &Machine, is_private: bool) -> (TokenStream, Toke
     }
 }
 
-/// Returns the phases of the enum, without their data and without the place of the operation inside.
+/// Returns the phases of the enum, without their data and without the place of the inner operation.
 fn own_kinds(machine: &Machine) -> TokenStream {
     let own = machine.phases.iter().filter(|phase| !phase.is_inner());
     let own = own.map(|phase| {
@@ -252,12 +263,45 @@ fn graph(machine: &Machine, operation: &Type) -> TokenStream {
     let retired = (!retired.is_empty()).then(|| quote!(.retiring(&[#(#retired),*])));
     let was = machine.was.iter().filter_map(|(_, name)| name.as_ref());
     let was: Vec<String> = was.map(syn::LitStr::value).collect();
-    // For a layer, the names are combined with the names of the operation inside.
+    // For a layer, the names are combined with the names of the inner operation.
     let operations = earlier_operations(machine).filter(|_| machine.inner_phase().is_none());
     let operations: Vec<String> = operations.map(|name| type_name(&name)).collect();
     let renamed = (!was.is_empty() || !operations.is_empty())
         .then(|| quote!(.renamed(&[#(#was),*], &[#(#operations),*])));
-    quote!(G_::new(#name, #operation, #docs, PHASES_) #version #retired #renamed)
+    let secrets: Vec<&str> = secrets(machine).map(|secret| &*secret.name).collect();
+    let hiding = (!secrets.is_empty()).then(|| quote!(.hiding(&[#(#secrets),*])));
+    quote!(G_::new(#name, #operation, #docs, PHASES_) #version #retired #renamed #hiding)
+}
+
+/// Returns the fields that no tool shows.
+fn secrets(machine: &Machine) -> impl Iterator<Item = &Secret> {
+    let secret = machine.secret.iter();
+    secret.flat_map(|(_, fields)| fields)
+}
+
+/// Looks at each secret that no phase has as a field of the operation. So rustc reports a mistyped name.
+pub(super) fn secret_fields(machine: &Machine) -> Option<TokenStream> {
+    let operation = machine.operation.as_ref()?;
+    let is_of_phase = |name: &Ident| {
+        let mut fields = machine.phases.iter().flat_map(|phase| &phase.fields);
+        fields.any(|field| field.ident.as_ref() == Some(name))
+    };
+    let named = secrets(machine).filter_map(|secret| secret.field.as_ref());
+    let own: Vec<_> = named.filter(|name| !is_of_phase(name)).collect();
+    if own.is_empty() {
+        return None;
+    }
+    let (generics, _, bounds) = operation_generics(machine).split_for_impl();
+    let looked = own.iter().map(|name| {
+        let operation = Ident::new("operation", name.span());
+        quote_spanned!(name.span()=> &#operation.#name)
+    });
+    Some(quote! {
+        #[allow(unused)]
+        fn secrets_ #generics (operation: &#operation) #bounds {
+            #(let _ = #looked;)*
+        }
+    })
 }
 
 /// Returns the earlier names of the operation, as types.
@@ -282,9 +326,14 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let edges = edges(machine, phase);
     let start = args.start.as_ref().map(|_| quote!(.start()));
     let failure = args.failure.as_ref().map(|_| quote!(.failure()));
-    let (within, retry) = (within(phase), retry(phase));
-    let late = args.late.as_ref().map(|_| quote!(.late()));
-    let cancelled = args.cancelled.as_ref().map(|_| quote!(.cancelled()));
+    let (timed, retry) = (timed(machine, phase), retry(machine, phase));
+    let cancelled = args
+        .cancelled
+        .as_ref()
+        .map(|(_, cancelled)| match cancelled {
+            Cancelled::Back => quote!(.cancelled()),
+            Cancelled::Later => quote!(.cancelled_later()),
+        });
     let exhausted = args.exhausted.as_ref().map(|_| quote!(.exhausted()));
     let gate = match (&args.locks, &args.gate, &args.limit) {
         (Some(_), ..) => quote!(.gated("holds locks")),
@@ -299,8 +348,6 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
         let events = events.iter().map(|event| event.unraw().to_string());
         quote!(.on(&[#(#events),*]))
     });
-    let keep = places(machine, &phase.keep);
-    let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
     let fields: Vec<String> = phase
         .fields
         .iter()
@@ -316,7 +363,27 @@ fn info(machine: &Machine, phase: &Phase) -> TokenStream {
     let continues = !phase.is_handed_over();
     let inner = phase.is_inner().then(|| quote!(.inner(#continues)));
     let taken = args.take.as_ref().map(|_| quote!(.taken()));
-    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #taken #to #edges #failed #cancelled #start #failure #within #late #on #retry #exhausted #keep #gate)
+    quote!(#(#cfg)* I_::#mode(#name, #docs) #inner #was #with #taken #to #edges #failed #cancelled #start #failure #timed #on #retry #exhausted #gate)
+}
+
+/// Returns the call that gives the phase its deadline. `None` if it has none, and no key `hung`. A fixed time alone has a
+/// shorter call.
+fn timed(machine: &Machine, phase: &Phase) -> Option<TokenStream> {
+    let within = within(phase);
+    let late = phase.args.late.as_ref().map(|_| quote!(.late()));
+    let keep = places(machine, &phase.keep);
+    let keep = (!keep.is_empty()).then(|| quote!(.keep(&[#(#keep),*])));
+    let hung = match &phase.args.hung {
+        Some((_, Some(Hung::After(nanos)))) => Some(quote!(.hung_after(#nanos))),
+        Some((_, Some(Hung::Never))) => Some(quote!(.never_hung())),
+        Some((_, None)) | None => None,
+    };
+    let more: TokenStream = [hung, late, keep].into_iter().flatten().collect();
+    if more.is_empty() && is_fixed(phase) {
+        return within;
+    }
+    let calls = quote!(#within #more);
+    (!calls.is_empty()).then(|| quote!(.timed(fom_::Deadline::new() #calls)))
 }
 
 /// Returns the names of the edges, in the order of `to(..)`. An edge without a name has an empty one.

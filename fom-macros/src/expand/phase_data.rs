@@ -1,7 +1,7 @@
 //! `RouteInRing`: the data of a phase, as its functions get them.
 //!
-//! One value is passed as it is. Several values are passed as a struct, so that a function names them: two fields of one
-//! type that change places in the enum cannot change places in a function.
+//! One value is passed as it is. Several values are passed as a struct, so that a function names them. If two fields of
+//! one type change places in the enum, they cannot change places in a function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};

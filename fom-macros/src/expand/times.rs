@@ -11,7 +11,7 @@ use crate::model::{Machine, Phase};
 use crate::syntax::within::Within;
 use crate::syntax::{Setting, path_text};
 
-/// Returns the call that gives the phase its time limit.
+/// Returns the call that gives a deadline its time limit.
 pub(super) fn within(phase: &Phase) -> Option<TokenStream> {
     let (_, within) = phase.args.within.as_ref()?;
     Some(match within.as_ref()? {
@@ -34,8 +34,16 @@ pub(super) fn within(phase: &Phase) -> Option<TokenStream> {
     })
 }
 
+/// Returns whether the phase has a time limit that is written in its attribute.
+pub(super) fn is_fixed(phase: &Phase) -> bool {
+    let within = phase.args.within.as_ref();
+    let within = within.and_then(|(_, within)| within.as_ref());
+    matches!(within, Some(Setting::Written(Within::Fixed(_))))
+}
+
 /// Returns the call that gives the phase its retries.
-pub(super) fn retry(phase: &Phase) -> Option<TokenStream> {
+pub(super) fn retry(machine: &Machine, phase: &Phase) -> Option<TokenStream> {
+    let krate = &machine.krate;
     let (_, retry) = phase.args.retry.as_ref()?;
     Some(match retry.as_ref()? {
         Setting::Written(retry) => {
@@ -45,11 +53,11 @@ pub(super) fn retry(phase: &Phase) -> Option<TokenStream> {
         }
         Setting::Constant(path) => {
             let name = path_text(path);
-            quote!(.retry_constant(#path, #name))
+            quote!(.retry_named(#path, #name))
         }
         Setting::Asked => {
             let name = phase.retry_function.as_ref()?.to_string();
-            quote!(.retry_asked(#name))
+            quote!(.retry_named(#krate::machine::Retry::ASKED, #name))
         }
     })
 }

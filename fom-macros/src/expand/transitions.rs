@@ -102,15 +102,7 @@ fn functions(machine: &Machine, phase: &Phase) -> TokenStream {
             Kind::Additional,
         )
     });
-    let failed = match &phase.args.groups.failed {
-        None => format!(
-            " Runs when `{}` has failed, and decides the next phase.",
-            phase.name
-        ),
-        Some(group) => format!(
-            " Runs when a phase of the group `{group}` has failed, and decides the next phase."
-        ),
-    };
+    let failed = failed_docs(phase);
     let failed = phase
         .failed_function
         .as_ref()
@@ -221,6 +213,19 @@ pub(super) fn written(docs: &[Attribute]) -> impl Iterator<Item = &Attribute> {
         .filter(|attr| matches!(attr.meta, Meta::NameValue(_)))
 }
 
+/// Returns the docs of the function that runs after a failure.
+fn failed_docs(phase: &Phase) -> String {
+    match &phase.args.groups.failed {
+        None => format!(
+            " Runs when `{}` has failed, and decides the next phase.",
+            phase.name
+        ),
+        Some(group) => format!(
+            " Runs when a phase of the group `{group}` has failed, and decides the next phase."
+        ),
+    }
+}
+
 /// The kind of a phase's function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -271,10 +276,17 @@ fn function(
         Kind::Own | Kind::Additional | Kind::Entry => phase.mode,
     };
     let (output, end) = match (&phase.exits_mistake, mode) {
-        (None, Mode::Async) => (
-            quote_spanned!(span=> impl ::core::future::Future<Output = #output> + ::core::marker::Send),
-            quote_spanned!(span=> ;),
-        ),
+        (None, Mode::Async) => {
+            // The other name has a message for a function that is not `async`.
+            let future = match machine.for_editor {
+                true => quote_spanned!(span=> ::core::future::Future),
+                false => respan(quote!(#krate::machine::PhaseFuture), span),
+            };
+            (
+                quote_spanned!(span=> impl #future<Output = #output> + ::core::marker::Send),
+                quote_spanned!(span=> ;),
+            )
+        }
         (None, Mode::Sync | Mode::Blocking) => (output, quote_spanned!(span=> ;)),
         // The right type is unknown, so any type fits, and the function need not exist.
         (Some(mistake), _) => (quote!([(); #mistake]), quote!({ loop {} })),
@@ -296,7 +308,7 @@ fn last_argument(
         Kind::Own if phase.waits() => Some(("event", event_type(machine))),
         Kind::Failed => {
             let (krate, error) = (&machine.krate, error_type(machine));
-            // A failure inside a layer has an error of the layer or of the operation inside.
+            // A failure inside a layer has an error of the layer or of the inner operation.
             let error = match Layer::of(machine) {
                 Some(layer) if phase.is_inner() => layer.error_type(&error),
                 _ => error,

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use syn::{Expr, Generics, Ident, LitInt, LitStr, Type};
 
 use super::group::GroupArgs;
+use super::secret::{Secret, secret};
 use super::versions::{self, Migration};
 use super::{Entry, Form, Keys, entries, generics, text, ty, words};
 use crate::diag::{Diagnostics, did_you_mean};
@@ -35,9 +36,10 @@ impl Durability {
 /// Reports a text of `failed` that is not known.
 fn check_failed(text: &LitStr, diag: &mut Diagnostics) {
     if text.value() != "forget" {
+        let other = text.value();
         diag.error(
             text,
-            "a failed operation is kept, unless this key is `failed = \"forget\"`",
+            format!("`{other}` is not a value of `failed`; write `failed = \"forget\"`, or remove the key to keep what fails"),
         );
     }
 }
@@ -45,9 +47,10 @@ fn check_failed(text: &LitStr, diag: &mut Diagnostics) {
 /// Reports a text of `unknown` that is not known.
 fn check_unknown(text: &LitStr, diag: &mut Diagnostics) {
     if text.value() != "keep" {
+        let other = text.value();
         diag.error(
             text,
-            "a fom with a field that this release does not know waits in quarantine, unless this key is `unknown = \"keep\"`",
+            format!("`{other}` is not a value of `unknown`; write `unknown = \"keep\"` to keep unknown fields, or remove the key"),
         );
     }
 }
@@ -61,7 +64,7 @@ pub(crate) struct Args {
     /// The earlier names of the enum.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) generics: Generics,
-    /// The operation inside a layer. An inner `None` was already reported.
+    /// The inner operation of a layer. An inner `None` was already reported.
     pub(crate) around: Option<(Ident, Option<Type>)>,
     pub(crate) error: Option<Type>,
     /// The event type and the tokens of the whole `event(..)`.
@@ -84,6 +87,8 @@ pub(crate) struct Args {
     pub(crate) groups: Vec<GroupArgs>,
     /// The text of `unknown`, in the same way.
     pub(crate) unknown: Option<LitStr>,
+    /// The key, and the fields that no tool shows.
+    pub(crate) secret: Option<(Ident, Vec<Secret>)>,
     pub(crate) krate: CratePath,
     /// The path of the package of patterns.
     pub(crate) patterns: CratePath,
@@ -109,6 +114,7 @@ const KNOWN: &[(&str, Form)] = &[
     ("durability", Form::Text("durability = \"lazy\"")),
     ("failed", Form::Text("failed = \"forget\"")),
     ("unknown", Form::Text("unknown = \"keep\"")),
+    ("secret", Form::List("secret(field)")),
     ("version", Form::Text("version = 2")),
     ("was", Form::Text("was = \"Name\"")),
     ("migrate", Form::List("migrate(v1(path))")),
@@ -161,6 +167,7 @@ impl Args {
             durability: None,
             failed: None,
             unknown: None,
+            secret: None,
             groups: Vec::new(),
             krate: CratePath::of_runtime(),
             patterns: CratePath::of_patterns(),
@@ -236,6 +243,10 @@ impl Args {
             "group" => self.groups.extend(GroupArgs::parse(&key, &value, diag)),
             "unknown" => {
                 self.unknown = text(&key, &value, diag).inspect(|text| check_unknown(text, diag));
+            }
+            "secret" => {
+                let fields = secret(&key, &value, diag);
+                self.secret = Some((key, fields));
             }
             "crate" => {
                 if let Some(text) = text(&key, &value, diag)

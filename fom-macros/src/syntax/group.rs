@@ -5,7 +5,7 @@ use syn::Ident;
 use syn::ext::IdentExt;
 
 use super::item::PhaseItem;
-use super::phase::time_limit;
+use super::phase::{Cancelled, time_limit};
 use super::within::Within;
 use super::words::Meant;
 use super::{Entry, Form, Keys, Setting, Value, entries, names};
@@ -151,7 +151,9 @@ impl GroupArgs {
         let args = &mut item.args;
         if let (Some(failed), None) = (&self.failed, &args.failed) {
             args.failed = Some(failed.clone());
-            args.cancelled = args.cancelled.take().or_else(|| self.cancelled.clone());
+            if let (Some(cancelled), None) = (&self.cancelled, &args.cancelled) {
+                args.cancelled = Some((cancelled.clone(), Cancelled::Back));
+            }
             args.groups.failed = Some(self.name.clone());
         }
         let is_gated = args.locks.is_some() || args.gate.is_some() || args.limit.is_some();
@@ -175,7 +177,7 @@ fn refused(item: &PhaseItem) -> Option<&'static str> {
     if item.args.end.is_some() {
         Some("is an end, in which nothing runs")
     } else if item.args.inner.is_some() {
-        Some("is the place of the operation inside, whose failures have another type")
+        Some("is the place of the inner operation, whose failures have another type")
     } else if !item.cfg.is_empty() {
         Some("exists only under its `#[cfg]`")
     } else {

@@ -3,8 +3,10 @@
 pub(crate) mod args;
 pub(crate) mod duration;
 pub(crate) mod group;
+pub(crate) mod hung;
 pub(crate) mod item;
 pub(crate) mod phase;
+pub(crate) mod secret;
 pub(crate) mod versions;
 pub(crate) mod within;
 pub(crate) mod words;
@@ -42,6 +44,8 @@ pub(crate) enum Form {
     List(&'static str),
     /// `key = "..."`; the text is an example.
     Text(&'static str),
+    /// `key`, or `key = "..."`; the text is an example of the second.
+    FlagOrText(&'static str),
     /// `key = "..."`, `key(PATH)` with a constant, or `key` with a function of the phase; the text is an example.
     Time(&'static str),
 }
@@ -86,7 +90,7 @@ impl Keys<'_> {
                 let example = match self.form(meant) {
                     Some(Form::List(_)) => format!("{meant}(..)"),
                     Some(Form::Text(_) | Form::Time(_)) => format!("{meant} = \"..\""),
-                    Some(Form::Flag) | None => (*meant).to_owned(),
+                    Some(Form::Flag | Form::FlagOrText(_)) | None => (*meant).to_owned(),
                 };
                 (format!("write `{example}`"), Some(*meant))
             }
@@ -133,6 +137,7 @@ pub(crate) fn entries(tokens: TokenStream, keys: &Keys<'_>, diag: &mut Diagnosti
         let value = in_form(form, &entry.value);
         let remedy = match (form, &value) {
             (Form::Flag, _) => format!("write only `{key}`"),
+            (Form::FlagOrText(example), _) => format!("write `{key}` or `{example}`"),
             (Form::List(_) | Form::Time(_), Value::List(tokens)) => {
                 format!("write `{key}({})`", joined(tokens))
             }
@@ -170,12 +175,12 @@ fn in_form(form: Form, value: &Value) -> Value {
 
 fn mismatch(form: Form, value: &Value) -> Option<&'static str> {
     match (form, value) {
-        (Form::Flag | Form::Time(_), Value::None)
+        (Form::Flag | Form::FlagOrText(_) | Form::Time(_), Value::None)
         | (Form::List(_), Value::List(_))
-        | (Form::Text(_), Value::Equals(_)) => None,
+        | (Form::Text(_) | Form::FlagOrText(_), Value::Equals(_)) => None,
         (Form::Time(_), Value::Equals(tokens)) if !is_path(tokens) => None,
         (Form::Time(_), Value::List(tokens)) if !is_text(tokens) => None,
-        (Form::Flag, _) => Some(""),
+        (Form::Flag | Form::FlagOrText(_), _) => Some(""),
         (Form::List(example) | Form::Text(example) | Form::Time(example), _) => Some(example),
     }
 }

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use syn::{Ident, LitStr};
 
 use super::duration::{self, Retry};
+use super::hung::{self, Hung};
 use super::versions::is_name;
 use super::within::{self, Within};
 use super::{Entry, Form, Keys, Setting, Value, constant, entries, exits, names, text, words};
@@ -17,7 +18,7 @@ pub(crate) struct PhaseArgs {
     pub(crate) failure: Option<Ident>,
     /// The end has a function.
     pub(crate) entry: Option<Ident>,
-    /// The key, and the operation's field with the operation inside. An inner `None` was already reported.
+    /// The key, and the operation's field with the inner operation. An inner `None` was already reported.
     pub(crate) inner: Option<(Ident, Option<Ident>)>,
     pub(crate) late: Option<Ident>,
     pub(crate) exhausted: Option<Ident>,
@@ -35,9 +36,11 @@ pub(crate) struct PhaseArgs {
     pub(crate) on: Option<(Ident, Vec<Ident>)>,
     pub(crate) keep: Option<(Ident, Vec<Ident>)>,
     pub(crate) failed: Option<(Ident, Vec<Ident>)>,
-    pub(crate) cancelled: Option<Ident>,
+    pub(crate) cancelled: Option<(Ident, Cancelled)>,
     /// The time limit. An inner `None` was written, but was already reported.
     pub(crate) within: Option<(Ident, Option<Setting<Within>>)>,
+    /// The time after which a fom counts as hung. An inner `None` was already reported.
+    pub(crate) hung: Option<(Ident, Option<Hung>)>,
     /// The key and an earlier name of the phase. An inner `None` was already reported.
     pub(crate) was: Vec<(Ident, Option<LitStr>)>,
     pub(crate) retry: Option<(Ident, Option<Setting<Retry>>)>,
@@ -46,6 +49,33 @@ pub(crate) struct PhaseArgs {
     pub(crate) has_mistake: bool,
     /// The mistake because of which the next phases are unknown.
     pub(crate) exits_mistake: Option<TokenStream>,
+}
+
+/// What a cancel does in the phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cancelled {
+    /// It takes the exits of `failed(..)`.
+    Back,
+    /// It waits until the phase is left.
+    Later,
+}
+
+impl Cancelled {
+    /// Reads `cancelled` or `cancelled = "later"`.
+    fn parse(key: &Ident, value: &Value, diag: &mut Diagnostics) -> Self {
+        let text = text(key, value, diag);
+        if let Some(text) = text.as_ref().filter(|text| text.value() != "later") {
+            let other = text.value();
+            diag.error(
+                text,
+                format!("`{other}` is not a value of `cancelled`; write `cancelled = \"later\"`, or `cancelled` beside `failed(..)`"),
+            );
+        }
+        match value {
+            Value::None => Self::Back,
+            _ => Self::Later,
+        }
+    }
 }
 
 /// The groups from which the phase has something.
@@ -73,9 +103,10 @@ const KNOWN: &[(&str, Form)] = &[
     ("inner", Form::List("inner(field)")),
     ("to", Form::List("to(Phase, Other)")),
     ("within", Form::Time("within = \"2s\"")),
+    ("hung", Form::Text("hung = \"5m\"")),
     ("late", Form::Flag),
     ("failed", Form::List("failed(Phase, Other)")),
-    ("cancelled", Form::Flag),
+    ("cancelled", Form::FlagOrText("cancelled = \"later\"")),
     ("take", Form::Flag),
     ("sync", Form::Flag),
     ("blocking", Form::Flag),
@@ -154,7 +185,7 @@ impl PhaseArgs {
                 "inner" => {
                     let names = names(&key, &value, None, &mut own);
                     for more in names.iter().skip(1) {
-                        own.error(more, "the operation inside is in one field; keep one name");
+                        own.error(more, "the inner operation is in one field; keep one name");
                     }
                     args.inner = Some((key, names.into_iter().next()));
                 }
@@ -183,7 +214,10 @@ impl PhaseArgs {
                 "failed" => {
                     args.failed = Some((key.clone(), names(&key, &value, Some(phase), &mut own)))
                 }
-                "cancelled" => args.cancelled = Some(key),
+                "cancelled" => {
+                    let cancelled = Cancelled::parse(&key, &value, &mut own);
+                    args.cancelled = Some((key, cancelled));
+                }
                 "keep" => {
                     args.keep = Some((key.clone(), names(&key, &value, Some(phase), &mut own)))
                 }
@@ -195,6 +229,10 @@ impl PhaseArgs {
                 "within" => {
                     let within = time_limit(&key, &value, &mut own);
                     args.within = Some((key, within));
+                }
+                "hung" => {
+                    let hung = parsed(&key, &value, hung::hung, &mut own);
+                    args.hung = Some((key, hung));
                 }
                 "retry" => {
                     let retry = match &value {

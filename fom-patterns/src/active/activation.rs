@@ -62,13 +62,13 @@ impl<A: Active> Activation<A> {
         }
     }
 
-    /// Sets how many requests can wait, at least 1; the default is 1024. The running request does not count.
+    /// Sets how many requests can wait, at least 1. Default: 1,024. The running request does not count.
     pub fn capacity(mut self, requests: usize) -> Self {
         self.settings.limits.capacity = requests.max(1);
         self
     }
 
-    /// Sets what happens to a call when the list is full; the default is [`WhenFull::Refuse`].
+    /// Sets what happens to a call when the list is full. Default: [`WhenFull::Refuse`].
     pub fn when_full(mut self, what: WhenFull) -> Self {
         self.settings.limits.waits = what == WhenFull::Wait;
         self
@@ -101,8 +101,8 @@ impl<A: Active> Activation<A> {
         self
     }
 
-    /// Sets the object's locality. The default is by key; without a key, the locality of the fom that
-    /// starts the object; outside a fom, one locality after the other.
+    /// Sets the object's locality. Default: the locality of the key. Without a key, an object that a fom starts gets the
+    /// locality of this fom. Any other object gets one locality after the other.
     pub fn place(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
         self

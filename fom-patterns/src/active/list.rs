@@ -101,6 +101,11 @@ impl<A> List<A> {
         self.fresh.len() + self.blocked.len() + usize::from(self.looked_at)
     }
 
+    /// Returns the number of requests so far.
+    pub(super) fn numbered(&self) -> u64 {
+        self.numbered
+    }
+
     /// Counts the waiting requests and the running request.
     pub(super) fn load(&self) -> usize {
         self.len() + usize::from(self.is_busy() && !self.looked_at)

@@ -90,7 +90,7 @@ pub trait Active: Sized + Send + 'static {
     #[doc(hidden)]
     const NAME: &'static str;
 
-    /// Makes the object an active object of `runtime`, with a list of 1024 requests.
+    /// Makes the object an active object of `runtime`, with a list of 1,024 requests.
     ///
     /// The object ends after its last proxy is dropped and the requests queued by then have run; see [`Proxy`].
     ///

@@ -37,7 +37,7 @@ impl<A: Active> Drop for Open<A> {
 #[fom(operation("Object<A>", name = A::NAME), generics("A: Active"), transient)]
 pub(super) enum ActiveObject {
     /// It takes requests.
-    #[phase(start, to(Ended))]
+    #[phase(start, to(Ended), hung = "never")]
     Serve,
     /// No proxy is left, and what was queued has run.
     #[phase(end)]

@@ -14,9 +14,9 @@ use fom_protocol::{
 };
 use fom_runtime::{
     FomId, FomRef, Runtime,
-    extension::{Attached, Daemon, Wait, WaitKind},
+    extension::{Attached, Daemon, Listed, Listing, Wait, WaitKind},
     machine::FomState,
-    observe::IncidentKind,
+    observe::{IncidentKind, PartInfo},
     time::Instant,
 };
 
@@ -39,6 +39,8 @@ pub(crate) struct Shared<A: Active> {
     cancelled: AtomicBool,
     /// Set before a caller gets a proxy.
     fom: OnceLock<FomRef<Object<A>>>,
+    /// Set when the object has its fom.
+    listing: OnceLock<Listing>,
 }
 
 impl<A: Active> Shared<A> {
@@ -49,6 +51,7 @@ impl<A: Active> Shared<A> {
             settings,
             cancelled: AtomicBool::new(false),
             fom: OnceLock::new(),
+            listing: OnceLock::new(),
         }
     }
 
@@ -58,6 +61,8 @@ impl<A: Active> Shared<A> {
         fom.attach(details);
         // This function is called once.
         let _ = self.fom.set(fom);
+        let part: Weak<Self> = Arc::downgrade(self);
+        let _ = self.listing.set(self.runtime.extension().list(part));
     }
 
     /// Returns the object's fom.
@@ -288,6 +293,28 @@ impl<A: Active> Attached for Shared<A> {
 
     fn queued(&self) -> Option<usize> {
         Some(ObjectHandle::queued(self))
+    }
+}
+
+impl<A: Active> Listed for Shared<A> {
+    fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
+        if Daemon::has_ended(&*self) {
+            return Vec::new();
+        }
+        let name = match self.fom().key() {
+            Some(key) => format!("{} {key}", A::NAME),
+            None => A::NAME.to_owned(),
+        };
+        let list = self.list.lock();
+        let mut info = PartInfo::new("active object", name)
+            .queued(list.len())
+            .with("object", A::NAME)
+            .with("requests", list.numbered())
+            .with("running", list.load() - list.len())
+            .with("full", list.pressure() == Pressure::High)
+            .with("capacity", self.settings.limits.capacity);
+        info.fom = Some(self.fom().id());
+        vec![info]
     }
 }
 

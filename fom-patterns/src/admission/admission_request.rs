@@ -43,6 +43,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
             client: None,
             class: None,
             object: None,
+            series: None,
             sort_key: 0,
             deadline: None,
             priority: Priority::Normal,
@@ -51,8 +52,8 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         let parts = Parts {
             operation,
             key: None,
-            series: None,
             placement: None,
+            carried: shared.runtime.extension().inherit(),
             answer: None,
             room: None,
         };
@@ -66,6 +67,16 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     /// Sets the client that submits the operation. All operations without a client count as one client.
     pub fn client(mut self, client: impl Into<Key>) -> Self {
         self.tags.client = Some(client.into());
+        self
+    }
+
+    /// Gives the fom this value to carry, like [`Submission::carrying`](fom_runtime::Submission::carrying).
+    ///
+    /// # Panics
+    ///
+    /// Panics if the runtime was built without [`Builder::carry`](fom_runtime::Builder::carry) for this type.
+    pub fn carrying<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.parts.carried.carry(value);
         self
     }
 
@@ -115,14 +126,18 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         self
     }
 
-    /// Sets the series, like [`Submission::serial`](fom_runtime::Submission::serial). An operation that the policy lets
-    /// in waits there for the earlier ones of its series. It counts as running meanwhile.
+    /// Sets the series, like [`Submission::serial`](fom_runtime::Submission::serial). Of the operations of a series that
+    /// come through this intake, one runs at a time. The policy chooses the others in its order, and they wait in the
+    /// queue until the one before them has ended. So a busy series takes one of the permits, and no more.
+    ///
+    /// Operations of the series that another way submits do not count here. An operation that the intake starts behind
+    /// them waits in the line of the runtime, with its permit.
     pub fn serial(mut self, name: impl Into<Key>) -> Self {
-        self.parts.series = Some(name.into());
+        self.tags.series = Some(name.into());
         self
     }
 
-    /// Sets the locality. The default is by series or key; without them, one locality after the other, also inside a fom.
+    /// Sets the locality. Default: by series or key; without them, one locality after the other, also inside a fom.
     pub fn place(mut self, placement: Placement) -> Self {
         self.parts.placement = Some(match placement {
             // The thread that starts the operation may be anywhere.
@@ -138,7 +153,7 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
     }
 
     fn into_waiting(mut self) -> Arc<WaitingRequest<Progress<O>>> {
-        let is_named = self.parts.key.is_some() || self.parts.series.is_some();
+        let is_named = self.parts.key.is_some() || self.tags.series.is_some();
         if !is_named && self.parts.placement.is_none() {
             self.parts.placement = Some(Placement::RoundRobin);
         }
@@ -152,7 +167,8 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
         Queued::new(self.into_waiting(), told)
     }
 
-    /// Puts the operation into the queue.
+    /// Puts the operation into the queue. The queue is in memory, also with a journal: the operation is on disk after its
+    /// turn has come and its fom has committed its first transition.
     ///
     /// # Errors
     ///

@@ -1,8 +1,9 @@
 //! The builder of an intake.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use fom_runtime::Runtime;
+use serde::Serialize;
 
 use crate::admission::{
     Admission, Fifo, Policy,
@@ -13,17 +14,18 @@ use crate::admission::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenFull {
-    /// The request is given back with [`RefusedReason::Full`](fom_runtime::error::RefusedReason::Full).
+    /// The caller gets the request back, with [`RefusedReason::Full`](fom_runtime::error::RefusedReason::Full).
     #[default]
     Reject,
-    /// The request enters, and the policy chooses a request to shed. A policy chooses by the latest deadline, the
-    /// lowest priority or the longest queue. The default is the newest request. The shed request is answered with
-    /// [`Cause::Shed`](fom_runtime::Cause::Shed) and its operation.
+    /// The request enters, and the policy chooses a request to shed, that is, to remove from the queue. By default that
+    /// is the newest request. Some policies choose by the latest deadline, the lowest priority or the longest queue. The
+    /// shed request fails with [`Cause::Shed`](fom_runtime::Cause::Shed), and the failure has its operation.
     Shed,
 }
 
 /// The fill level of a queue. A queue becomes full at its high mark, and normal again at its low mark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Level {
     /// The queue has room.
     #[default]
@@ -60,6 +62,7 @@ pub struct AdmissionBuilder {
 impl fmt::Debug for AdmissionBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AdmissionBuilder")
+            .field("name", &self.settings.name)
             .field("in_flight", &self.settings.in_flight)
             .field("low", &self.settings.low)
             .field("high", &self.settings.high)
@@ -70,6 +73,7 @@ impl fmt::Debug for AdmissionBuilder {
 impl AdmissionBuilder {
     pub(super) fn new(runtime: &Runtime) -> Self {
         let settings = Settings {
+            name: Cow::Borrowed("admission"),
             in_flight: 16 * runtime.localities(),
             low: 900,
             high: 1000,
@@ -83,22 +87,27 @@ impl AdmissionBuilder {
         }
     }
 
-    /// Sets how many foms of this intake can run at a time; the default is 16 per locality. With fewer foms, the policy
+    /// Sets the name of this intake in listings. Default: `admission`.
+    pub fn name(mut self, name: impl Into<Cow<'static, str>>) -> Self {
+        self.settings.name = name.into();
+        self
+    }
+
+    /// Sets how many foms of this intake can run at a time. Default: 16 per locality. With fewer foms, the policy
     /// decides more. With more foms, the waits of foms are hidden better.
     pub fn in_flight(mut self, foms: usize) -> Self {
         self.settings.in_flight = foms;
         self
     }
 
-    /// Sets the water marks. The queue is full at `high` queued requests, and has room again at `low`. The default is
-    /// 900 and 1000.
+    /// Sets the marks. The queue is full at `high` queued requests, and has room again at `low`. Default: 900 and 1,000.
     pub fn marks(mut self, low: usize, high: usize) -> Self {
         self.settings.low = low;
         self.settings.high = high;
         self
     }
 
-    /// Sets what happens to a request that finds the queue full; the default is [`WhenFull::Reject`].
+    /// Sets what happens to a request that finds the queue full. Default: [`WhenFull::Reject`].
     pub fn when_full(mut self, what: WhenFull) -> Self {
         self.settings.when_full = what;
         self
@@ -111,7 +120,7 @@ impl AdmissionBuilder {
         self
     }
 
-    /// Sets the first policy; the default is [`Fifo`].
+    /// Sets the first policy. Default: [`Fifo`].
     pub fn policy(mut self, policy: impl Into<Box<dyn Policy>>) -> Self {
         self.policy = policy.into();
         self

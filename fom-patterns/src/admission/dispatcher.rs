@@ -20,12 +20,14 @@ use crate::admission::{
     AdmissionStatus, Next, Nudge, QueueStatus, Request, Tags,
     intake::{Event, Shared},
     policy_set::PolicySet,
+    series_lines::SeriesLines,
     waiting_request::{Unstarted, WaitingRequest},
 };
 
 pub(super) struct Dispatcher {
     policies: PolicySet,
     changing: Changing,
+    series: SeriesLines,
     /// The number of foms that run.
     running: usize,
     timer: Option<(Instant, Alarm)>,
@@ -54,6 +56,7 @@ impl Dispatcher {
         Self {
             policies: PolicySet::new(runtime),
             changing: Changing::default(),
+            series: SeriesLines::default(),
             running: 0,
             timer: None,
             left: 0,
@@ -101,10 +104,15 @@ impl Dispatcher {
                 }
             }
             Event::Promote(request) => self.policies.promote(&request),
+            Event::PromoteClient(client, tell) => {
+                // The caller may have gone.
+                let _ = tell.send(self.policies.promote_client(&client));
+            }
             Event::Ended(request) => {
                 self.running -= 1;
                 self.ended += 1;
                 self.policies.ended(&request);
+                self.series.release(&request.tags);
                 // This may be the last reference, and its drop runs user code.
                 fenced(shared, || drop(request));
             }
@@ -191,11 +199,15 @@ impl Dispatcher {
 
     fn queued(&self) -> usize {
         let behind = self.changing.behind.values();
-        self.policies.queued() + behind.map(VecDeque::len).sum::<usize>()
+        let behind = behind.map(VecDeque::len).sum::<usize>();
+        self.policies.queued() + behind + self.series.iter().count()
     }
 
     /// Takes a request out, if it has not started.
     fn take_out(&mut self, request: &Arc<WaitingRequest>, now: Instant) -> Option<Request> {
+        if let Some(request) = self.series.remove(request) {
+            return Some(request);
+        }
         let client = request.tags.client().cloned();
         let behind = &mut self.changing.behind;
         if let Some(line) = behind.get_mut(&client) {
@@ -243,7 +255,8 @@ impl Dispatcher {
     fn start_all(&mut self, shared: &Arc<Shared>, now: Instant) {
         if shared.is_closed() {
             let behind = mem::take(&mut self.changing.behind);
-            for request in behind.into_values().flatten() {
+            let kept: Vec<_> = self.series.drain().collect();
+            for request in behind.into_values().flatten().chain(kept) {
                 self.answer(shared, request, Unstarted::Shutdown);
             }
             if self.policies.queued() > 0 {
@@ -254,12 +267,16 @@ impl Dispatcher {
         // When the runtime drains, queued requests are in flight: they are served, past any rate.
         let force = shared.runtime.extension().state() != RuntimeState::Open;
         while self.running < shared.settings.in_flight {
+            if let Some(request) = self.series.next() {
+                self.start(shared, request);
+                continue;
+            }
             match self.policies.next(now, force) {
                 Next::Request(request) => {
-                    self.running += 1;
-                    self.left += 1;
                     self.gone(&request, now);
-                    fenced(shared, move || request.start());
+                    if let Some(request) = self.series.admit(request) {
+                        self.start(shared, request);
+                    }
                 }
                 Next::Throttled(at) => {
                     self.set_timer(shared, at, now);
@@ -268,6 +285,12 @@ impl Dispatcher {
                 Next::Empty => return,
             }
         }
+    }
+
+    fn start(&mut self, shared: &Shared, request: Request) {
+        self.running += 1;
+        self.left += 1;
+        fenced(shared, move || request.start());
     }
 
     /// Makes the dispatcher look again at this time, or earlier.
@@ -296,7 +319,8 @@ impl Dispatcher {
             queue.longest = queue.longest.max(now - tags.since());
         };
         self.policies.visit(&mut count);
-        for request in self.changing.behind.values().flatten() {
+        let behind = self.changing.behind.values().flatten();
+        for request in behind.chain(self.series.iter()) {
             count(request);
         }
         let mut queues: Vec<_> = queues.into_values().collect();

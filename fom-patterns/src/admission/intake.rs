@@ -9,9 +9,10 @@
 //! No thread works for the others forever: after some rounds the work continues in a locality, between its foms.
 
 use std::{
+    borrow::Cow,
     collections::VecDeque,
     mem,
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak, mpsc},
 };
 
 use fom_protocol::{
@@ -22,7 +23,7 @@ use fom_protocol::{
 use fom_runtime::{
     Runtime,
     error::RefusedReason,
-    extension::{Attachment, PendingWork, RuntimeState},
+    extension::{Attachment, Listing, PendingWork, RuntimeState},
     observe::IncidentKind,
 };
 use tokio::sync::oneshot;
@@ -48,6 +49,8 @@ pub(super) enum Event {
     Fallen(Request),
     Cancel(Arc<WaitingRequest>),
     Promote(Arc<WaitingRequest>),
+    /// Promotes the oldest request of this client. The answer is whether there was one.
+    PromoteClient(String, mpsc::Sender<bool>),
     /// The fom of this request has ended or could not be made.
     Ended(Arc<WaitingRequest>),
     Policy(Box<dyn Policy>),
@@ -59,6 +62,7 @@ pub(super) enum Event {
 
 /// The settings of an intake.
 pub(super) struct Settings {
+    pub(super) name: Cow<'static, str>,
     pub(super) in_flight: usize,
     pub(super) low: usize,
     pub(super) high: usize,
@@ -72,6 +76,8 @@ pub(super) struct Shared {
     /// Counts the requests in the queue.
     pending: PendingWork,
     intake: Mutex<Intake>,
+    /// Set when the intake is made.
+    pub(super) listing: OnceLock<Listing>,
 }
 
 /// The state behind the lock.
@@ -101,9 +107,14 @@ impl Shared {
             pending: runtime.extension().pending_work(),
             runtime,
             settings,
+            listing: OnceLock::new(),
         });
         let front: Weak<Self> = Arc::downgrade(&shared);
-        shared.runtime.extension().attach(front);
+        let listed: Weak<Self> = Arc::downgrade(&shared);
+        let extension = shared.runtime.extension();
+        extension.attach(front);
+        // It is set once.
+        let _ = shared.listing.set(extension.list(listed));
         shared.deliver(Event::Policy(policy));
         shared
     }
@@ -169,17 +180,20 @@ impl Shared {
         self.work(intake);
     }
 
-    pub(super) async fn status(self: &Arc<Self>) -> AdmissionStatus {
+    /// Asks the dispatcher for the status. This can run the policies on the calling thread.
+    pub(super) fn ask(self: &Arc<Self>) -> oneshot::Receiver<AdmissionStatus> {
         let (tell, told) = oneshot::channel();
         self.deliver(Event::Status(tell));
-        // The dispatcher answers every such event, unless its work panicked. The panic is reported elsewhere.
-        told.await.unwrap_or_default()
+        told
     }
 
-    /// Returns the part of the status that the intake holds.
+    /// Returns the part of the status that the intake holds. This runs no policy.
     pub(super) fn part_of_status(&self) -> AdmissionStatus {
         let intake = self.intake.lock();
         AdmissionStatus {
+            name: self.settings.name.to_string(),
+            queued: intake.queued,
+            in_flight: self.settings.in_flight,
             waiting_for_room: intake.waiting.len(),
             level: intake.level,
             filled: intake.filled,

@@ -1,9 +1,9 @@
-//! Admission: a queue in front of the localities. Its policy chooses what starts next, and can be changed while the
-//! queue is full.
+//! Admission: a queue in front of the localities. The queue with its limits and its policy is an *intake*. The policy
+//! chooses which request starts next. A program can change the policy while requests are queued.
 //!
 //! A queued request is a value, not yet a fom: the operation and the tags that policies sort by. An intake limits how
-//! many of its foms run at a time; that limit makes the queue. A request leaves the queue once: it starts, or it is
-//! answered with its operation.
+//! many of its foms run at a time, so further requests wait in the queue. A request leaves the queue once: it starts, or
+//! its caller gets a failure with the operation.
 //!
 //! | file | what |
 //! | --- | --- |
@@ -11,21 +11,24 @@
 //! | `admission_request.rs`, `waiting_request.rs`, `wait_for_room.rs` | an operation on its way in, in the queue, and in a wait for room |
 //! | `request.rs`, `policy.rs` | a request as policies see it, and the trait of policies |
 //! | `intake.rs`, `dispatcher.rs`, `policy_set.rs` | the short lock, the work behind the lock, and the policies there |
+//! | `series_lines.rs` | the requests that wait for an earlier one of their series |
 //! | `policies/`, `buckets/` | the built-in policies |
-//! | `status.rs`, `text.rs` | the status of an intake, and policies from a line of text |
+//! | `status.rs`, `listed.rs`, `text.rs` | the status of an intake, its place in listings, and policies from a line of text |
 //!
 //! The design has two levels of scheduling and a policy that can be changed under load, as Lustre's network request
-//! scheduler (NRS) has. The water marks with hysteresis are those of Asterisk's task processors.
+//! scheduler (NRS) has. The high and the low mark of the queue come from Asterisk's task processors.
 
 mod admission_request;
 mod buckets;
 mod builder;
 mod dispatcher;
 mod intake;
+mod listed;
 mod policies;
 mod policy;
 mod policy_set;
 mod request;
+mod series_lines;
 mod status;
 mod text;
 mod wait_for_room;
@@ -56,8 +59,8 @@ use intake::{Event, Shared};
 /// handle lets the request run. Queued operations live in memory. Even with the journal of the package `fom-durable`,
 /// an operation is kept only from its start on.
 ///
-/// When the runtime drains, it serves all queued requests, past any rate. When the runtime shuts down at once, each
-/// queued request is answered with [`Cause::Shutdown`](fom_runtime::Cause::Shutdown) and its operation.
+/// When the runtime drains, it serves all queued requests, without regard to rates. When the runtime shuts down at once,
+/// each queued request fails with [`Cause::Shutdown`](fom_runtime::Cause::Shutdown), and the failure has its operation.
 ///
 /// ```
 /// use fom_patterns::{admission::{Admission, ClientRoundRobin, TokenBuckets, Rate}, prelude::*};
@@ -115,7 +118,7 @@ impl Admission {
     /// serves them to the end, in turns with the new policy. No request is moved or lost. No request of a client starts
     /// before the same client's requests that were queued before the change.
     ///
-    /// Takes effect for every submission after this method returns. Each change passes over all queued requests once.
+    /// The new policy takes every submission after this method returns. Each change passes over all queued requests once.
     pub fn set_policy(&self, policy: impl Into<Box<dyn Policy>>) {
         self.shared.deliver(Event::Policy(policy.into()));
     }
@@ -132,10 +135,13 @@ impl Admission {
 
     /// Returns the full status: policies, queue lengths by client and class, and counts. `Display` prints a table.
     ///
+    /// The status asks the policies, on a thread of its own. If a policy does not return within 100 ms, the status is
+    /// [`busy`](AdmissionStatus::busy), and has only what the intake knows without the policies.
+    ///
     /// # Cancel safety
     ///
     /// Cancel safe.
     pub async fn status(&self) -> AdmissionStatus {
-        self.shared.status().await
+        listed::status(&self.shared).await
     }
 }

@@ -62,6 +62,11 @@ pub enum Next {
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no policy of admission",
+    label = "this is no policy",
+    note = "choose one of `fom_patterns::admission`, such as `Fifo`, or implement `Policy`"
+)]
 pub trait Policy: Send + 'static {
     /// Returns the policy's name and settings, for the status.
     fn name(&self) -> &str;

@@ -234,6 +234,28 @@ impl PolicySet {
         }
     }
 
+    /// Promotes the oldest request of a client, among those that their policy can move. Returns whether there was one.
+    pub(super) fn promote_client(&mut self, client: &str) -> bool {
+        let is_of_client = |tags: &Tags| tags.client().is_some_and(|of| of.to_string() == client);
+        let runtime = &self.runtime;
+        let moved = self.slots.iter_mut().any(|slot| {
+            let mut found = Vec::new();
+            slot.call(runtime, |policy| {
+                policy.visit(&mut |tags| {
+                    if is_of_client(tags) {
+                        found.push(tags.copied());
+                    }
+                });
+            });
+            found.sort_by_key(Tags::number);
+            found
+                .iter()
+                .any(|tags| slot.call(runtime, |policy| policy.promote(tags)) == Some(true))
+        });
+        self.sweep();
+        moved
+    }
+
     pub(super) fn ended(&mut self, request: &WaitingRequest) {
         if let Some(index) = self.index_of(request) {
             self.slots[index].call(&self.runtime, |policy| policy.ended(&request.tags));

@@ -24,6 +24,7 @@ pub struct Tags {
     pub(super) client: Option<Key>,
     pub(super) class: Option<Key>,
     pub(super) object: Option<Key>,
+    pub(super) series: Option<Key>,
     pub(super) sort_key: u64,
     pub(super) deadline: Option<Instant>,
     pub(super) priority: Priority,
@@ -46,6 +47,22 @@ impl Tags {
         self.number.load(Ordering::Relaxed)
     }
 
+    /// Returns tags for the same request.
+    pub(super) fn copied(&self) -> Self {
+        Self {
+            number: AtomicU64::new(self.number()),
+            operation: self.operation,
+            client: self.client.clone(),
+            class: self.class.clone(),
+            object: self.object.clone(),
+            series: self.series.clone(),
+            sort_key: self.sort_key,
+            deadline: self.deadline,
+            priority: self.priority,
+            since: self.since,
+        }
+    }
+
     /// Returns the name of the operation type.
     pub fn operation(&self) -> &'static str {
         self.operation
@@ -64,6 +81,11 @@ impl Tags {
     /// Returns the object that the request works on, if one was given.
     pub fn object(&self) -> Option<&Key> {
         self.object.as_ref()
+    }
+
+    /// Returns the series in which the operation has its turn, if one was given.
+    pub fn series(&self) -> Option<&Key> {
+        self.series.as_ref()
     }
 
     /// Returns the position in the object; zero if none was given.

@@ -2,12 +2,13 @@
 
 use std::{fmt, time::Duration};
 
-use fom_runtime::Key;
+use fom_runtime::{Key, extension::serialized};
+use serde::Serialize;
 
 use crate::admission::Level;
 
 /// The status of one policy of an intake.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PolicyStatus {
     /// The name that the policy gives itself.
@@ -23,23 +24,31 @@ pub struct PolicyStatus {
 }
 
 /// The requests of one client and one class in the queue.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct QueueStatus {
     /// The client, if one was given.
+    #[serde(serialize_with = "serialized::some_text")]
     pub client: Option<Key>,
     /// The class, if one was given.
+    #[serde(serialize_with = "serialized::some_text")]
     pub class: Option<Key>,
     /// The number of requests.
     pub queued: usize,
     /// How long the oldest request has waited.
+    #[serde(serialize_with = "serialized::seconds")]
     pub longest: Duration,
 }
 
 /// The state of an intake. `Display` prints a table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct AdmissionStatus {
+    /// The name of the intake.
+    pub name: String,
+    /// Whether a policy did not return within 100 ms. Then the policies, the queues by client and the numbers of the
+    /// requests that run, ended, were cancelled and were shed are missing.
+    pub busy: bool,
     /// The policies. The first has the requests that the others decline; the last is in use.
     pub policies: Vec<PolicyStatus>,
     /// The queued requests by client and class.
@@ -65,11 +74,25 @@ pub struct AdmissionStatus {
     /// Requests that were shed.
     pub shed: u64,
     /// The time until a throttled request may start, if only its rate holds it back.
+    #[serde(serialize_with = "serialized::some_seconds")]
     pub throttled_for: Option<Duration>,
+}
+
+impl AdmissionStatus {
+    fn fmt_busy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (queued, refused) = (self.queued, self.refused);
+        writeln!(
+            f,
+            "busy: a policy does not return; {queued} queued, {refused} refused"
+        )
+    }
 }
 
 impl fmt::Display for AdmissionStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.busy {
+            return self.fmt_busy(f);
+        }
         writeln!(
             f,
             "{} queued, {} of {} running, {} ended, {} cancelled, {} shed, {} refused; full {} times{}",

@@ -13,7 +13,7 @@ use fom_protocol::sync::{Mutex, look};
 use fom_runtime::{
     Cause, Failure, FomRef, Handle, Key, Operation, Refused,
     error::RefusedReason,
-    extension::block_on,
+    extension::{Inherited, block_on},
     submission::{Ended, Placement},
 };
 use tokio::sync::oneshot;
@@ -55,8 +55,9 @@ pub(super) enum Unstarted {
 pub(super) struct Parts<O: Operation> {
     pub(super) operation: O,
     pub(super) key: Option<Key>,
-    pub(super) series: Option<Key>,
     pub(super) placement: Option<Placement>,
+    /// What the fom carries, from the fom that submitted the operation.
+    pub(super) carried: Inherited,
     /// The caller that wants the outcome, if there is one.
     pub(super) answer: Option<oneshot::Sender<Answer<O>>>,
     /// The caller that waits for room. Without a message, the operation was given back, or has left the queue already.
@@ -169,15 +170,17 @@ impl<O: Operation> AnyProgress for Progress<O> {
         let Some(parts) = taken else { return };
         let answer = parts.answer;
         let shared = Arc::clone(&request.waiting().shared);
+        let series = request.series().cloned();
         let submission = shared.runtime.submit(parts.operation);
         let mut submission = submission.priority(request.priority()).guard(request);
+        submission = submission.inherited(parts.carried);
         if let Some(placement) = parts.placement {
             submission = submission.place(placement);
         }
         if let Some(key) = parts.key {
             submission = submission.key(key);
         }
-        if let Some(series) = parts.series {
+        if let Some(series) = series {
             submission = submission.serial(series);
         }
         let started = if is_wanted {

@@ -60,14 +60,16 @@ pub trait ChoreExt {
     /// Runs a function in every locality at each interval on the runtime's clock, also in a locality that is idle. The
     /// function has the locality's data in reach, and never runs beside a fom of that locality. It must not block.
     ///
-    /// `begin` runs in each locality, and returns the function to run at each tick. What that closure owns is the
-    /// chore's own data in the locality. It is made there and dropped there.
+    /// `begin` runs in each locality, and returns the function to run at each tick. The values that this function owns
+    /// are the chore's own data in the locality. They are made there and dropped there.
     ///
-    /// When this returns, the chore has begun everywhere. If `begin` has failed anywhere, the chore runs nowhere. The
-    /// first tick comes after one interval; missed ticks are not made up for.
+    /// When this method returns, the chore has begun everywhere. If `begin` has failed anywhere, the chore runs nowhere.
+    /// The first tick comes after one interval. The chore does not make up for missed ticks.
     ///
     /// A tick that panics removes the chore in that locality, and is reported in
     /// [`Operations::incidents`](fom_runtime::observe::Operations::incidents).
+    ///
+    /// A chore is never on disk: it begins anew with each start of the program.
     ///
     /// The idea is Motr's, where chores tick only while the locality has other work.
     ///
@@ -187,8 +189,8 @@ impl ChoreExt for Runtime {
 }
 
 impl Chore {
-    /// Removes the chore everywhere, and waits for that. When this returns, the chore does not run, and its data is
-    /// dropped.
+    /// Removes the chore everywhere, and waits until it is removed. When this method returns, the chore does not run, and
+    /// its data is dropped.
     ///
     /// # Cancel safety
     ///

@@ -17,8 +17,8 @@ use fom_runtime::{
 
 /// Adds foms from closures to a [`Runtime`].
 pub trait ClosureExt {
-    /// Runs a closure as a fom with this key: in the home of the key, after the earlier closures of the key with the same
-    /// result type. The fom ends when the closure returns. Its value is [`Closure::into_value`].
+    /// Runs a closure as a fom with this key, in the home of the key. The closure runs after the earlier closures of the
+    /// key with the same result type. The fom ends when the closure returns. Its value is [`Closure::into_value`].
     ///
     /// # Errors
     ///

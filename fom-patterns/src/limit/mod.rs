@@ -10,15 +10,17 @@ use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, OnceLock, Weak},
     task::{Context, Poll, Waker},
 };
 
 use fom_protocol::sync::Mutex;
 use fom_runtime::{
     Cx, Runtime,
-    extension::{Attachment, Gate, GateError, WaitKind},
+    extension::{Attachment, Gate, GateError, Listed, Listing, WaitKind},
+    observe::PartInfo,
 };
+use serde::Serialize;
 
 static PLACE: WaitKind = WaitKind::new("a place under a limit");
 
@@ -30,7 +32,12 @@ pub trait LimitsExt {
 
 impl LimitsExt for Runtime {
     fn limits(&self) -> Limits {
-        Limits(self.extension().attachment())
+        let table: Arc<Table> = self.extension().attachment();
+        table.listing.get_or_init(|| {
+            let part: Weak<Table> = Arc::downgrade(&table);
+            self.extension().list(part)
+        });
+        Limits(table)
     }
 }
 
@@ -70,7 +77,7 @@ impl LimitsExt for Runtime {
 pub struct Limits(Arc<Table>);
 
 /// The state of one limit, as [`Limits::status`] returns it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LimitStatus {
     /// The name of the limit.
@@ -85,13 +92,31 @@ pub struct LimitStatus {
 
 /// The limits of one runtime.
 #[derive(Default)]
-struct Table(Mutex<BTreeMap<String, Arc<Limit>>>);
+struct Table {
+    limits: Mutex<BTreeMap<String, Arc<Limit>>>,
+    /// Set with the first use.
+    listing: OnceLock<Listing>,
+}
 
 impl Attachment for Table {}
 
+impl Listed for Table {
+    fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
+        let part = |of: LimitStatus| {
+            let info = PartInfo::new("limit", of.name).queued(of.waiting);
+            let info = info.with("running", of.running);
+            match of.places {
+                Some(places) => info.with("places", places),
+                None => info,
+            }
+        };
+        Limits(self).status().into_iter().map(part).collect()
+    }
+}
+
 impl Table {
     fn limit(&self, name: &str) -> Arc<Limit> {
-        let mut limits = self.0.lock();
+        let mut limits = self.limits.lock();
         if let Some(limit) = limits.get(name) {
             return Arc::clone(limit);
         }
@@ -119,7 +144,7 @@ impl Limits {
 
     /// Returns all limits, sorted by name: those that were set, and those that a fom met.
     pub fn status(&self) -> Vec<LimitStatus> {
-        let limits = self.0.0.lock();
+        let limits = self.0.limits.lock();
         let status = |(name, limit): (&String, &Arc<Limit>)| {
             let state = limit.0.lock();
             LimitStatus {

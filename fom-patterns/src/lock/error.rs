@@ -44,7 +44,7 @@ pub enum LockError {
         after: Duration,
     },
     /// A phase asks for a lock that comes before a lock that is held from the phase before. Such a wait could close a
-    /// circle.
+    /// cycle.
     #[error(
         "the lock `{lock}` stands before `{held}`, which is held from an earlier phase; name `{lock}` in that phase, too, or put a phase without `locks` in between"
     )]

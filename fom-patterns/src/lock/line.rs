@@ -1,4 +1,4 @@
-//! What a waiter waits behind at one moment, for the search for circles.
+//! What a waiter waits behind at one moment, for the search for cycles.
 
 use fom_runtime::extension::FomAddress;
 
@@ -23,7 +23,7 @@ impl LongLock {
     /// Returns the foms that the waiter with this number waits for.
     ///
     /// These foms are the holders that conflict with it. If there is none, the fom waits for a writer in front of it,
-    /// and that writer waits for the holders. The nearest writer is enough to find every circle.
+    /// and that writer waits for the holders. The nearest writer is enough to find every cycle.
     pub(super) fn behind(&self, ticket: u64) -> Vec<(FomAddress, Place)> {
         let state = self.state();
         let Some(waiter) = state.waiter(ticket) else {

@@ -1,9 +1,10 @@
 //! Long locks: fair reader/writer locks that foms wait for without a thread, and hold over phases.
 //!
-//! A request gets the lock at once if no request waits and the holders allow it. Otherwise the request joins the queue,
-//! and no request overtakes it. A released lock goes to the front of the queue: to one writer, or to all readers before
-//! the next writer. The thread that releases the lock records the grant in the lock. The wake that follows only reports
-//! the grant. After any other wake the waiter is still in the queue.
+//! Readers share the lock, and a writer has it alone. A request gets the lock at once if no request waits and the holders
+//! allow it. Otherwise the request joins the queue, and no request overtakes it. A released lock goes to the front
+//! of the queue: to one writer, or to all readers before the next writer. The thread that releases the lock records the
+//! grant in the lock. The wake that follows only reports the grant. After any other wake the waiter is still in the
+//! queue.
 //!
 //! The idea is Motr's `m0_long_lock`, without its flaw: in Motr, a waiting fom enters its next phase before it has the
 //! lock.
@@ -13,6 +14,7 @@ mod error;
 mod gate;
 mod guard;
 mod line;
+mod listed;
 mod of_fom;
 mod owner;
 mod set;
@@ -43,7 +45,7 @@ use self::state::State;
 use fom_protocol::sync::{Mutex, MutexGuard};
 use fom_runtime::{Cx, Key, Runtime, extension};
 
-/// How a lock is taken.
+/// Whether a lock is taken to read or to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LockMode {
     /// Together with other readers.

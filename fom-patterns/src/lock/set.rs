@@ -20,7 +20,7 @@ use crate::lock::{
 /// Several locks, each to read or to write, that are taken together: all of them or none.
 ///
 /// The locks are taken one after the other, in an order that is the same for all sets. The locks are ordered by age,
-/// and inside a table by key. So sets never wait for each other in a circle, in whatever order they were built. The
+/// and inside a table by key. So sets never wait for each other in a cycle, in whatever order they were built. The
 /// order does not protect a fom that takes a second set while it holds a first one.
 ///
 /// ```

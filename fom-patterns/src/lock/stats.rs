@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
+use fom_runtime::extension::serialized;
+use serde::Serialize;
+
 /// Counts and times of a long lock, or of a table of locks, on the clocks of the runtimes that used it. Waits and holds
 /// that are not over count with their time so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct LockStats {
     /// Number of grants to read.
@@ -16,12 +19,16 @@ pub struct LockStats {
     /// Number of these that were cancelled or timed out.
     pub given_up: u64,
     /// Total time of their waits.
+    #[serde(serialize_with = "serialized::seconds")]
     pub wait_time: Duration,
     /// The longest of these waits.
+    #[serde(serialize_with = "serialized::seconds")]
     pub longest_wait: Duration,
     /// Time that the lock was held, summed over its holders.
+    #[serde(serialize_with = "serialized::seconds")]
     pub hold_time: Duration,
     /// The longest time that an owner held the lock.
+    #[serde(serialize_with = "serialized::seconds")]
     pub longest_hold: Duration,
     /// Number of current holders.
     pub holders: usize,

@@ -9,9 +9,15 @@ use std::{
 };
 
 use fom_protocol::{shrink::Shrink as _, sync::Mutex};
-use fom_runtime::Key;
+use fom_runtime::{Key, Runtime};
+use serde::{Serialize, Serializer};
 
-use crate::lock::{Inner, LockStats, LongLock, Of, next_number, state::State};
+use crate::lock::{
+    Inner, LockStats, LongLock, Of,
+    listed::{self, Listed},
+    next_number,
+    state::State,
+};
 
 const SHARDS: usize = 32;
 
@@ -31,7 +37,7 @@ const SHARDS: usize = 32;
 /// assert!(accounts.is_empty());
 /// ```
 #[derive(Clone)]
-pub struct LongLocks(Arc<Table>);
+pub struct LongLocks(pub(super) Arc<Table>);
 
 pub(super) struct Table {
     name: Cow<'static, str>,
@@ -39,6 +45,7 @@ pub(super) struct Table {
     number: u64,
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
+    listed: Listed,
 }
 
 #[derive(Default)]
@@ -65,8 +72,18 @@ impl Place {
     }
 }
 
+impl Table {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn listed(&self) -> &Listed {
+        &self.listed
+    }
+}
+
 /// Counts and times of the locks of a table.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct LockTableStats {
     /// The number of locks that exist now.
@@ -75,7 +92,14 @@ pub struct LockTableStats {
     pub total: LockStats,
     /// The lock with the longest wait, if a request had to wait, and its counts. When a lock is gone and made again,
     /// its counts start again.
+    #[serde(serialize_with = "with_key")]
     pub worst: Option<(Key, LockStats)>,
+}
+
+/// The key as a text.
+fn with_key<S: Serializer>(worst: &Option<(Key, LockStats)>, to: S) -> Result<S::Ok, S::Error> {
+    let shown = worst.as_ref().map(|(key, stats)| (key.to_string(), stats));
+    shown.serialize(to)
 }
 
 impl LockTableStats {
@@ -96,7 +120,14 @@ impl LongLocks {
             number: next_number(),
             hasher: RandomState::new(),
             shards: std::array::from_fn(|_| Mutex::default()),
+            listed: Listed::default(),
         }))
+    }
+
+    /// Adds this table to the [parts](fom_runtime::observe::Inspect::parts) of a runtime. A fom that makes a lock of
+    /// the table does the same.
+    pub fn list_in(&self, runtime: &Runtime) {
+        listed::list_in(&self.0, runtime);
     }
 
     /// Returns the lock of this key.
@@ -124,6 +155,9 @@ impl LongLocks {
                 LongLock(lock)
             }
             Entry::Vacant(place) => {
+                if self.0.listed.is_new_here() {
+                    listed::list_here(&self.0);
+                }
                 let lock = make(place.key().clone());
                 place.insert(Arc::downgrade(&lock));
                 LongLock(lock)

@@ -82,7 +82,7 @@ impl Posts {
     }
 
     /// Ends the set, and waits until each message has run, or was dropped because the runtime ended before. In a phase
-    /// this waits without the locality, so messages to that locality run meanwhile.
+    /// the fom waits without its locality, so messages to that locality run meanwhile.
     ///
     /// # Cancel safety
     ///
@@ -94,8 +94,8 @@ impl Posts {
         gone.recv().await;
     }
 
-    /// Cancels the messages that have not begun, and waits for those that have. When this returns, no message of the
-    /// set runs, and none will.
+    /// Cancels the messages that have not begun, and waits for the messages that have. When this method returns, no
+    /// message of the set runs, and none will.
     ///
     /// # Cancel safety
     ///

@@ -277,10 +277,10 @@ impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
         }
     }
 
-    /// Cancels the call. A function that was not entered never is, and the argument is given back. A running async
-    /// function is dropped at its next wait. A running plain function is told
-    /// ([`Cx::is_cancelled`](fom_runtime::Cx::is_cancelled)), and its result still counts. After the end of the call,
-    /// this does nothing.
+    /// Cancels the call. If its function has not begun, it never runs, and the argument is given back. A running async
+    /// function is dropped at its next wait. A running plain function learns of the cancel through
+    /// [`Cx::is_cancelled`](fom_runtime::Cx::is_cancelled), and its result still counts. After the end of the call, a
+    /// cancel does nothing.
     pub fn cancel(&self) {
         if let Some(call) = &self.call {
             call.cancel();

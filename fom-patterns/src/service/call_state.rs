@@ -61,7 +61,7 @@ struct Inner<A, R> {
 }
 
 impl<A, R> Inner<A, R> {
-    /// Takes the argument of a call whose function was not entered. The call is in stage `next` after that.
+    /// Takes the argument of a call, if its function was not entered. The call is in stage `next` after that.
     fn take_argument(&mut self, next: Stage<A>) -> Option<A> {
         match mem::replace(&mut self.stage, next) {
             Stage::Waiting(argument) => Some(argument),
@@ -256,7 +256,7 @@ impl<A: Send + 'static, R: Send + 'static> CallState<A, R> {
         CallFailure::new(&self.entry.name, cause, argument)
     }
 
-    /// Fails a call in a circle of calls that wait for each other: its function would never be entered.
+    /// Fails a call in a cycle of calls that wait for each other: its function would never be entered.
     pub(super) fn would_wait_for_itself(&self, key: &Key) {
         let cause = || CallCause::InsideItself { key: key.clone() };
         self.cancel_waiting_with(cause, true);

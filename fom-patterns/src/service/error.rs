@@ -89,8 +89,8 @@ pub enum CallCause {
     )]
     WouldBlock,
     /// The call would wait for itself. It was made, and waited for, inside a call with this key, and would queue behind
-    /// that call. Other waits that [`Runtime::deadlocks`](fom_runtime::Runtime::deadlocks) knows may stand between the
-    /// two.
+    /// that call. Other waits that [`Inspect::deadlocks`](fom_runtime::observe::Inspect::deadlocks) knows may stand
+    /// between the two.
     #[error(
         "it would wait for itself: a fom in front of it in the queue of `{key}` waits for its answer; start it without waiting, or call another key"
     )]

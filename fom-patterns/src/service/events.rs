@@ -59,8 +59,8 @@ pub(super) struct Watcher {
     /// The locality of the callback, if the watcher has one.
     locality: Option<usize>,
     queue: Mutex<Queue>,
-    /// Notified after each change of the queue. A channel of tokio does not serve here: its `send` wakes the receiver
-    /// at once, but the order of events needs a lock, and a waker may be user code.
+    /// Notified after each change of the queue. A channel of tokio does not serve here, because its `send` wakes the
+    /// receiver at once. The order of events needs a lock, and a waker, which may be user code, must not run under it.
     changed: Notify,
 }
 

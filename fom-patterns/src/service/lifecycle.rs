@@ -244,7 +244,7 @@ impl Services {
     ) -> Result<F::Output, LifeError> {
         let turn = Arc::clone(&self.registry.turn);
         let turn = turn.try_lock_owned().map_err(|_| LifeError::Busy)?;
-        let task = task(self.clone(), self.runtime.current_fom());
+        let task = task(self.clone(), self.runtime.extension().current_fom());
         let alone = async move {
             let _turn = turn;
             task.await

@@ -45,7 +45,11 @@ mod registry;
 mod state;
 mod status;
 
-use std::{fmt, panic::Location, sync::Arc};
+use std::{
+    fmt,
+    panic::Location,
+    sync::{Arc, Weak},
+};
 
 pub use call::{Calling, ServiceCall};
 pub use error::{
@@ -90,7 +94,12 @@ pub trait ServicesExt {
 
 impl ServicesExt for Runtime {
     fn services(&self) -> Services {
-        Services::of(self, self.extension().attachment())
+        let registry: Arc<Registry> = self.extension().attachment();
+        registry.listing.get_or_init(|| {
+            let part: Weak<Registry> = Arc::downgrade(&registry);
+            self.extension().list(part)
+        });
+        Services::of(self, registry)
     }
 }
 

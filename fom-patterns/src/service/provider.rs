@@ -158,8 +158,10 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
     /// let _pay = runtime.services().register(&PAY, Provider::operation(
     ///     |runtime, cents| runtime.submit(Pay { cents }),
     ///     |outcome| match outcome {
-    ///         Ok(Ended { end: PaymentEnd::Paid { receipt }, .. }) => Ok(receipt),
-    ///         Ok(_) => unreachable!("it has one end"),
+    ///         Ok(ended) => {
+    ///             let PaymentEnd::Paid { receipt } = ended.end;
+    ///             Ok(receipt)
+    ///         }
     ///         Err(failure) => Err(failure.to_string()),
     ///     },
     /// ))?;
@@ -190,7 +192,7 @@ impl<A: Send + 'static, R: Send + 'static> Provider<A, R> {
 }
 
 impl<A, R> Provider<A, R> {
-    /// Sets the owner's name for errors and listings. The default is the place in the program that registers the
+    /// Sets the owner's name for errors and listings. Default: the place in the program that registers the
     /// service.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
@@ -220,9 +222,10 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// Sets the function that decides whether to take a call while this service or all services drain (the cells
-    /// [`Ask`](crate::service::Admits::Ask) of the table). In other states the function is not called. Without a
-    /// function, or if it panics, such a call is refused.
+    /// Sets the function that decides whether to take a call while this service or all services drain. These are the
+    /// cells [`Ask`](crate::service::Admits::Ask) of the table at
+    /// [`DomainState::admits`](crate::service::DomainState::admits). In other states the function is not called. Without
+    /// a function, or if it panics, such a call is refused.
     pub fn accepts(
         mut self,
         accepts: impl Fn(&A, DomainState) -> bool + Send + Sync + 'static,
@@ -231,15 +234,15 @@ impl<A, R> Provider<A, R> {
         self
     }
 
-    /// Sets the level. Services of lower levels start first and stop last. The default is 0. In one level, the order is
+    /// Sets the level. Services of lower levels start first and stop last. Default: 0. In one level, the order is
     /// that of registration.
     pub fn level(mut self, level: u32) -> Self {
         self.level = level;
         self
     }
 
-    /// Takes calls even while the services are in [`DomainState::Init`], in any state of this service: for what other
-    /// services need to start.
+    /// Takes calls even while the services are in [`DomainState::Init`], in any state of this service. Use it for a
+    /// service that other services need to start.
     pub fn bootstrap(mut self) -> Self {
         self.bootstrap = true;
         self

@@ -86,7 +86,7 @@ impl Registration {
     ///
     /// If the future is dropped, the stop continues.
     pub async fn stop(&self) -> Result<(), LifeError> {
-        let but = self.services.runtime.current_fom();
+        let but = self.services.runtime.extension().current_fom();
         let (services, entry) = (self.services.clone(), Arc::clone(&self.entry));
         let stop = async move { services.stop_one(&entry, but).await };
         self.services.run_apart(stop).await
@@ -98,7 +98,7 @@ impl Registration {
     ///
     /// Cancel safe.
     pub async fn idle(&self) {
-        let but = self.services.runtime.current_fom();
+        let but = self.services.runtime.extension().current_fom();
         self.entry.idle(but).await;
     }
 
@@ -113,7 +113,7 @@ impl Registration {
     ///
     /// If the future is dropped, the unregistration continues.
     pub async fn unregister(mut self, running: Running) {
-        let but = self.services.runtime.current_fom();
+        let but = self.services.runtime.extension().current_fom();
         self.withdraw(running, but);
         if let Some(leaving) = self.leaving()
             && self.services.run_apart(leaving.finish(but)).await.is_err()

@@ -1,6 +1,10 @@
 //! The registered services by name.
 
-use std::{collections::BTreeMap, sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
 
 use crate::service::{DomainState, Happened, Services, entry::Entry, events::Watcher};
 use fom_protocol::{
@@ -12,7 +16,7 @@ use fom_protocol::{
 };
 use fom_runtime::{
     Runtime,
-    extension::{Attachment, RuntimeState, UnfinishedStop},
+    extension::{Attachment, Listing, RuntimeState, UnfinishedStop},
     observe::IncidentKind,
 };
 
@@ -27,6 +31,8 @@ pub(crate) struct Registry {
     pub(super) names: Mutex<Names>,
     /// Held while all services are started or stopped.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+    /// Set with the first service.
+    pub(super) listing: OnceLock<Listing>,
 }
 
 #[derive(Default)]
@@ -51,6 +57,7 @@ impl Default for Registry {
             unknown: AtomicU64::new(0),
             names: Mutex::new(Names::default()),
             turn: Arc::default(),
+            listing: OnceLock::new(),
         }
     }
 }

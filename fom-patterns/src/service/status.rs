@@ -1,11 +1,12 @@
 //! The state of all services as a value to show, write or send.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::service::{DomainState, ServiceState, Services};
+use crate::service::{DomainState, ServiceState, Services, entry::Entry, registry::Registry};
 use fom_protocol::sync::atomic::Ordering;
+use fom_runtime::{Runtime, extension::Listed, observe::PartInfo, time::Instant};
 
 /// One service. See [`ServicesStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,33 +54,61 @@ pub struct ServicesStatus {
     pub unknown: u64,
 }
 
+impl ServiceStatus {
+    fn of(entry: &Entry, now: Instant) -> Self {
+        let calls = entry.calls();
+        let callers = calls.iter().filter(|call| call.is_awaited()).count();
+        entry.lifecycle(|lifecycle| Self {
+            name: entry.name.clone(),
+            signature: entry.signature.to_string(),
+            owner: entry.owner.clone(),
+            level: entry.level,
+            state: lifecycle.state,
+            reason: lifecycle.reason.clone(),
+            since: now - lifecycle.since,
+            waiting: lifecycle.totals.waiting,
+            running: lifecycle.totals.running,
+            callers,
+            done: lifecycle.totals.done,
+            failed: lifecycle.totals.failed,
+            cancelled: lifecycle.totals.cancelled,
+            refused: lifecycle.totals.refused,
+        })
+    }
+
+    fn part(self) -> PartInfo {
+        let mut info = PartInfo::new("service", self.name)
+            .queued(self.waiting)
+            .with("signature", self.signature)
+            .with("owner", self.owner)
+            .with("state", self.state.to_string())
+            .with("since", self.since);
+        if let Some(reason) = self.reason {
+            info = info.with("reason", reason);
+        }
+        info.with("running", self.running)
+            .with("callers", self.callers)
+            .with("done", self.done)
+            .with("failed", self.failed)
+            .with("cancelled", self.cancelled)
+            .with("refused", self.refused)
+    }
+}
+
+/// Each service is a part of the runtime.
+impl Listed for Registry {
+    fn parts(self: Arc<Self>, runtime: &Runtime) -> Vec<PartInfo> {
+        let now = runtime.now();
+        let part = |entry: Arc<Entry>| ServiceStatus::of(&entry, now).part();
+        self.all().into_iter().map(part).collect()
+    }
+}
+
 impl Services {
     /// Returns the state of all services at this moment. Asks no locality.
     pub fn status(&self) -> ServicesStatus {
         let now = self.runtime.now();
-        let one = |entry: std::sync::Arc<super::entry::Entry>| {
-            let callers = entry
-                .calls()
-                .iter()
-                .filter(|call| call.is_awaited())
-                .count();
-            entry.lifecycle(|lifecycle| ServiceStatus {
-                name: entry.name.clone(),
-                signature: entry.signature.to_string(),
-                owner: entry.owner.clone(),
-                level: entry.level,
-                state: lifecycle.state,
-                reason: lifecycle.reason.clone(),
-                since: now - lifecycle.since,
-                waiting: lifecycle.totals.waiting,
-                running: lifecycle.totals.running,
-                callers,
-                done: lifecycle.totals.done,
-                failed: lifecycle.totals.failed,
-                cancelled: lifecycle.totals.cancelled,
-                refused: lifecycle.totals.refused,
-            })
-        };
+        let one = |entry: Arc<Entry>| ServiceStatus::of(&entry, now);
         ServicesStatus {
             domain: self.domain(),
             services: self.registry.all().into_iter().map(one).collect(),

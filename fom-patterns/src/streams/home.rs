@@ -131,7 +131,7 @@ impl<O: Operation, K: StreamKey> StreamPart<O, K> {
             inlet.set_resting(true);
         }
         let bound = self.common.options.bound;
-        // Waiting callers are told of several places at a time, as long as the locality then still has work.
+        // Waiting callers learn of several places at a time, as long as the locality then still has work.
         let enough = if rests { bound - 1 } else { bound / 2 };
         let tell = state.awaited && (others_full || state.in_flight() <= enough);
         if tell {
@@ -302,7 +302,7 @@ fn refuse_all<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>)
     state.closed = true;
     state.awaited = false;
     drop(state);
-    // Those that wait are told without the lock.
+    // Waiting callers are woken without the lock.
     let barriers = std::mem::take(&mut *common.barriers.lock());
     drop(barriers);
     common.tell_room(index);

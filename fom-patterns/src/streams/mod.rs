@@ -10,6 +10,7 @@
 //! | `producer.rs` | the batches of one submitter |
 //! | `barrier.rs` | barriers over all keys |
 //! | `rules.rs` | what the requests of one key may do together |
+//! | `listed.rs` | the stream among the parts of its runtime |
 //! | `progress.rs` | which requests of a numbered source have ended |
 
 mod barrier;
@@ -17,6 +18,7 @@ mod error;
 mod home;
 mod inlet;
 mod keys;
+mod listed;
 mod options;
 mod producer;
 mod progress;
@@ -29,14 +31,19 @@ use std::{
     hash::{BuildHasher, Hash},
     ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, OnceLock, Weak},
 };
 
 use barrier::Barriers;
 pub use error::{PushError, PushReason};
 use foldhash::fast::RandomState;
 use fom_protocol::{panic_message, sync::Mutex};
-use fom_runtime::{Operation, Runtime, context::Local, extension::block_on, observe::IncidentKind};
+use fom_runtime::{
+    Operation, Runtime,
+    context::Local,
+    extension::{Listing, block_on},
+    observe::IncidentKind,
+};
 use home::StreamPart;
 use inlet::{Inlet, Item};
 pub use options::StreamOptions;
@@ -46,6 +53,11 @@ pub use rules::StreamRules;
 
 /// A type that can be a key of a stream: every type that can be compared, hashed, cloned and sent.
 /// [`Key`](fom_runtime::Key) is one. A plain number or a custom type costs less.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be a key of a stream",
+    label = "this is no key",
+    note = "a key can be compared, hashed, cloned and sent: `#[derive(Clone, PartialEq, Eq, Hash)]`"
+)]
 pub trait StreamKey: Hash + Eq + Clone + Send + Sync + 'static {}
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static> StreamKey for K {}
@@ -59,9 +71,11 @@ struct Common<O: Operation, K> {
     /// The barriers that are not open.
     barriers: Mutex<Barriers>,
     inlets: Box<[Inlet<O, K>]>,
+    /// Set when the stream is made.
+    listing: OnceLock<Listing>,
 }
 
-/// A handle that may push. After the last one is dropped, the stream goes as soon as it is empty.
+/// A handle that may push. After the drop of the last handle, the stream ends as soon as it is empty.
 struct Handle<O: Operation, K: StreamKey>(Arc<Last<O, K>>);
 
 struct Last<O: Operation, K: StreamKey>(Arc<Common<O, K>>);
@@ -91,7 +105,7 @@ impl<O: Operation, K: StreamKey> Drop for Last<O, K> {
     }
 }
 
-/// A stream of requests into a runtime, in order for each key. A clone is a second handle to the same stream.
+/// A stream of requests into a runtime, in order for each key. A clone is another handle to the same stream.
 ///
 /// The requests of a key run one after the other, in the order of the pushes, in the locality that
 /// the key belongs to. Requests of different keys run independently. A request that waits holds up its own key and no
@@ -105,8 +119,8 @@ impl<O: Operation, K: StreamKey> Drop for Last<O, K> {
 /// [`Submission::key`](fom_runtime::Submission::key) if you need handles, priorities, or foms that can be found by key.
 /// The keys of a stream are separate, and find no fom.
 ///
-/// Keys take turns: a key that has used its [quantum](StreamOptions::quantum) queues while others are ready. The
-/// stream takes turns with the other foms of the locality.
+/// Keys take turns: a key that has used its [quantum](StreamOptions::quantum) of requests waits while other keys are
+/// ready. The stream takes turns with the other foms of the locality.
 ///
 /// In a runtime with a journal, a request is committed when it becomes a fom. Requests that still queue at a crash are
 /// lost, as if they had not been pushed.
@@ -165,15 +179,15 @@ impl<O: Operation, K: StreamKey> fmt::Debug for KeyedStream<O, K> {
 }
 
 impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
-    /// Creates a stream of requests with keys. The stream goes when its last handle is dropped and all its requests
+    /// Creates a stream of requests with keys. The stream ends when its last handle is dropped and all its requests
     /// have ended.
     pub fn new(runtime: &Runtime, options: StreamOptions) -> Self {
         Self::with_rules(runtime, options, StreamRules::default())
     }
 
-    /// Creates a stream in which requests of one key may do more together than wait for each other.
+    /// Creates a stream with [rules](StreamRules) for requests of one key, for example to run some of them together.
     pub fn with_rules(runtime: &Runtime, options: StreamOptions, rules: StreamRules<O>) -> Self {
-        Self(Handle(Arc::new(Last(Arc::new(Common {
+        let common = Arc::new(Common {
             runtime: runtime.detached(),
             options,
             rules,
@@ -182,7 +196,12 @@ impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
             inlets: (0..runtime.localities())
                 .map(|index| Inlet::new(runtime, index))
                 .collect(),
-        })))))
+            listing: OnceLock::new(),
+        });
+        let part: Weak<Common<O, K>> = Arc::downgrade(&common);
+        // It is set once.
+        let _ = common.listing.set(runtime.extension().list(part));
+        Self(Handle(Arc::new(Last(common))))
     }
 
     /// Takes in a request, which then runs without any further call.
@@ -295,7 +314,7 @@ impl<O: Operation, K: StreamKey> Common<O, K> {
             .any(|(hash, key)| *hash == item.hash && *key == item.key)
     }
 
-    /// Puts all requests into an inlet, or none. With `anyway`, also if there is no room.
+    /// Puts all requests into an inlet, or none. With `anyway`, puts them in even if there is no room.
     #[inline]
     fn hand_over(
         self: &Arc<Self>,

@@ -21,6 +21,7 @@ pub struct StreamOptions {
     pub(super) per_key: usize,
     pub(super) requests: u32,
     pub(super) time: Duration,
+    pub(super) name: Option<&'static str>,
 }
 
 impl Default for StreamOptions {
@@ -31,11 +32,18 @@ impl Default for StreamOptions {
             per_key: usize::MAX,
             requests: 16,
             time: Duration::from_micros(100),
+            name: None,
         }
     }
 }
 
 impl StreamOptions {
+    /// Sets the name of the stream in listings. The default is the name of the operation.
+    pub fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
+    }
+
     /// Sets the maximum number of requests in each locality that were taken in and have not ended. A
     /// [`Producer`](crate::streams::Producer) hands over whole batches, so it may exceed the bound by one batch.
     pub fn bound(mut self, requests: usize) -> Self {
@@ -43,18 +51,18 @@ impl StreamOptions {
         self
     }
 
-    /// Sets the maximum number of requests of one key that wait behind the one that has its turn. So a key with a long
-    /// wait leaves room for others. Requests on their way when the key becomes full are still taken in. They are at
-    /// most those that the locality takes in before its next round, and a batch of each
+    /// Sets the maximum number of requests of one key that wait behind the request that has its turn. So a key with a
+    /// long wait leaves room for others. The stream still takes in the requests that are on their way when the key
+    /// becomes full. They are at most the requests that the locality takes in before its next round, and a batch of each
     /// [`Producer`](crate::streams::Producer).
     pub fn per_key(mut self, requests: usize) -> Self {
         self.per_key = requests.max(1);
         self
     }
 
-    /// Sets how long a key may go on while others are ready: this many requests, or this time if it is over first. Then
-    /// the key goes to the tail. Each request counts for the time that it takes, but at least for its share. The share
-    /// is the time divided by the requests, rounded up to a nanosecond.
+    /// Sets how long a key may go on while other keys are ready: for this number of requests, or for this time, whichever
+    /// ends first. Then the key goes to the tail. Each request counts for the time that it takes, but at least for its
+    /// share. The share is the time divided by the number of requests, rounded up to a nanosecond.
     pub fn quantum(mut self, requests: u32, time: Duration) -> Self {
         self.requests = requests;
         self.time = time;

@@ -20,7 +20,7 @@ use crate::kit::{limited, one, poll_once, secs};
 use crate::queue::{self, Held, Slow, Starts, Word, reason};
 
 /// A limit on the operations in flight, and order within a series: at most two run, and those of a series one after the
-/// other. The one that waits in its series is found by its key.
+/// other. The one that waits for its series stays in the queue, so an operation of another series has the place.
 #[test]
 fn a_limit_and_a_series_hold_together() {
     limited(|| async {
@@ -41,15 +41,46 @@ fn a_limit_and_a_series_hold_together() {
         };
         let all = [submit("a", 7), submit("b", 7), submit("c", 8)];
         runtime.quiet().await;
-        // The second one waits in its series, and takes the other place.
-        assert_eq!(starts.line(), "a");
-        assert_eq!(runtime.find::<Slow>("b").unwrap().serial(), Some(&7.into()));
-        assert!(runtime.find::<Slow>("c").is_none());
+        assert_eq!(starts.line(), "a c");
+        assert_eq!(runtime.find::<Slow>("a").unwrap().serial(), Some(&7.into()));
+        assert!(runtime.find::<Slow>("b").is_none());
+        assert_eq!(intake.queued(), 1);
+        assert_eq!(intake.status().await.queues[0].queued, 1);
         for mut queued in all {
             queued.started().await.unwrap().send(Word::Go).unwrap();
             queued.await.unwrap();
         }
-        assert_eq!(starts.line(), "b c");
+        assert_eq!(starts.line(), "b");
+    });
+}
+
+/// An operation that waits for its series in the queue can be cancelled, and the end of the runtime answers it. The
+/// next one of the series has its turn.
+#[test]
+fn what_waits_for_its_series_can_leave_the_queue() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let intake = Admission::builder(&runtime).in_flight(2).build().unwrap();
+        let starts = Starts::default();
+        let submit = |name: &'static str| {
+            let slow = Slow {
+                name: name.to_owned(),
+                starts: starts.clone(),
+            };
+            intake.submit(slow).serial(7).start().unwrap()
+        };
+        let [mut a, b, mut c, d] = ["a", "b", "c", "d"].map(submit);
+        runtime.quiet().await;
+        b.cancel();
+        assert!(matches!(b.await.unwrap_err().cause, Cause::Cancelled));
+        a.started().await.unwrap().send(Word::Go).unwrap();
+        a.await.unwrap();
+        c.started().await.unwrap();
+        runtime.quiet().await;
+        assert_eq!(starts.line(), "a c");
+        runtime.shutdown(Shutdown::Now, secs(10)).await;
+        assert!(matches!(d.await.unwrap_err().cause, Cause::Shutdown));
+        assert!(matches!(c.await.unwrap_err().cause, Cause::Shutdown));
     });
 }
 

@@ -5,7 +5,7 @@ use fom_patterns::admission::{
     Admission, ClientRoundRobin, ConfigError, DeadlineFirst, Delay, Fifo, Policy, Priorities,
     Queued, Rate, SortedBatches, TokenBuckets,
 };
-use fom_runtime::{Runtime, submission::Priority, time::TestClock};
+use fom_runtime::{Runtime, extension::CommandError, submission::Priority, time::TestClock};
 use std::collections::HashMap;
 
 use crate::kit::{limited, millis, one, secs};
@@ -165,6 +165,38 @@ fn a_request_is_promoted_once() {
         let later = submit("h2", Priority::High);
         assert_eq!(held.order(&runtime).await, "l2 h1 h2 l1 l3");
         drop((low, high, later));
+    });
+}
+
+/// An operator promotes a client without a handle of its requests: the oldest one that can move.
+#[test]
+fn a_command_promotes_the_oldest_request_of_a_client() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let intake = Admission::builder(&runtime).name("front door");
+        let mut held = Held::new(intake.policy(Priorities::new(100).unwrap())).await;
+        let submit = |name: &str, client: &'static str, priority| {
+            let quick = held.intake.submit(held.quick(name)).client(client);
+            quick.priority(priority).detach().unwrap()
+        };
+        submit("a1", "ada", Priority::High);
+        submit("b1", "bob", Priority::Low);
+        submit("a2", "ada", Priority::Low);
+        submit("a3", "ada", Priority::Low);
+        let promote = |client| {
+            let extension = runtime.extension();
+            extension.command("admission", "front door", "promote", client)
+        };
+        let done = promote("ada").unwrap();
+        assert_eq!(done, "promoted the oldest request of the client ada");
+        assert!(matches!(promote("eve"), Err(CommandError::Refused(_))));
+        let unknown = runtime.extension();
+        let unknown = unknown.command("admission", "front door", "demote", "ada");
+        assert!(matches!(unknown, Err(CommandError::Unknown { .. })));
+        let missing = runtime.extension();
+        let missing = missing.command("admission", "back door", "promote", "ada");
+        assert!(matches!(missing, Err(CommandError::NoPart { .. })));
+        assert_eq!(held.order(&runtime).await, "a1 a2 b1 a3");
     });
 }
 

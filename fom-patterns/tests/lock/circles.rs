@@ -54,10 +54,10 @@ fn two_locks_in_different_orders() {
         let two = start(taker([(&b, WRITE), (&a, WRITE)]));
         let behind = start(taker([(&a, READ)]));
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
         clock.advance(secs(1));
         runtime.quiet().await;
-        let [found] = &runtime.deadlocks()[..] else {
+        let [found] = &runtime.inspect().deadlocks()[..] else {
             panic!("one circle")
         };
         let (first, second) = (one.id(), two.id());
@@ -86,7 +86,7 @@ fn two_locks_in_different_orders() {
         two.cancel();
         two.await.unwrap_err();
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
         assert_eq!((b.stats().holders, a.stats().waiters), (1, 1));
         drop((one, behind));
     });
@@ -107,7 +107,7 @@ fn a_circle_through_the_line() {
         runtime.quiet().await;
         clock.advance(secs(1));
         runtime.quiet().await;
-        let found = runtime.deadlocks();
+        let found = runtime.inspect().deadlocks();
         assert_eq!(found.len(), 1);
         let foms: Vec<_> = found[0].waits.iter().map(|wait| wait.fom).collect();
         assert_eq!(foms, [reads.id(), holds.id(), writes.id()]);
@@ -117,7 +117,7 @@ fn a_circle_through_the_line() {
         );
         writes.cancel();
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
     });
 }
 
@@ -145,7 +145,7 @@ fn what_is_no_circle_is_not_named_and_each_circle_is() {
         runtime.quiet().await;
         clock.advance(secs(1));
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
         for length in [2, 3, 5] {
             let ring: Vec<_> = (0..length)
                 .map(|number| LongLock::new(format!("r{number}")))
@@ -159,6 +159,7 @@ fn what_is_no_circle_is_not_named_and_each_circle_is() {
         clock.advance(secs(1));
         runtime.quiet().await;
         let mut lengths: Vec<_> = runtime
+            .inspect()
             .deadlocks()
             .iter()
             .map(|found| found.waits.len())
@@ -244,7 +245,7 @@ fn circles_through_helpers_and_keys() {
         let stuck = || (Helper(Some(lock.clone())), None);
         let leader = lead(vec![stuck(), (Helper(None), None)], true);
         runtime.quiet().await;
-        let found = runtime.deadlocks();
+        let found = runtime.inspect().deadlocks();
         assert_eq!(found.len(), 1);
         let helper = found[0].waits[1].fom;
         assert_eq!(
@@ -259,7 +260,7 @@ fn circles_through_helpers_and_keys() {
         leader.await.unwrap_err();
         let leader = lead(vec![stuck(), (Helper(None), None)], false);
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
         leader.cancel();
         leader.await.unwrap_err();
         // The helper had the lock then, and is gone by now.
@@ -272,10 +273,10 @@ fn circles_through_helpers_and_keys() {
         let holder = runtime.submit(Helper(Some(lock.clone()))).key("k");
         let holder = holder.start().unwrap();
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
         drop(guard);
         runtime.quiet().await;
-        let found = runtime.deadlocks();
+        let found = runtime.inspect().deadlocks();
         assert_eq!(found.len(), 1);
         let helper = found[0].waits[1].fom;
         assert_eq!(
@@ -292,6 +293,6 @@ fn circles_through_helpers_and_keys() {
         leader.await.unwrap_err();
         holder.await.unwrap();
         runtime.quiet().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
     });
 }

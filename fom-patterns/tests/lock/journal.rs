@@ -1,17 +1,11 @@
 //! Phases with locks and a journal: held over the commit, taken again after a restart.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
-
 use fom_durable::prelude::*;
 use fom_patterns::lock::{LockMode, LockSet, LongLock, LongLocks};
 use fom_runtime::{Cause, config::Shutdown, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::held::Held;
-use crate::kit::{Log, limited, many, one, secs};
+use crate::kit::{Log, held::Held, limited, many, one, secs, task::until};
 
 #[derive(Serialize, Deserialize)]
 struct Entry {
@@ -107,18 +101,6 @@ fn held_until_the_transition_is_committed() {
             fom.await.unwrap();
         }
     });
-}
-
-/// Polls until `look` finds something: another thread makes it, and tells no waiter.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        thread::yield_now();
-    }
 }
 
 /// Does two things under one lock, each when it is told to.
@@ -268,7 +250,9 @@ fn kept_while_the_journal_fails() {
             journal.fail(false);
             // The next commit shows that the journal works.
             drop(start(shown_by));
-            wait_for(|| runtime.quarantine().list().is_empty().then_some(()));
+            until("nothing is in quarantine", || {
+                runtime.quarantine().list().is_empty()
+            });
         };
         // The step from one phase with the lock to the other.
         journal.fail(true);

@@ -348,7 +348,7 @@ fn statistics_and_listing() {
         clock.advance(secs(2));
         runtime.quiet().await;
         let second_info = runtime.operation(second.id()).unwrap();
-        assert_eq!(second_info.waited, secs(4));
+        assert_eq!(second_info.times.waited, secs(4));
         clock.advance(secs(20));
         for fom in [first, second, third, fourth] {
             fom.await.unwrap();

@@ -112,7 +112,7 @@ fn calls_never_wait_for_each_other() {
             }
         }
         assert!(refused > 0, "no call was in a circle");
-        assert_eq!(runtime.deadlocks().len(), 0);
+        assert_eq!(runtime.inspect().deadlocks().len(), 0);
     });
 }
 
@@ -143,7 +143,7 @@ fn a_circle_of_a_call_and_a_lock_is_found() {
             .start()
             .unwrap();
         told.recv().unwrap();
-        let [found] = &runtime.deadlocks()[..] else {
+        let [found] = &runtime.inspect().deadlocks()[..] else {
             panic!("one circle")
         };
         let (first, second) = (holder.id(), found.waits[1].fom);
@@ -157,7 +157,7 @@ fn a_circle_of_a_call_and_a_lock_is_found() {
         holder.cancel();
         holder.await.unwrap_err();
         runtime.idle().await;
-        assert!(runtime.deadlocks().is_empty());
+        assert!(runtime.inspect().deadlocks().is_empty());
         assert_eq!(services.status().services[0].done, 1);
     });
 }

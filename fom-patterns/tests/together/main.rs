@@ -4,9 +4,11 @@
 #[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
+mod carried;
 mod chores;
 mod closures;
 mod kept_team;
 mod limits;
+mod parts;
 mod sets;
 mod teams;

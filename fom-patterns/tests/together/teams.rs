@@ -345,7 +345,7 @@ fn the_listing_shows_the_team_of_the_wait() {
     });
     let waits = runtime.operation(leader.id()).unwrap().waits;
     assert_eq!(waits[0].holders()[0].fom, Some(helpers[1].id()));
-    assert!(runtime.deadlocks().is_empty());
+    assert!(runtime.inspect().deadlocks().is_empty());
     for helper in helpers {
         helper.send(Go::Now).unwrap();
     }

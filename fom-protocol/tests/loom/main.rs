@@ -18,13 +18,15 @@ mod inbox;
 mod moved;
 mod outcome_bits;
 mod state;
+mod trace_ring;
 mod watched;
 
 use std::{ptr::NonNull, sync::Arc};
 
 use fom_protocol::{
     Cancelled, Detached, FomState, FreeList, HandoffSlot, InFlight, Inbox, Link, Linked,
-    OutcomeBits, Reader, Returned, StateCell, Stopped, Taken, Waiters, Watched, all_idle,
+    OutcomeBits, Reader, Returned, StateCell, Stopped, Taken, TraceRing, Waiters, Watched,
+    all_idle,
 };
 use loom::{
     cell::UnsafeCell,

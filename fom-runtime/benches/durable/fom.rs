@@ -3,7 +3,7 @@
 use std::{convert::Infallible, path::Path, sync::OnceLock};
 
 use fom_durable::{
-    DurableBuilderExt as _, DurableCxExt as _, DurableExt as _,
+    DurableBuilderExt as _, DurableCxExt as _, DurableInspectExt as _,
     journal::{JournalStats, MemoryJournal},
 };
 use fom_runtime::{Cx, Runtime, fom};
@@ -137,5 +137,5 @@ pub(crate) fn start(load: Load, peer: &str, folder: &Path) -> impl Fn() -> Journ
     for id in 0..load.flying as u64 {
         runtime.submit(Op::new(id)).detach().expect("there is room");
     }
-    || runtime.journal_stats().expect("it has a journal")
+    || runtime.inspect().journal_stats().expect("it has a journal")
 }

@@ -40,7 +40,7 @@ pub fn turn_wait(fom: &Header) -> Option<TurnWait> {
     fom.turn().wait()
 }
 
-/// Returns the names that a fom has: the turn that it waits for or has, and its key if that is no more than a name.
+/// Returns the names of a fom: the name of the turn that it waits for or has, and its key if the key is only a name.
 pub fn names_of(fom: &Header) -> impl Iterator<Item = KeyOf> {
     let turn = fom.turn();
     turn.own().into_iter().chain(turn.name_only())
@@ -89,6 +89,13 @@ pub fn fenced(fom: &Header, when: &str, f: impl FnOnce()) {
 /// Returns the index of the fom's phase.
 pub fn phase_index(fom: &Header) -> usize {
     fom.visit().index()
+}
+
+/// Returns whether the fom carries along what this release does not know of its phase. Its body is then written by the
+/// schema that it was read by.
+pub fn has_unread_phase(fom: &Header) -> bool {
+    let rare = fom.cold().and_then(|cold| cold.rare());
+    rare.is_some_and(|rare| rare.unread.lock().as_ref().is_some_and(|it| it.has_phase()))
 }
 
 /// Returns the phase of the fom at this moment.

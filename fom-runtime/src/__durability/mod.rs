@@ -24,7 +24,7 @@ mod trials;
 pub use crate::{
     attempt::Tried,
     fom::{
-        AnyRef, Function, Header, Order, Recorder, Resident, Then, TurnWait,
+        AnyRef, Function, Header, KeptValues, Order, Recorder, Resident, Then, TurnWait,
         durability::{
             Answer, Content, DurableFom, Effects, End, FailedAs, FomRecord, KeptFailed, KeptFom,
             KeptStep, LastStep, NewRecord, SavedTiming, Written,
@@ -40,8 +40,9 @@ pub use crate::{
         RevivedHome, RevivedVisit, Shared, registered,
     },
     snapshot::{
+        body::{SavedValues, values_of},
         encoding::{encode, leading},
-        schema::{Schema, fingerprint, phase_of},
+        schema::{Schema, fingerprint, phase_of, phases_of},
     },
     step_key::{EventId, random},
     typed::{AtEnd, Outcome},

@@ -10,7 +10,8 @@ use crate::{
     machine::Graph,
     operation::Operation,
     snapshot::{
-        Encoded, Quarantined, RestoreError, encoding, quarantined::SavedBody, schema::Schema,
+        Encoded, Quarantined, RestoreError, SavedValues, Snapshot, encoding,
+        quarantined::SavedBody, schema::Schema,
     },
 };
 
@@ -38,6 +39,11 @@ pub fn set_saved(quarantined: &mut Quarantined, schema: Arc<Schema>, from: usize
     });
 }
 
+/// Returns the values in a snapshot, without a copy of them.
+pub fn snapshot_values(snapshot: &Snapshot) -> Option<SavedValues<'_>> {
+    snapshot.values()
+}
+
 /// Returns the key for which the quarantined fom keeps its place.
 pub fn place_of(quarantined: &Quarantined) -> Option<&KeyOf> {
     quarantined.place.as_ref()
@@ -51,6 +57,11 @@ pub fn set_place(quarantined: &mut Quarantined, place: Option<KeyOf>) {
 /// Returns the present and former names of machine and operation, the present ones first.
 pub fn names(graph: &Graph) -> Vec<(&'static str, String)> {
     graph.names()
+}
+
+/// Returns the index of the phase that has this name, or had it.
+pub fn place_ever(graph: &Graph, name: &str) -> Option<usize> {
+    graph.place_ever(name)
 }
 
 /// Returns the phase that has this name, or had it.

@@ -3,10 +3,10 @@
 use crate::{
     FomId, FomRef, Handle, Key, Operation, Persistent, Refused, Submission,
     error::RefusedReason,
-    fom::{AnyRef, Header, Order},
+    fom::{AnyRef, Header, KeptValues, Order},
     id::KeyOf,
     operation::kept_codec,
-    runtime::{JoinedOutcome, Once, Recorded, Shared, StartOnce},
+    runtime::{JoinedOutcome, Once, Recorded, Shared, StartOnce, save_carried},
     snapshot::SnapshotError,
     submission::{Placement, Priority},
     typed::{AtEnd, Ended, Failure, Outcome},
@@ -74,6 +74,20 @@ pub fn choices<O: Operation>(submission: &Submission<'_, O>) -> Choices {
 /// Returns whether foms of this type are kept.
 pub const fn is_kept<O: Operation>() -> bool {
     kept_codec::<O>().is_some()
+}
+
+/// Makes what the fom carries, on the thread of the fom that submits it. Calls user code.
+pub fn inherit<O: Operation>(submission: &mut Submission<'_, O>) {
+    submission.inherit();
+}
+
+/// Returns what the fom carries as a record keeps it. Calls user code.
+pub fn save_carried_by<O: Operation>(submission: &Submission<'_, O>) -> KeptValues {
+    let shared = submission.shared;
+    match submission.carried() {
+        Some(values) => save_carried(shared, values, O::GRAPH.operation()),
+        None => KeptValues::new(),
+    }
 }
 
 /// Appends operation and first phase. Does nothing if the type is not kept. Calls user code.

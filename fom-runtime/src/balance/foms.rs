@@ -2,8 +2,8 @@
 //!
 //! *Which locality gives.* A locality that runs out of work makes that known and sleeps. A locality with a long enough
 //! queue serves the nearest idle one, between two of its own runs ([`choose_receiver`]). No locality asks for foms, so
-//! none is asked in vain. (In the simulation it makes no difference if the idle locality first asks the one with the
-//! longest queue: 3 % of the longest waits, one way or the other. A locality that was served serves the next.)
+//! none is asked in vain. (In the simulation, an idle locality that first asks the longest queue changes the longest
+//! waits by 3 %, one way or the other. A locality that was served serves the next.)
 //!
 //! *When it pays.* The giver pays a few cache lines per fom. The taker pays for being woken, and for fetching what the
 //! fom needs. The gain is that half of the queue need not wait for the other half. [`pays`] requires a gain of at least

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use super::{Distance, Load};
 
-/// How long a locality must be idle before its processors are lent, or before it gives back those that it borrowed. A
-/// loan costs a system call per thread, and a cold cache for the threads that move: together about 10 us, at most one
+/// How long a locality must be idle before its processors are lent, or before it gives back borrowed processors. A loan
+/// costs a system call per thread, and a cold cache for the threads that move. Together that is about 10 us, at most one
 /// percent of this time.
 pub const IDLE: Duration = Duration::from_millis(1);
 

@@ -1,10 +1,10 @@
 //! Blocking sections: a thread that blocks leaves its locality to another thread.
 
-use std::{any::type_name, fmt, marker::PhantomData, ops::Deref};
+use std::{any::type_name, fmt, marker::PhantomData, ops::Deref, sync::Arc};
 
 use crate::{
     cx::Cx,
-    fom::{BlockError, FomAddress, Header},
+    fom::{BlockError, Carried, FomAddress, Header},
     id::{FomId, Key},
     instant::Instant,
     locality::Away,
@@ -14,8 +14,9 @@ use crate::{
 };
 
 impl<E> Cx<'_, E> {
-    /// Enter-block: until the guard is dropped, this thread may block, and another thread runs the locality. Dropping
-    /// the guard is leave-block. It waits until this fom has its locality back, before the queue.
+    /// Begins a blocking section (enter-block): until the guard is dropped, this thread may block, and another thread
+    /// runs the locality. The drop of the guard (leave-block) waits until this fom has its locality back. The fom comes
+    /// before the queue of the locality.
     ///
     /// The section runs beside the locality, so the locality's data is out of reach there: the guard borrows this
     /// context. Code that holds the guard over an `.await` does not compile.
@@ -31,7 +32,7 @@ impl<E> Cx<'_, E> {
     /// # Errors
     ///
     /// Fails with [`BlockError`] if no thread can take over; the fom still has its locality. At
-    /// [`Followers::most`](crate::config::Followers::most) threads, this waits until another section ends.
+    /// [`Followers::most`](crate::config::Followers::most) threads, this method waits until another section ends.
     pub fn enter_block(&mut self) -> Result<BlockGuard<'_>, BlockError> {
         let away = crate::locality::enter_block()?;
         Ok(BlockGuard {
@@ -102,8 +103,8 @@ impl BlockingCx<'_> {
         self.fom.visit().step_key()
     }
 
-    /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline
-    /// of its phase has passed. The result of the function still counts.
+    /// Returns whether the fom was told to end. This is true after a cancel that the phase hears, after the deadline of
+    /// the phase, and when a shutdown no longer waits for the fom. The result of the function still counts.
     pub fn is_cancelled(&self) -> bool {
         self.fom.interrupt().is_some()
     }
@@ -113,7 +114,7 @@ impl BlockingCx<'_> {
         self.fom.env().clock.now()
     }
 
-    /// Returns the runtime, to find other foms and to pass on.
+    /// Returns a handle to the runtime, for example to find other foms.
     pub fn runtime(&self) -> Runtime {
         Runtime::of(Shared::of(self.fom))
     }
@@ -123,11 +124,16 @@ impl BlockingCx<'_> {
         Submission::new(Shared::of(self.fom), operation)
     }
 
+    /// As [`Cx::carried`](crate::Cx::carried).
+    pub fn carried<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Carried::of(self.fom)?.get()
+    }
+
     /// Returns the resource of this type.
     ///
     /// # Panics
     ///
-    /// Panics if the runtime was built without it; the fom then fails with that message.
+    /// Panics if the runtime was built without the resource; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
         match Shared::of(self.fom).resources.get() {
             Some((resource, _)) => resource,

@@ -17,8 +17,8 @@ use crate::{
 };
 use fom_protocol::sync::Mutex;
 
-/// Where a component puts the answer to a request. Dropping it answers with [`Unanswered`], so each request is answered
-/// exactly once.
+/// The place for the answer to a request. The component that got the request sends the answer. A drop without an answer
+/// answers with [`Unanswered`], so each request is answered exactly once.
 pub struct Reply<T> {
     to: To<T>,
     /// A box, because most foms are not kept, and each byte here is moved for all of them.
@@ -222,7 +222,7 @@ impl<E> Cx<'_, E> {
         .map_err(|_| Unanswered)
     }
 
-    /// Sends a request for each item and waits for all answers, which come in the order of the items. Only the last
+    /// Sends a request for each item and waits for all answers. Returns them in the order of the items. Only the last
     /// answer wakes the fom.
     ///
     /// # Panics

@@ -3,14 +3,14 @@
 mod block;
 mod call;
 
-use std::{any::type_name, fmt, future::poll_fn, task::Poll, time::Duration};
+use std::{any::type_name, fmt, future::poll_fn, sync::Arc, task::Poll, time::Duration};
 
 pub use block::{BlockGuard, BlockingCx};
 pub use call::Reply;
 
 use crate::{
     defaults::NoEvent,
-    fom::{Cause, FomAddress, Header, Mailed, RunningFom, WaitingFor},
+    fom::{Carried, Cause, FomAddress, Header, Mailed, RunningFom, WaitingFor},
     id::{FomId, Key},
     instant::Instant,
     locality::{Home, Sleep},
@@ -99,8 +99,8 @@ impl<'a, E> Cx<'a, E> {
         self.fom.visit().step_key()
     }
 
-    /// Returns the messages of the failed attempts at this phase, oldest first, also of those before a restart. At most
-    /// sixteen are kept, each cut after 400 characters.
+    /// Returns the messages of the failed attempts at this phase, oldest first, also of attempts before a restart. At
+    /// most sixteen are kept. A message is cut after 400 characters.
     pub fn causes(&self) -> Vec<String> {
         self.fom
             .visit()
@@ -110,9 +110,9 @@ impl<'a, E> Cx<'a, E> {
             .collect()
     }
 
-    /// Returns whether the fom was told to end: it was cancelled, the runtime no longer waits for it, or the deadline
-    /// of its phase has passed. [`deadline`](Self::deadline) tells the last case from the others. The fom is dropped at
-    /// its next wait; the result of a plain function still counts.
+    /// Returns whether the fom was told to end. This is true after a cancel that the phase hears, after the deadline of
+    /// the phase, and when a shutdown no longer waits for the fom. [`deadline`](Self::deadline) tells a missed deadline
+    /// from the other cases. The fom is dropped at its next wait; the result of a plain function still counts.
     pub fn is_cancelled(&self) -> bool {
         self.fom.interrupt().is_some()
     }
@@ -127,22 +127,28 @@ impl<'a, E> Cx<'a, E> {
         self.fom.visit().deadline().map(Instant::from_nanos)
     }
 
-    /// Returns the runtime, to find other foms and to pass on. This handle does not keep the runtime alive.
+    /// Returns a handle to the runtime, for example to find other foms. The handle does not keep the runtime alive.
     pub fn runtime(&self) -> Runtime {
         Runtime::of(Shared::of(self.fom))
     }
 
-    /// Submits an operation to the runtime of this fom. Its home is this locality, unless a key or a placement says
-    /// otherwise.
+    /// Submits an operation to the runtime of this fom. The home of the new fom is this locality, unless a key or a
+    /// placement says otherwise.
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(Shared::of(self.fom), operation)
+    }
+
+    /// Returns the value of this type that the fom [carries](crate::Builder::carry). Returns `None` if the runtime was built
+    /// without it.
+    pub fn carried<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Carried::of(self.fom)?.get()
     }
 
     /// Returns the resource of this type.
     ///
     /// # Panics
     ///
-    /// Panics if the runtime was built without it; the fom then fails with that message.
+    /// Panics if the runtime was built without the resource; the fom then fails with that message.
     pub fn resource<T: Send + Sync + 'static>(&self) -> &T {
         resource(self.fom).0
     }
@@ -162,8 +168,8 @@ impl<'a, E> Cx<'a, E> {
         self.fom.take_event()
     }
 
-    /// Waits for an event that this phase takes (`on(..)`). Other events stay in order. A phase without `on` takes no
-    /// events: then this waits until the deadline or a cancel.
+    /// Waits for an event that this phase takes (`on(..)`). Other events stay in the mailbox, in order. A phase without
+    /// `on` takes no events: there this method waits until the deadline or a cancel.
     ///
     /// # Cancel safety
     ///
@@ -206,8 +212,8 @@ impl<'a, E> Cx<'a, E> {
         Sleep::new(Home::of(self.fom), time)
     }
 
-    /// Runs `f` with the locality's own data of this type, without a lock. Inside `f` the locality is taken: nothing
-    /// else of it can be reached there.
+    /// Runs `f` with the data of this type that the locality has, without a lock. `f` can reach nothing else of the
+    /// locality.
     ///
     /// # Panics
     ///

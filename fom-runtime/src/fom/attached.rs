@@ -38,8 +38,8 @@ pub trait Attached: Any + Send + Sync {
         Duration::ZERO
     }
 
-    /// Returns the foms that must act before this fom goes on, for [`Runtime::deadlocks`](crate::Runtime::deadlocks).
-    /// Default: none.
+    /// Returns the foms that must act before this fom goes on, for
+    /// [`Inspect::deadlocks`](crate::observe::Inspect::deadlocks). Default: none.
     fn blockers(&self) -> Vec<Blocker> {
         Vec::new()
     }
@@ -54,8 +54,8 @@ pub trait Attached: Any + Send + Sync {
 /// How many of the foms that a fom waits for are named in texts.
 const NAMED: usize = 8;
 
-/// A wait of a fom, as data. `Display` tells it in a few words. These name one holder, or up to eight foms whose ends
-/// the fom waits for. They name the time only if no holder is known.
+/// A wait of a fom, as data. `Display` prints the wait in a few words. They name one holder, or up to eight foms if the
+/// fom waits for the ends of several foms. They name the time only if no holder is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// The kind of thing that the fom waits for, such as `a request`.
@@ -183,7 +183,7 @@ pub struct Blocker {
 /// use fom_runtime::extension::WaitKind;
 ///
 /// static ANSWER: WaitKind = WaitKind::new("an answer of the printer");
-/// // In a future, before it returns `Pending`. Outside a fom, this does nothing.
+/// // In a future, before it returns `Pending`. Outside a fom, the call does nothing.
 /// ANSWER.record();
 /// ```
 #[derive(Debug)]
@@ -283,6 +283,11 @@ impl Attachments {
             });
         }
         slots.push(Slot::Shared(part));
+    }
+
+    /// Adds a part that the fom keeps from its beginning.
+    pub(crate) fn keep(&self, part: Arc<dyn Attached>) {
+        self.0.lock().push(Slot::Owned(part));
     }
 
     /// Returns the part of this type that the fom keeps, if there is one.

@@ -176,6 +176,8 @@ pub(crate) struct ColdRare {
     pub(crate) attachments: Attachments,
     /// Whether the fom has taken a way out of a cancel. Written by the thread that runs the fom.
     heard_cancel: AtomicBool,
+    /// Whether the fom has taken the way out of a phase with `cancelled`. Written by the thread that runs the fom.
+    turned_back: AtomicBool,
 }
 
 impl ColdRare {
@@ -185,6 +187,16 @@ impl ColdRare {
 
     pub(super) fn hear_cancel(&self) {
         self.heard_cancel.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_turned_back(&self) -> bool {
+        self.turned_back.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the fom takes the way out of a phase with `cancelled`. From then on only phases with `cancelled` hear a
+    /// cancel. Only the thread that runs the fom, or makes it, calls this.
+    pub(crate) fn turn_back(&self) {
+        self.turned_back.store(true, Ordering::Relaxed);
     }
 
     /// Forgets the attempts and the event of the last visit, because a visit begins.

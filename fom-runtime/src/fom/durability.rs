@@ -21,7 +21,7 @@ use std::{
 
 use crate::{
     attempt::Tried,
-    fom::{DurabilityError, Function, Header, Order, Priority, Then},
+    fom::{DurabilityError, Function, Header, KeptValues, Order, Priority, Then},
     id::{FomId, Key, KeyOf},
     snapshot::{Quarantined, Snapshot, SnapshotError},
     step_key::EventId,
@@ -91,6 +91,8 @@ pub struct NewRecord {
     pub series: Option<Key>,
     /// The operation id of the submission.
     pub operation_id: Option<Key>,
+    /// What the fom carries.
+    pub carried: KeptValues,
 }
 
 /// What durability keeps beside one fom.
@@ -193,6 +195,9 @@ pub trait KeptFom: DurableFom {
 
     /// Notes that the fom takes a way out of a cancel.
     fn hear_cancel(&self);
+
+    /// Notes that the fom takes the way out of a phase with `cancelled`.
+    fn turn_back(&self);
 
     /// Enters a function of the phase that is not its own. Its requests have numbers of their own.
     fn enter(&self, function: Function);

@@ -10,9 +10,12 @@ use fom_protocol::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{
     clock::Clock,
-    fom::{Counters, Failures, Hooks, Host, LocalFoms, Recorder, room::Room},
+    fom::{
+        Carried, Carriers, Counters, Failures, Flight, Hooks, Host, LocalFoms, MailLimit, Recorder,
+        hand::context, room::Room,
+    },
     id::{FomId, KeyOf},
-    incident::{Incident, IncidentKind, Incidents},
+    incident::{Incident, IncidentCounter, IncidentKind, Incidents},
     step_key::random,
 };
 
@@ -39,7 +42,7 @@ pub(crate) struct Env {
     pub(crate) clock: Clock,
     pub(crate) hooks: Hooks,
     /// The most events kept for one fom.
-    pub(crate) mailbox: usize,
+    pub(crate) mailbox: MailLimit,
     /// The number of phases kept for each fom.
     pub(crate) history: usize,
     /// The number of this run of the program; no other run has it.
@@ -56,6 +59,7 @@ struct Memory {
     incidents: Incidents,
     failures: Failures,
     counters: Counters,
+    flight: Option<Arc<Flight>>,
 }
 
 /// The runtime, which begins with its [`Env`].
@@ -64,11 +68,12 @@ struct HostLink {
     type_id: TypeId,
 }
 
-/// What a runtime takes.
+/// What a runtime takes, and what it gives to each fom.
 struct Intake {
     state: AtomicU8,
-    /// Whether nothing that a fom submits is remembered, limited or journaled.
+    /// Whether nothing that a fom submits is remembered, limited or journaled, and foms carry nothing.
     plain: bool,
+    carriers: Carriers,
 }
 
 /// The settings of an [`Env`].
@@ -79,8 +84,11 @@ pub(crate) struct EnvSettings {
     pub(crate) history: usize,
     /// The most failures that are kept of each operation type.
     pub(crate) failures: usize,
+    /// The slots of the flight recorder in each locality, or zero for no recorder.
+    pub(crate) recorder: usize,
     /// The most foms, or `usize::MAX` for any number.
     pub(crate) capacity: usize,
+    pub(crate) carriers: Carriers,
 }
 
 impl Env {
@@ -96,8 +104,12 @@ impl Env {
             mailbox,
             history,
             failures,
+            recorder,
             capacity,
+            carriers,
         } = settings;
+        let flight = || Arc::new(Flight::new(homes.len(), recorder, clock.clone()));
+        let flight = (recorder > 0).then(flight);
         let room = Room::new(capacity);
         Self {
             host: HostLink {
@@ -106,13 +118,14 @@ impl Env {
             },
             intake: Intake {
                 state: AtomicU8::new(RuntimeState::Open as u8),
-                plain: room.is_unlimited() && history == 0 && !journaled,
+                plain: room.is_unlimited() && history == 0 && !journaled && carriers.is_empty(),
+                carriers,
             },
             room,
             homes,
             clock,
-            hooks: Hooks::new(journaled),
-            mailbox,
+            hooks: Hooks::new(journaled, flight.is_some()),
+            mailbox: MailLimit::new(mailbox, recorder > 0),
             history,
             run: random(),
             journaled,
@@ -121,6 +134,7 @@ impl Env {
                 incidents: Incidents::default(),
                 failures: Failures::new(failures),
                 counters: Counters::default(),
+                flight,
             },
         }
     }
@@ -177,6 +191,23 @@ impl Env {
         self.intake.state.load(Ordering::Relaxed) != RuntimeState::Closed as u8 && self.intake.plain
     }
 
+    /// Returns what the foms carry.
+    #[inline]
+    pub(crate) fn carriers(&self) -> &Carriers {
+        &self.intake.carriers
+    }
+
+    /// Returns what a fom carries that this thread submits now. `given`: what its submission says. Calls user code.
+    #[inline]
+    pub(crate) fn carried(&self, given: Option<&Arc<Carried>>) -> Option<Arc<Carried>> {
+        let carriers = self.carriers();
+        if carriers.is_empty() {
+            return None;
+        }
+        let from = context::running_any(Carried::of).flatten();
+        Some(carriers.made(given.map(|given| &**given), from.as_deref()))
+    }
+
     /// Returns whether nothing of a fom is remembered, limited or journaled.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
@@ -222,9 +253,19 @@ impl Env {
         self.memory.incidents.list(self.clock.nanos())
     }
 
+    /// Returns how many incidents of each kind there were.
+    pub(crate) fn incident_counts(&self) -> Vec<IncidentCounter> {
+        self.memory.incidents.counts()
+    }
+
     /// Returns the failures of operations that no quarantine keeps.
     pub(crate) fn failures(&self) -> &Failures {
         &self.memory.failures
+    }
+
+    /// Returns the flight recorder, if there is one.
+    pub(crate) fn flight(&self) -> Option<&Arc<Flight>> {
+        self.memory.flight.as_ref()
     }
 
     /// Returns the counters of the foms, by type.

@@ -1,4 +1,4 @@
-//! How a fom fails, and what its callers are told.
+//! The failures of a fom, and the errors that its callers get.
 
 use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
@@ -91,7 +91,7 @@ pub enum Cause<E> {
     /// The fom that has the key waits for this fom, so neither could go on. This fom never began. A fom must
     /// [chain](crate::Submission::chain) work under its own key, or not wait for the work.
     Stuck,
-    /// The fom made room for another one, and never began. In the queue of its key, a later submission that
+    /// The fom made room for another fom, and never began. In the queue of its key, a later submission that
     /// [sheds the oldest](crate::Submission::shed_oldest) took its place. In a queue in front of the localities,
     /// the policy of that queue shed it.
     Shed,

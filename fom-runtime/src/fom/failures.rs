@@ -22,7 +22,8 @@ use crate::{
 /// The size of the largest snapshot that is kept, in bytes.
 const LARGEST_SNAPSHOT: usize = 64 << 10;
 
-/// An operation that failed, as [`Runtime::failures`](crate::Runtime::failures) lists it. `Display` writes one line.
+/// An operation that failed, as [`Inspect::failures`](crate::observe::Inspect::failures) lists it. `Display` writes one
+/// line.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct FailedFom {
@@ -44,8 +45,8 @@ pub struct FailedFom {
     /// How long ago it failed.
     #[serde(serialize_with = "serial::seconds")]
     pub age: Duration,
-    /// Operation and phase as they were, for [`Runtime::resume`](crate::Runtime::resume). `None` if the machine is
-    /// transient, if the function of the phase took the data, if the operation could not be saved, or above 64 KiB.
+    /// Operation and phase as they were, for [`Runtime::resume`](crate::Runtime::resume). `None` for a transient machine,
+    /// for a phase function that took the data, for an operation that cannot be saved, and above 64 KiB.
     #[serde(skip)]
     pub snapshot: Option<Snapshot>,
 }

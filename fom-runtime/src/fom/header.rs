@@ -21,9 +21,9 @@ pub(crate) use self::{
 };
 use crate::{
     fom::{
-        Cold, ColdRare, EnvRef, Pool, Priority, Timing, cold::ColdCell, durability::KeptFom,
-        failure::VisitFailure, gate::FomGate, key_wait::FomTurn, outcome::Waiters,
-        ticket::EndTicket,
+        CancelEffect, CancelledFom, Cold, ColdRare, EnvRef, Pool, Priority, Timing, cold::ColdCell,
+        durability::KeptFom, failure::VisitFailure, gate::FomGate, key_wait::FomTurn,
+        outcome::Waiters, ticket::EndTicket,
     },
     graph::Graph,
     id::{FomId, Key},
@@ -244,18 +244,11 @@ impl Header {
         // This is checked before the cancel, because a shutdown first closes the runtime.
         if self.env().is_closed() {
             Some(Interrupt::Shutdown)
-        } else if self.token.is_cancelled() && self.must_end() {
+        } else if self.token.is_cancelled() && must_end(self) {
             Some(Interrupt::Cancelled)
         } else {
             None
         }
-    }
-
-    /// Returns whether a cancelled fom must still end. A fom that has taken a way out of a cancel goes on.
-    #[cold]
-    fn must_end(&self) -> bool {
-        let rare = self.cold().and_then(Cold::rare);
-        !rare.is_some_and(ColdRare::has_heard_cancel) || self.token.is_aborted()
     }
 
     /// Notes that the fom takes a way out of a cancel. Later cancels do nothing. Only the thread that runs the fom, or
@@ -270,6 +263,27 @@ impl Header {
     pub(crate) fn is_alone(&self) -> bool {
         self.refs.load(Ordering::Acquire) == 1
     }
+}
+
+/// Returns whether a cancelled fom must leave its phase now.
+#[cold]
+fn must_end(header: &Header) -> bool {
+    let rare = header.cold().and_then(Cold::rare);
+    let fom = CancelledFom {
+        aborted: header.token.is_aborted(),
+        heard: rare.is_some_and(ColdRare::has_heard_cancel),
+        turned_back: rare.is_some_and(ColdRare::has_turned_back),
+        begun: header.flags.has_begun(),
+        leaves: header.failure().asked() > 0,
+        phase: header.visit().info().exits.on_cancel,
+    };
+    let effect = fom.effect();
+    if effect == CancelEffect::Waits {
+        // The next transition looks at this fom, and wakes it if its phase hears the cancel.
+        header.flags.note();
+        header.cold_made().rare_made();
+    }
+    effect == CancelEffect::Interrupts
 }
 
 /// The parts of the fom that have functions of their own. The compiler removes these calls.

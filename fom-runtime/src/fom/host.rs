@@ -37,6 +37,9 @@ pub(crate) trait Host: Any + Send + Sync {
     /// Takes back the core of the fom's home, for the thread that runs the fom and has lost it.
     fn regain(&self, fom: &Header);
 
+    /// Tells the packages on top that a function of this fom panicked.
+    fn panicked(&self, fom: &Header, message: &str);
+
     /// Tells a part of the locality that its fom has ended, on the thread that has the core.
     fn part_ended(&self, ticket: PartTicket);
 }

@@ -83,6 +83,32 @@ impl<E> fmt::Debug for RunningFom<'_, E> {
     }
 }
 
+/// The most events that a mailbox keeps, and whether sends are recorded. Both are in one number, so that one comparison
+/// covers both: the number is negative if sends are recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MailLimit(isize);
+
+impl MailLimit {
+    pub(crate) fn new(most: usize, is_recorded: bool) -> Self {
+        let most = isize::try_from(most).unwrap_or(isize::MAX);
+        Self(if is_recorded { -most } else { most })
+    }
+
+    /// Returns whether an event fits into an empty mailbox, and nothing else is to do.
+    #[inline(always)]
+    fn is_plain(self) -> bool {
+        self.0 > 0
+    }
+
+    pub(crate) fn is_recorded(self) -> bool {
+        self.0 < 0
+    }
+
+    fn most(self) -> usize {
+        self.0.unsigned_abs()
+    }
+}
+
 pub(crate) struct Mail<E>(Mutex<Inner<E>>);
 
 struct Inner<E> {
@@ -206,7 +232,7 @@ impl<E> Mail<E> {
         }))
     }
 
-    /// Puts an event into the mailbox. `id` is called only if events have ids.
+    /// Puts an event into the mailbox. `id` is called only if events have ids, and `sent` only if sends are recorded.
     ///
     /// # Errors
     ///
@@ -216,14 +242,15 @@ impl<E> Mail<E> {
         &self,
         event: E,
         id: impl FnOnce() -> Option<EventId>,
-        most: usize,
+        limit: MailLimit,
+        sent: impl FnOnce(),
     ) -> Result<(), SendError<E>> {
         let mut inner = self.0.lock();
-        if inner.first.is_none() && inner.flags == 0 && most > 0 {
+        if inner.first.is_none() && inner.flags == 0 && limit.is_plain() {
             inner.first = Some(event);
             return Ok(());
         }
-        Self::push_further(inner, event, id, most)
+        Self::push_further(inner, event, id, limit, sent)
     }
 
     /// A separate function, so that foms with one event at a time do not pay for it.
@@ -233,9 +260,19 @@ impl<E> Mail<E> {
         mut inner: MutexGuard<'_, Inner<E>>,
         event: E,
         id: impl FnOnce() -> Option<EventId>,
-        most: usize,
+        limit: MailLimit,
+        sent: impl FnOnce(),
     ) -> Result<(), SendError<E>> {
-        inner.push_behind(event, id, most)
+        if limit.is_recorded() && inner.first.is_none() && inner.flags == 0 {
+            inner.first = Some(event);
+        } else {
+            inner.push_behind(event, id, limit.most())?;
+        }
+        drop(inner);
+        if limit.is_recorded() {
+            sent();
+        }
+        Ok(())
     }
 
     /// Like [`push`](Self::push), for an event that was sent with an id.
@@ -244,11 +281,11 @@ impl<E> Mail<E> {
         &self,
         event: E,
         id: EventId,
-        most: usize,
+        limit: MailLimit,
     ) -> Result<(), SendError<E>> {
         let mut inner = self.0.lock();
         inner.name();
-        inner.push_behind(event, || Some(id), most)
+        inner.push_behind(event, || Some(id), limit.most())
     }
 
     /// Takes the oldest event that `takes` accepts. Returns the event, and whether more events are left. Earlier
@@ -321,21 +358,31 @@ impl<E> Mail<E> {
 mod tests {
     use super::*;
 
+    fn limit(most: usize) -> MailLimit {
+        MailLimit::new(most, false)
+    }
+
     /// SM-06: if an event is taken from the middle, the others stay in order.
     #[test]
     fn what_is_not_taken_keeps_its_order() {
         for named in [false, true] {
             let mail = Mail::new(named);
             let take = |takes: fn(&i32) -> bool| mail.take(takes, |_| assert!(named));
-            (0..6).for_each(|event| mail.push(event, || None, 6).unwrap());
-            assert!(matches!(mail.push(6, || None, 6), Err(SendError::Full(6))));
+            (0..6).for_each(|event| mail.push(event, || None, limit(6), || {}).unwrap());
+            assert!(matches!(
+                mail.push(6, || None, limit(6), || {}),
+                Err(SendError::Full(6))
+            ));
             assert_eq!(take(|event| *event == 3), (Some(3), true));
             assert_eq!(take(|event| *event == 0), (Some(0), true));
             assert_eq!(take(|event| *event == 9), (None, true));
-            mail.push(7, || None, 6).unwrap();
+            mail.push(7, || None, limit(6), || {}).unwrap();
             assert_eq!(take(|event| *event % 2 == 0), (Some(2), true));
             assert_eq!(mail.close(), 4);
-            assert!(matches!(mail.push(8, || None, 6), Err(SendError::Ended(8))));
+            assert!(matches!(
+                mail.push(8, || None, limit(6), || {}),
+                Err(SendError::Ended(8))
+            ));
             assert_eq!(mail.rest(), [1, 4, 5, 7]);
         }
     }
@@ -345,10 +392,11 @@ mod tests {
     fn an_event_keeps_the_id_that_it_came_with() {
         for before in 0..4 {
             let mail = Mail::new(false);
-            (0..before).for_each(|event| mail.push(event, || None, 9).unwrap());
+            (0..before).for_each(|event| mail.push(event, || None, limit(9), || {}).unwrap());
             let last = EventId::Given([0, 7]);
-            mail.push_named(before, last, 9).unwrap();
-            mail.push(before + 1, || Some(EventId::Sent(8)), 9).unwrap();
+            mail.push_named(before, last, limit(9)).unwrap();
+            mail.push(before + 1, || Some(EventId::Sent(8)), limit(9), || {})
+                .unwrap();
             for event in 0..before + 2 {
                 let mut told = None;
                 let taken = mail.take(|_| true, |id| told = Some(id));
@@ -370,15 +418,18 @@ mod tests {
         let mail = Mail::new(false);
         let take = |takes| mail.take(|_| takes, |_| unreachable!("none has an id"));
         for list in [false, true] {
-            mail.push(0, || None, 6).unwrap();
+            mail.push(0, || None, limit(6), || {}).unwrap();
             assert_eq!(take(false), (None, true), "{list}");
             assert_eq!(take(true), (Some(0), false), "{list}");
             assert_eq!(take(true), (None, false), "{list}");
             // The second round has a list.
-            (1..3).for_each(|event| mail.push(event, || None, 6).unwrap());
+            (1..3).for_each(|event| mail.push(event, || None, limit(6), || {}).unwrap());
             assert_eq!(take(true), (Some(1), true), "{list}");
             assert_eq!(take(true), (Some(2), false), "{list}");
         }
-        assert!(matches!(mail.push(0, || None, 0), Err(SendError::Full(0))));
+        assert!(matches!(
+            mail.push(0, || None, limit(0), || {}),
+            Err(SendError::Full(0))
+        ));
     }
 }

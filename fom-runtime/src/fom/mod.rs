@@ -16,11 +16,11 @@
 //! 1. A submission takes a slot from the pool of its type in the home locality. [`Header::init`] fills the header.
 //! 2. The fom goes into the inbox or the run queue of its home. It is in at most one list, because its header has one
 //!    [`Link`].
-//! 3. The handler of the home runs the fom: the phase function, then the transition (`run/transition.rs`), and so on,
-//!    until the fom waits, ends, or has used up its budget. `run/next.rs` decides what comes next, and `run/run_loop.rs`
-//!    carries it out.
+//! 3. The handler of the home runs the fom: a phase function, the transition (`run/transition.rs`), the next phase
+//!    function. A run is over when the fom waits, ends, or has used up its budget. `run/next.rs` decides what comes next,
+//!    and `run/run_loop.rs` carries the decision out.
 //! 4. A wake ([`StateCell::wake`]) makes a waiting fom ready. Exactly one waker queues it.
-//! 5. The end (`Fom::end` in `run/fom.rs`) tells the outcome, and gives up the reference of the runtime.
+//! 5. The end (`Fom::end` in `run/fom.rs`) reports the outcome, and gives up the reference of the runtime.
 //! 6. With the last reference, the slot returns to its pool.
 //!
 //! # The state
@@ -55,7 +55,7 @@
 //! | `waiting` | what the fom waits for |
 //! | `visit()` | the current visit: its phase, its event, its failed attempts |
 //! | `outbox()` | what durability sends when the transition is made |
-//! | `failure()` | the failure of the visit, for the functions that say where to go |
+//! | `failure()` | the failure of the visit, for the functions that choose a phase after it |
 //! | `gate()` | the gate of the phase |
 //! | `turn()` | the keys of the fom, and when it may begin |
 //! | `waiters()` | the handle, and waits for phases |
@@ -69,7 +69,7 @@
 //! | [`Header`] | any thread; all fields are atomic or never change |
 //! | [`Mail`](mail::Mail), [`Cold`] | any holder of a reference, under the lock of the field |
 //! | [`Timing`] | read by any thread; written by the thread that runs the fom or fires its timer, which holds the core |
-//! | body (operation and phase, or future; then the outcome) | the thread that runs the fom, and after the end the owner of the outcome; after a blocking section, the thread regains the core of the home first |
+//! | body (operation and phase, or future; then the outcome) | the thread that runs the fom. After a blocking section, this thread first gets the core of the home back. After the end, the owner of the outcome |
 //!
 //! # Neighbours
 //!
@@ -79,8 +79,8 @@
 //! | --- | --- | --- |
 //! | [`Env`] | what all foms of a runtime share | the pool |
 //! | [`LocalFoms`] | the counts, pools and inbox of one locality; any thread may touch it | [`Env`] |
-//! | [`Hand`](hand::Hand) | the time, run queue, timers and memory of the locality whose core this thread holds | a thread-local |
-//! | [`Host`] | the rare calls that go up | [`EnvRef`] |
+//! | [`Hand`](hand::Hand) | the time, run queue, timers and memory of one locality, on the thread that holds its core | a thread-local |
+//! | [`Host`] | the rare calls into the runtime | [`EnvRef`] |
 //!
 //! A header takes 64 bytes. A mailbox takes 16 bytes and the size of one event. A machine that takes events adds 8
 //! bytes, and a machine with deadlines adds 64. The operation and its phase follow, or the future.
@@ -92,6 +92,8 @@
 
 mod address;
 mod attached;
+mod cancel;
+mod carried;
 mod cold;
 pub(crate) mod counters;
 pub(crate) mod durability;
@@ -99,6 +101,7 @@ mod env;
 mod error;
 mod failure;
 mod failures;
+pub(crate) mod flight;
 mod gate;
 pub(crate) mod hand;
 mod header;
@@ -128,6 +131,9 @@ use std::{
 pub use address::{FomAddress, FomIdentity};
 pub(crate) use attached::Attachments;
 pub use attached::{Attached, Blocker, Hold, Holder, Wait, WaitKind};
+use cancel::{CancelEffect, CancelledFom};
+pub use carried::KeptValues;
+pub(crate) use carried::{Carried, CarriedBy, Carriers};
 pub(crate) use cold::{Back, Cold, ColdRare, Told, Watcher};
 pub(crate) use counters::{Counters, TypeCounters};
 use durability::KeptFom;
@@ -139,6 +145,8 @@ pub use error::{
 };
 pub use failures::FailedFom;
 pub(crate) use failures::Failures;
+pub(crate) use flight::Flight;
+pub use flight::{FlightEntry, FlightEvent};
 pub use header::Header;
 pub(crate) use header::{Interrupt, NewFom, WaitingFor};
 pub(crate) use host::{EnvRef, Host};
@@ -147,10 +155,10 @@ pub use key_order::Order;
 pub use key_wait::TurnWait;
 pub(crate) use key_wait::{KeyWait, MayBegin, OtherTurn, Rejected, Sleeping};
 pub(crate) use listeners::{Extras, Hooks, Kind, List};
-pub use listeners::{FailedAttempt, Transition, TransitionCause};
+pub use listeners::{FailedAttempt, Run, RunListener, Transition, TransitionCause};
 pub(crate) use local_foms::LocalFoms;
 pub use mail::RunningFom;
-pub(crate) use mail::{MailRef, Mailed};
+pub(crate) use mail::{MailLimit, MailRef, Mailed};
 pub(crate) use pool::{Page, Pool, Pools, Stocks};
 pub use priority::Priority;
 pub(crate) use reference::Vtable;
@@ -194,15 +202,19 @@ impl<E> Mailed<E> {
     pub(crate) fn send(&self, event: E) -> Result<(), crate::fom::SendError<E>> {
         let env = self.env();
         let id = || Some(EventId::Sent(env.host().next_event()));
-        self.mail.push(event, id, env.mailbox)?;
+        let sent = || flight::record_send(self);
+        self.mail.push(event, id, env.mailbox, sent)?;
         self.wake();
         Ok(())
     }
 
     /// Like [`send`](Self::send), for an event with an id from its sender.
     pub(crate) fn send_with_id(&self, id: &Key, event: E) -> Result<(), crate::fom::SendError<E>> {
-        let most = self.env().mailbox;
-        self.mail.push_named(event, EventId::given(id), most)?;
+        let limit = self.env().mailbox;
+        self.mail.push_named(event, EventId::given(id), limit)?;
+        if limit.is_recorded() {
+            flight::record_send(self);
+        }
         self.wake();
         Ok(())
     }
@@ -225,7 +237,7 @@ impl Header {
         }
     }
 
-    /// Removes the fom from the tables, before its outcome is told.
+    /// Removes the fom from the tables, before its outcome is reported.
     #[inline(always)]
     pub(crate) fn leave(&self, counts: &InFlight, failed: bool, untaken: usize, by_handler: bool) {
         let env = self.env();

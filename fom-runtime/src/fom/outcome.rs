@@ -38,9 +38,9 @@ impl Waiters<'_> {
         }
     }
 
-    /// Registers a wait for a phase, or answers it if the fom has ended. Returns whether the wait was registered. A
-    /// wait for the phase that the fom is in already is answered by a call of [`arrived`](Self::arrived), on the thread
-    /// that runs the fom's locality.
+    /// Registers a wait for a phase, or answers it if the fom has ended. Returns whether the wait was registered. If the
+    /// fom is in that phase already, a call of [`arrived`](Self::arrived) answers the wait, on the thread that runs the
+    /// fom's locality.
     pub(crate) fn watch(self, watcher: Watcher) -> bool {
         self.0.cold_made().waits.lock().watch(watcher);
         let Some(in_phase) = self.0.marks.observe() else {

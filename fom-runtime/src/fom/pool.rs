@@ -464,8 +464,8 @@ impl Stocks {
         self.stocks.iter_mut().find_map(Stock::trim)
     }
 
-    /// Returns, after a look, whether nothing can be freed until slots are used, or until the first slot that another
-    /// thread gives back tells the owner.
+    /// Called after a look. Returns whether nothing can be freed for now: until slots are used, or until another thread
+    /// gives back a slot, which tells the owner.
     pub(crate) fn rest(&self) -> bool {
         self.stocks.iter().all(Stock::rests)
     }
@@ -488,6 +488,9 @@ impl Stocks {
 
     #[cold]
     fn add(&mut self, of: PoolOf) -> usize {
+        if let Some(flight) = of.env.flight() {
+            flight.learn(of.graph);
+        }
         let pool = Arc::new(Pool {
             vtable: of.vtable,
             env: of.env,

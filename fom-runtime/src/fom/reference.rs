@@ -29,7 +29,7 @@ pub(crate) struct Vtable {
     // SAFETY (caller): The pointer leads to unused memory of `layout`, which no other thread has seen. The pool is the
     // slot's own, and outlives the slot.
     pub(crate) prepare: unsafe fn(NonNull<Header>, *const Pool),
-    /// Runs the fom once. If the fom ends, this gives up the runtime's reference.
+    /// Runs the fom once. If the fom ends, the function gives up the runtime's reference.
     // SAFETY (caller): This thread has the core of the fom's home, has put the token into Running, and owns the
     // runtime's reference. After `Progress::Finished` the caller uses the fom only through another reference.
     pub(crate) run: unsafe fn(NonNull<Header>) -> Progress,
@@ -82,7 +82,7 @@ impl Deref for Resident {
 impl Resident {
     #[inline]
     /// # Safety
-    /// There is no other `Resident` of this fom, and the fom has not ended: it was just made, or its token was just
+    /// There is no other `Resident` of this fom, and the fom has not ended. It was just made, or its token was just
     /// taken from Waiting to Ready.
     pub(crate) unsafe fn new(header: NonNull<Header>) -> Self {
         Self(header)
@@ -119,7 +119,7 @@ impl Resident {
         self.token.park();
     }
 
-    /// Ends the fom without a run, because the locality has ended. Its waiters are told.
+    /// Ends the fom without a run, because the locality has ended. Its waiters get an outcome.
     pub fn reject(self) {
         // SAFETY: the fom is alive. The thread that takes it out of the inbox of an ended locality has it alone.
         unsafe { (self.pool().vtable.reject)(self.0) };

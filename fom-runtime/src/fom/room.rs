@@ -21,8 +21,8 @@ use fom_protocol::{
 pub(crate) struct Room {
     /// The most foms, or `usize::MAX` for any number.
     capacity: usize,
-    /// How much of the capacity is taken. The counts of the localities do not serve for this: they go down only after
-    /// the outcome was told, and a caller that hears of an end may rely on there being room.
+    /// How much of the capacity is taken. The counts of the localities do not serve for this, because they go down only
+    /// after the outcome was reported. A caller that hears of an end may rely on free room.
     taken: CachePadded<AtomicUsize>,
     /// Foms that wait for their next attempt and have lent their room to others.
     paused: AtomicUsize,
@@ -69,7 +69,8 @@ impl Room {
         self.taken.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Begins a wait for room. Room may become free before the wait has begun, so the caller hands out room after it.
+    /// Begins a wait for room. Room may become free before the wait has begun, so the caller hands out room after this
+    /// call.
     pub(crate) fn join(&self) -> oneshot::Receiver<()> {
         let (tell, told) = oneshot::channel();
         let mut waiting = self.waiting.lock();
@@ -133,7 +134,8 @@ impl Env {
         }
     }
 
-    /// Wakes a waiting caller. Its waker is the user's and may panic. Returns whether the caller was told.
+    /// Wakes a waiting caller through `tell`, which calls the caller's waker. The waker is user code and may panic.
+    /// Returns the result of `tell`, or `true` after a panic.
     pub(crate) fn told(&self, what: &str, tell: impl FnOnce() -> bool) -> bool {
         catch_unwind(AssertUnwindSafe(tell)).unwrap_or_else(|panic| {
             let message = panic_message(panic);

@@ -1,15 +1,15 @@
-//! What is told when a fom has ended.
+//! The ticket of a fom: the value or the part that learns of its end.
 
 use std::any::Any;
 
 use crate::fom::{Cold, Header};
 use fom_protocol::sync::Mutex;
 
-/// What is told when a fom has ended in any way, or could not be made.
+/// The value or the part that learns when a fom has ended in any way, or could not be made.
 pub(crate) enum Ticket {
     /// A value that is dropped. The drop returns what was lent to the fom.
     Guard(Box<dyn Any + Send>),
-    /// A part of the home is told, on the thread that has the core.
+    /// A part of the home, which is called on the thread that has the core.
     Part(PartTicket),
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct PartTicket {
 pub(crate) struct EndTicket<'a>(pub(super) &'a Header);
 
 impl EndTicket<'_> {
-    /// Sets the part that is told when the fom has ended.
+    /// Sets the part that learns of the end of the fom.
     pub(crate) fn set_part(self, ticket: PartTicket) {
         if self.0.cold().is_none() {
             let mut new = Box::<Cold>::default();

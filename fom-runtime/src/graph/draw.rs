@@ -17,18 +17,18 @@ impl Graph {
                     label.push_str("<br/>");
                     label.push_str(&escape_mermaid(&note));
                 }
-                let id = self.mermaid_id(phase);
+                let id = mermaid_id(self, phase.name);
                 line(&mut out, depth, format_args!("state \"{label}\" as {id}"));
             }
             Part::Open { depth, path, name } => {
-                let id = self.mermaid_word(path);
+                let id = mermaid_id(self, path);
                 let name = escape_mermaid(name);
                 line(&mut out, depth, format_args!("state \"{name}\" as {id} {{"));
             }
             Part::Close { depth } => line(&mut out, depth, format_args!("}}")),
         });
         for phase in self.phases.iter().filter(|phase| phase.start) {
-            let id = self.mermaid_id(phase);
+            let id = mermaid_id(self, phase.name);
             line(&mut out, 0, format_args!("[*] --> {id}"));
         }
         for (from, to) in self.edges() {
@@ -37,17 +37,17 @@ impl Graph {
                 None if self.is_for_failure(from, to) => format!(": {}", why(from)),
                 None => String::new(),
             };
-            let (from, to) = (self.mermaid_id(from), self.mermaid_id(to));
+            let (from, to) = (mermaid_id(self, from.name), mermaid_id(self, to.name));
             line(&mut out, 0, format_args!("{from} --> {to}{label}"));
         }
         for phase in self.phases.iter().filter(|phase| phase.is_end()) {
-            let id = self.mermaid_id(phase);
+            let id = mermaid_id(self, phase.name);
             line(&mut out, 0, format_args!("{id} --> [*]"));
         }
         if self.phases.iter().any(|phase| phase.failure) {
             out.push_str("    classDef failure stroke:#c00,stroke-dasharray:4\n");
             for phase in self.phases.iter().filter(|phase| phase.failure) {
-                let id = self.mermaid_id(phase);
+                let id = mermaid_id(self, phase.name);
                 line(&mut out, 0, format_args!("class {id} failure"));
             }
         }
@@ -232,9 +232,12 @@ impl Graph {
             json.key("failed");
             json.strings(self.failure_exits(phase).map(PhaseInfo::name));
         }
-        if phase.exits.cancelled {
+        if phase.hears_cancel() {
             json.key("cancelled");
             json.raw("true");
+        }
+        if phase.delays_cancel() {
+            json.pair("cancelled", "later");
         }
         if !phase.deadline.keep.is_empty() {
             json.key("keep");
@@ -279,6 +282,29 @@ impl Graph {
             Mode::End if phase.failure => notes.push("end, failure".to_owned()),
             Mode::End => notes.push("end".to_owned()),
         }
+        notes.extend(self.waits_of(phase));
+        if !phase.exits.failed.is_empty() {
+            let failed: Vec<_> = self.failure_exits(phase).map(PhaseInfo::name).collect();
+            notes.push(format!("{}: {}", why(phase), failed.join(", ")));
+        }
+        if phase.delays_cancel() {
+            notes.push("a cancel waits".to_owned());
+        }
+        notes.extend(self.times_of(phase));
+        notes
+    }
+
+    /// Returns what a drawing writes below the name of a phase: its gate, the events that it takes, its deadline and
+    /// its retries. Its [mode](PhaseInfo::mode) and its edges are not among them: a drawing has other signs for these.
+    #[must_use]
+    pub fn conditions(&self, phase: &PhaseInfo) -> Vec<String> {
+        let mut conditions = self.waits_of(phase);
+        conditions.extend(self.times_of(phase));
+        conditions
+    }
+
+    fn waits_of(&self, phase: &PhaseInfo) -> Vec<String> {
+        let mut notes = Vec::new();
         if let Some(gate) = phase.gate {
             notes.push(gate.to_owned());
         }
@@ -291,10 +317,11 @@ impl Graph {
             (None, true) => notes.push("late".to_owned()),
             (None, false) => {}
         }
-        if !phase.exits.failed.is_empty() {
-            let failed: Vec<_> = self.failure_exits(phase).map(PhaseInfo::name).collect();
-            notes.push(format!("{}: {}", why(phase), failed.join(", ")));
-        }
+        notes
+    }
+
+    fn times_of(&self, phase: &PhaseInfo) -> Vec<String> {
+        let mut notes = Vec::new();
         if !phase.deadline.keep.is_empty() {
             let kept: Vec<_> = self.kept_in(phase).map(PhaseInfo::name).collect();
             notes.push(format!("its time goes on in {}", kept.join(", ")));
@@ -309,46 +336,42 @@ impl Graph {
         }
         notes
     }
+}
 
-    /// Returns the id of a state. A word of Mermaid, in upper or lower case, cannot be an id. The label keeps the
-    /// phase's own name.
-    fn mermaid_id(&self, phase: &PhaseInfo) -> String {
-        self.mermaid_word(phase.name)
-    }
-
-    fn mermaid_word(&self, name: &str) -> String {
-        // Found by trying each word of Mermaid's grammar, and some of JavaScript's objects, in mermaid 11.
-        const WORDS: &[&str] = &[
-            "acctitle",
-            "accdescr",
-            "as",
-            "class",
-            "classdef",
-            "click",
-            "constructor",
-            "default",
-            "direction",
-            "end",
-            "hasownproperty",
-            "hide",
-            "href",
-            "note",
-            "root",
-            "scale",
-            "state",
-            "statediagram",
-            "style",
-            "tostring",
-            "valueof",
-        ];
-        let mut id = name.replace('.', "_");
-        if id != name || WORDS.contains(&name.to_ascii_lowercase().as_str()) {
-            while self.find(&id).is_some() {
-                id.push('_');
-            }
+/// Returns the id of a state. A word of Mermaid, in upper or lower case, cannot be an id. The label keeps the
+/// phase's own name.
+fn mermaid_id(graph: &Graph, name: &str) -> String {
+    // Found by trying each word of Mermaid's grammar, and some of JavaScript's objects, in mermaid 11.
+    const WORDS: &[&str] = &[
+        "acctitle",
+        "accdescr",
+        "as",
+        "class",
+        "classdef",
+        "click",
+        "constructor",
+        "default",
+        "direction",
+        "end",
+        "hasownproperty",
+        "hide",
+        "href",
+        "note",
+        "root",
+        "scale",
+        "state",
+        "statediagram",
+        "style",
+        "tostring",
+        "valueof",
+    ];
+    let mut id = name.replace('.', "_");
+    if id != name || WORDS.contains(&name.to_ascii_lowercase().as_str()) {
+        while graph.find(&id).is_some() {
+            id.push('_');
         }
-        id
     }
+    id
 }
 
 /// Writes a line inside the braces, or below the title. `depth` is the number of groups around it.
@@ -473,7 +496,7 @@ fn retry_json(retry: Retry, json: &mut Json) {
 
 /// Returns when the exits of the phase after a failure are taken.
 fn why(phase: &PhaseInfo) -> &'static str {
-    match phase.exits.cancelled {
+    match phase.hears_cancel() {
         true => "failed or cancelled",
         false => "failed",
     }

@@ -1,4 +1,4 @@
-//! Groups the phases of a joined graph. The phases of the operation inside a layer are together, under the name of the
+//! Groups the phases of a joined graph. The phases of the inner operation of a layer are together, under the name of the
 //! phase that holds them.
 
 use super::{Graph, PhaseInfo};

@@ -1,4 +1,4 @@
-//! Joins the graph of a layer and the graph of the operation inside it, at compile time.
+//! Joins the graph of a layer and the graph of its inner operation, at compile time.
 //!
 //! Everything is computed from constants, so the joined graph is a constant too. Rust has no arrays with a length
 //! computed from a type parameter. So there are three sizes of tables, and the smallest that has room is kept.
@@ -12,13 +12,13 @@ const BETWEEN: &str = ".";
 
 /// The parts of a joined graph.
 pub(crate) trait Parts {
-    /// The layer's own graph. One of its phases holds the phases of the operation inside.
+    /// The layer's own graph. One of its phases holds the phases of the inner operation.
     const OWN: &'static Graph;
-    /// The name of the layer's operation, cut where the name of the operation inside stands.
+    /// The name of the layer's operation, cut where the name of the inner operation stands.
     const OPERATION: &'static [&'static str];
     /// The earlier names of the layer's operation, cut in the same place.
     const OPERATION_WAS: &'static [&'static [&'static str]];
-    /// The graph of the operation inside.
+    /// The graph of the inner operation.
     const INNER: &'static Graph;
 }
 
@@ -30,7 +30,7 @@ impl<J: Parts> Joined<J> {
     const TWO: Two = Two::new(J::OWN, J::OPERATION, J::OPERATION_WAS, J::INNER);
     const SIZE: Size = Self::TWO.size();
 
-    /// The index of the first phase of the operation inside.
+    /// The index of the first phase of the inner operation.
     pub(crate) const PLACE: usize = Self::TWO.place;
 
     pub(crate) const GRAPH: &'static Graph = {
@@ -84,7 +84,7 @@ impl<J: Parts, const P: usize, const X: usize, const T: usize> Tables<J, P, X, T
     };
 }
 
-/// Returns how many versions of the operation inside there are for each version of the layer: a factor of 1000 for each
+/// Returns how many versions of the inner operation there are for each version of the layer: a factor of 1000 for each
 /// layer.
 const fn step(inner: &Graph) -> u64 {
     let (mut step, mut layer) = (1000u64, 0);
@@ -95,7 +95,7 @@ const fn step(inner: &Graph) -> u64 {
     step
 }
 
-/// Returns the versions of a layer and of the operation inside as one number; 1 if both are 1.
+/// Returns the versions of a layer and of the inner operation as one number; 1 if both are 1.
 const fn version(own: u32, inner: &Graph) -> u32 {
     assert!(
         (inner.version as u64) < step(inner),
@@ -111,7 +111,7 @@ const fn version(own: u32, inner: &Graph) -> u32 {
     version as u32
 }
 
-/// Splits a joined version into the version of the layer and the version of the operation inside. `inner` is the graph
+/// Splits a joined version into the version of the layer and the version of the inner operation. `inner` is the graph
 /// of that operation.
 pub(crate) fn versions(version: u32, inner: &Graph) -> (u32, u32) {
     let (version, step) = (u64::from(version).saturating_sub(1), step(inner));
@@ -195,7 +195,7 @@ impl Parted<u8> {
     }
 }
 
-/// A layer's own graph, and the graph of the operation inside.
+/// A layer's own graph, and the graph of the inner operation.
 #[derive(Clone, Copy)]
 struct Two {
     own: &'static Graph,
@@ -267,7 +267,7 @@ impl Two {
         }
     }
 
-    /// Whether the phase is an end of the operation inside from which the layer goes on.
+    /// Whether the phase is an end of the inner operation from which the layer goes on.
     const fn goes_on(self, phase: &PhaseInfo, inside: bool) -> bool {
         inside && phase.is_end() && matches!(self.holder.inner, Some(true))
     }
@@ -481,7 +481,8 @@ impl Two {
                 joined.start = phase.start && self.holder.start;
                 if !phase.is_end() {
                     joined.exits.ways_out = phase.exits.ways_out + self.holder.exits.ways_out;
-                    joined.exits.cancelled = phase.exits.cancelled || self.holder.exits.cancelled;
+                    joined.exits.on_cancel =
+                        phase.exits.on_cancel.inside(self.holder.exits.on_cancel);
                 }
             }
             if self.goes_on(phase, inside) {
@@ -490,7 +491,7 @@ impl Two {
                 joined.exits.plain = self.holder.exits.plain;
                 joined.exits.names = self.holder.exits.names;
                 joined.exits.ways_out = self.holder.exits.ways_out;
-                joined.exits.cancelled = self.holder.exits.cancelled;
+                joined.exits.on_cancel = self.holder.exits.on_cancel;
             }
             phases[index] = joined;
             index += 1;
@@ -516,6 +517,7 @@ impl Two {
             retired: names.split_at(all - retired).1.split_at(retired).0,
             was: self.own.was,
             operation_was: &[],
+            secrets: self.own.secrets.around(&self.inner.secrets),
             around: Some(Around {
                 name: self.operation,
                 was: self.operation_was,

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// Writes indented JSON. `serde_json` would be one more dependency of every user.
+use crate::serial::Quoted;
+
+/// Writes indented JSON.
 #[derive(Default)]
 pub(super) struct Json {
     pub(super) out: String,
@@ -62,20 +64,7 @@ impl Json {
     }
 
     pub(super) fn string(&mut self, text: &str) {
-        self.out.push('"');
-        for char in text.chars() {
-            match char {
-                '"' => self.out.push_str("\\\""),
-                '\\' => self.out.push_str("\\\\"),
-                '\n' => self.out.push_str("\\n"),
-                '\r' => self.out.push_str("\\r"),
-                '\t' => self.out.push_str("\\t"),
-                char if u32::from(char) < 0x20 => {
-                    let _ = write!(self.out, "\\u{:04x}", u32::from(char));
-                }
-                char => self.out.push(char),
-            }
-        }
-        self.out.push('"');
+        // Writing to a string cannot fail.
+        let _ = write!(self.out, "{}", Quoted(text));
     }
 }

@@ -4,19 +4,26 @@
 //! a drawing cannot differ from what runs.
 
 mod check;
+mod deadline;
 mod draw;
 mod groups;
 mod join;
 mod json;
 mod lanes;
+mod needs;
 mod phase;
 mod renamed;
+mod secrets;
 #[cfg(test)]
 mod tests;
 
+pub use deadline::{Adaptive, Deadline, Hung};
 pub(crate) use join::{Joined, Parts, versions};
-pub use phase::{Adaptive, Deadline, Mode, PhaseInfo, Retry};
+use needs::Needs;
+pub(crate) use phase::OnCancel;
+pub use phase::{Mode, PhaseInfo, Retry};
 use renamed::Around;
+pub(crate) use secrets::Secrets;
 
 /// The phases of an operation and the edges between them.
 ///
@@ -59,7 +66,8 @@ pub struct Graph {
     /// Earlier names of the enum of phases; `operation_was` has those of the operation.
     was: &'static [&'static str],
     operation_was: &'static [&'static str],
-    /// Only for a layer: the parts of its operation's name, which contains the name of the operation inside.
+    pub(crate) secrets: Secrets,
+    /// Only for a layer: the parts of its operation's name, which contains the name of the inner operation.
     around: Option<Around>,
     /// The number of layers around the operation.
     layers: u8,
@@ -85,6 +93,7 @@ impl Graph {
             retired: &[],
             was: &[],
             operation_was: &[],
+            secrets: Secrets::new(&[]),
             around: None,
             layers: 0,
         }
@@ -101,6 +110,13 @@ impl Graph {
     #[must_use]
     pub const fn retiring(mut self, names: &'static [&'static str]) -> Self {
         self.retired = names;
+        self
+    }
+
+    /// Sets the names of the fields that no tool shows.
+    #[must_use]
+    pub const fn hiding(mut self, names: &'static [&'static str]) -> Self {
+        self.secrets = Secrets::new(names);
         self
     }
 
@@ -136,7 +152,7 @@ impl Graph {
         self.docs
     }
 
-    /// Returns the version of the saved data: `#[fom(version = ..)]`. The default is 1.
+    /// Returns the version of the saved data: `#[fom(version = ..)]`. Default: 1.
     #[must_use]
     pub const fn version(&self) -> u32 {
         self.version
@@ -148,86 +164,21 @@ impl Graph {
         self.retired
     }
 
+    /// Returns the names of the fields that no tool shows: `#[fom(secret(..))]`.
+    pub fn secrets(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let secrets = self.secrets;
+        (0..).map_while(move |index| secrets.get(index))
+    }
+
     /// Returns all phases, in the order of their declaration.
     #[must_use]
     pub const fn phases(&self) -> &'static [PhaseInfo] {
         self.phases
     }
 
-    /// Whether a fom of this graph can need its own timer.
-    pub(crate) const fn has_deadlines(&self) -> bool {
-        let mut index = 0;
-        while index < self.phases.len() {
-            let phase = &self.phases[index];
-            let is_limited = phase.deadline.within().is_some() || phase.deadline.is_asked();
-            if is_limited || phase.retry.is_some() {
-                return true;
-            }
-            index += 1;
-        }
-        false
-    }
-
-    /// Whether any phase chooses an exit after a failure.
-    pub(crate) const fn has_ways_out(&self) -> bool {
-        let mut index = 0;
-        while index < self.phases.len() {
-            if self.phases[index].exits.ways_out > 0 {
-                return true;
-            }
-            index += 1;
-        }
-        false
-    }
-
-    /// Whether any phase takes an event.
-    pub(crate) const fn takes_events(&self) -> bool {
-        let mut index = 0;
-        while index < self.phases.len() {
-            if !self.phases[index].on.is_empty() {
-                return true;
-            }
-            index += 1;
-        }
-        false
-    }
-
-    /// Whether a function of any phase says a time limit or retries.
-    pub(crate) const fn has_asked_times(&self) -> bool {
-        let mut index = 0;
-        while index < self.phases.len() {
-            let phase = &self.phases[index];
-            let asks_retry = matches!(phase.retry, Some(Retry { times: 0, .. }));
-            if phase.deadline.is_asked() || asks_retry {
-                return true;
-            }
-            index += 1;
-        }
-        false
-    }
-
-    /// Whether any phase gives its data to its function.
-    pub(crate) const fn has_taken_data(&self) -> bool {
-        let mut index = 0;
-        while index < self.phases.len() {
-            if self.phases[index].saved.taken {
-                return true;
-            }
-            index += 1;
-        }
-        false
-    }
-
-    /// Whether any phase has a gate.
-    pub(crate) const fn has_gates(&self) -> bool {
-        let mut index = 0;
-        while index < self.phases.len() {
-            if self.phases[index].gate.is_some() {
-                return true;
-            }
-            index += 1;
-        }
-        false
+    /// Returns the view that says what the phases need of the run.
+    pub(crate) const fn needs(&self) -> Needs<'_> {
+        Needs(self.phases)
     }
 
     /// Returns the phase with this index, as from `Operation::index`.
@@ -282,8 +233,9 @@ impl Graph {
         (!name.is_empty()).then_some(*name)
     }
 
-    /// Whether this edge is taken only after a failure.
-    fn is_for_failure(&self, from: &PhaseInfo, to: &PhaseInfo) -> bool {
+    /// Whether this edge is taken only after a failure: the phase names `to` in `failed(..)`, but not in `to(..)`.
+    #[must_use]
+    pub fn is_for_failure(&self, from: &PhaseInfo, to: &PhaseInfo) -> bool {
         let mut plain = from.exits.all.iter().take(from.exits.plain.into());
         !plain.any(|&index| {
             let exit = self.phases.get(usize::from(index));

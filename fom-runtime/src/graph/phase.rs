@@ -1,6 +1,8 @@
-//! One phase of a graph, with its exits, its deadline and its retries.
+//! One phase of a graph, with its exits and its retries.
 
 use std::time::Duration;
+
+use super::Deadline;
 
 /// How the function of a phase runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +35,16 @@ pub struct Retry {
 }
 
 impl Retry {
+    /// A function of the phase says the retries at run time. For generated code only.
+    #[doc(hidden)]
+    pub const ASKED: Self = Self {
+        times: 0,
+        min: Duration::ZERO,
+        max: Duration::ZERO,
+        exhausted: false,
+        name: None,
+    };
+
     /// Returns this number of retries, with waits from `min` to `max`. It is for a constant that `retry(PATH)` names:
     ///
     /// ```
@@ -71,16 +83,6 @@ impl Retry {
     }
 }
 
-/// The limits of the time of a phase with `within = "adaptive"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Adaptive {
-    /// The shortest time.
-    pub floor: Duration,
-    /// The longest time.
-    pub ceiling: Duration,
-}
-
 /// One phase of a [`Graph`](super::Graph).
 ///
 /// The functions that take and return `Self` build a phase. Generated code calls them.
@@ -91,12 +93,12 @@ pub struct PhaseInfo {
     pub(super) mode: Mode,
     pub(super) start: bool,
     pub(super) failure: bool,
-    pub(super) exits: Exits,
+    pub(crate) exits: Exits,
     pub(super) deadline: Deadline,
     pub(super) retry: Option<Retry>,
     pub(super) on: &'static [&'static str],
     pub(super) gate: Option<&'static str>,
-    pub(super) saved: SavedNames,
+    pub(crate) saved: SavedNames,
     /// Only in a layer's own graph: the phases inside replace this phase. The value says whether the layer goes on
     /// where they end.
     pub(super) inner: Option<bool>,
@@ -104,7 +106,7 @@ pub struct PhaseInfo {
 
 /// The exits of a phase, as indexes of phases.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Exits {
+pub(crate) struct Exits {
     pub(super) all: &'static [u16],
     /// The exits after a failure, a part of `all`. The first `plain` of `all` are the exits without a failure.
     pub(super) failed: &'static [u16],
@@ -112,148 +114,95 @@ pub(super) struct Exits {
     /// The names of the first of `all`. An edge without a name has an empty one.
     pub(super) names: &'static [&'static str],
     /// The number of functions that can choose an exit after a failure: its own, and those of the layers around it.
-    pub(super) ways_out: u8,
-    /// Whether a cancel takes the way out, too.
-    pub(super) cancelled: bool,
+    pub(crate) ways_out: u8,
+    /// What a cancel does.
+    pub(crate) on_cancel: OnCancel,
+}
+
+/// What a cancel does in a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OnCancel {
+    /// The operation ends.
+    Ends,
+    /// The phase takes its way out: `cancelled`.
+    TurnsBack,
+    /// The phase goes on, and a later phase hears the cancel: `cancelled = "later"`.
+    Waits,
+}
+
+impl OnCancel {
+    /// Returns what a cancel does in a phase of an inner operation. `around`: what the layer declares there.
+    pub(super) const fn inside(self, around: Self) -> Self {
+        match self {
+            Self::Ends => around,
+            own => own,
+        }
+    }
 }
 
 /// The names by which a saved fom finds a phase and its data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SavedNames {
+pub(crate) struct SavedNames {
     pub(super) fields: &'static [&'static str],
     /// The names that the phase had in earlier releases.
     pub(super) was: &'static [&'static str],
     /// Whether the function of the phase takes the data away.
-    pub(super) taken: bool,
+    pub(crate) taken: bool,
 }
 
-/// The deadline of a phase.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadline {
-    within: Within,
-    /// The name of the constant with the longest stay.
-    name: Option<&'static str>,
-    late: bool,
-    pub(super) keep: &'static [u16],
-}
-
-/// The longest stay in a phase, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-enum Within {
-    Any,
-    Fixed(u64),
-    /// Floor and ceiling.
-    Adaptive(u64, u64),
-    /// A function of the phase says it at run time.
-    Asked,
-}
-
-impl Deadline {
-    /// Returns the longest stay in the phase. For an adaptive phase this is the ceiling. Returns `None` if a function of the
-    /// phase says it at run time.
-    #[must_use]
-    pub const fn within(&self) -> Option<Duration> {
-        match self.within {
-            Within::Any | Within::Asked => None,
-            Within::Fixed(nanos) | Within::Adaptive(_, nanos) => Some(Duration::from_nanos(nanos)),
-        }
-    }
-
-    /// Returns the limits of the longest stay, if it is adaptive.
-    #[must_use]
-    pub const fn adaptive(&self) -> Option<Adaptive> {
-        match self.within {
-            Within::Adaptive(floor, ceiling) => Some(Adaptive {
-                floor: Duration::from_nanos(floor),
-                ceiling: Duration::from_nanos(ceiling),
-            }),
-            Within::Any | Within::Fixed(_) | Within::Asked => None,
-        }
-    }
-
-    /// Whether a function of the phase says at run time how long a fom may stay.
-    #[must_use]
-    pub const fn is_asked(&self) -> bool {
-        matches!(self.within, Within::Asked)
-    }
-
-    /// Returns the name of the constant that `within(PATH)` names, as it is written there, or of the function.
-    #[must_use]
-    pub const fn name(&self) -> Option<&'static str> {
-        self.name
-    }
-
-    /// Whether a missed deadline runs the phase's second function.
-    #[must_use]
-    pub const fn is_late(&self) -> bool {
-        self.late
-    }
-
-    /// Returns the indexes of the phases in which the deadline goes on. [`Graph::kept_in`](super::Graph::kept_in) returns the phases.
-    #[must_use]
-    pub const fn kept_in_indexes(&self) -> &'static [u16] {
-        self.keep
+const fn phase(name: &'static str, docs: &'static str, mode: Mode) -> PhaseInfo {
+    PhaseInfo {
+        name,
+        docs,
+        mode,
+        start: false,
+        failure: false,
+        exits: Exits {
+            all: &[],
+            failed: &[],
+            plain: 0,
+            names: &[],
+            ways_out: 0,
+            on_cancel: OnCancel::Ends,
+        },
+        deadline: Deadline::new(),
+        retry: None,
+        on: &[],
+        gate: None,
+        saved: SavedNames {
+            fields: &[],
+            was: &[],
+            taken: false,
+        },
+        inner: None,
     }
 }
 
 /// For generated code only.
 #[doc(hidden)]
 impl PhaseInfo {
-    const fn new(name: &'static str, docs: &'static str, mode: Mode) -> Self {
-        Self {
-            name,
-            docs,
-            mode,
-            start: false,
-            failure: false,
-            exits: Exits {
-                all: &[],
-                failed: &[],
-                plain: 0,
-                names: &[],
-                ways_out: 0,
-                cancelled: false,
-            },
-            deadline: Deadline {
-                within: Within::Any,
-                name: None,
-                late: false,
-                keep: &[],
-            },
-            retry: None,
-            on: &[],
-            gate: None,
-            saved: SavedNames {
-                fields: &[],
-                was: &[],
-                taken: false,
-            },
-            inner: None,
-        }
-    }
-
     /// Returns a phase with an `async fn`.
     #[must_use]
     pub const fn asynchronous(name: &'static str, docs: &'static str) -> Self {
-        Self::new(name, docs, Mode::Async)
+        phase(name, docs, Mode::Async)
     }
 
     /// Returns a phase with a plain `fn` that does not wait.
     #[must_use]
     pub const fn synchronous(name: &'static str, docs: &'static str) -> Self {
-        Self::new(name, docs, Mode::Sync)
+        phase(name, docs, Mode::Sync)
     }
 
     /// Returns a phase with a plain `fn` that may block.
     #[must_use]
     pub const fn blocking(name: &'static str, docs: &'static str) -> Self {
-        Self::new(name, docs, Mode::Blocking)
+        phase(name, docs, Mode::Blocking)
     }
 
     /// Returns a phase in which the operation ends.
     #[must_use]
     pub const fn end(name: &'static str, docs: &'static str) -> Self {
-        Self::new(name, docs, Mode::End)
+        phase(name, docs, Mode::End)
     }
 
     /// Sets the exits: indexes of phases.
@@ -284,7 +233,14 @@ impl PhaseInfo {
     /// Makes a cancel take the exits that [`failed`](Self::failed) has set.
     #[must_use]
     pub const fn cancelled(mut self) -> Self {
-        self.exits.cancelled = true;
+        self.exits.on_cancel = OnCancel::TurnsBack;
+        self
+    }
+
+    /// Makes a cancel wait until the phase is left.
+    #[must_use]
+    pub const fn cancelled_later(mut self) -> Self {
+        self.exits.on_cancel = OnCancel::Waits;
         self
     }
 
@@ -302,7 +258,7 @@ impl PhaseInfo {
         self
     }
 
-    /// Only for a layer: the phases of the operation inside replace this phase. The layer goes on where they end, or
+    /// Only for a layer: the phases of the inner operation replace this phase. The layer goes on where they end, or
     /// ends there.
     #[must_use]
     pub const fn inner(mut self, goes_on: bool) -> Self {
@@ -310,10 +266,16 @@ impl PhaseInfo {
         self
     }
 
-    /// Runs the phase's second function at a missed deadline, instead of a failure of the operation.
+    /// Sets the longest stay in this phase, as a [`timed`](Self::timed) with nothing else does.
     #[must_use]
-    pub const fn late(mut self) -> Self {
-        self.deadline.late = true;
+    pub const fn within_nanos(self, nanos: u64) -> Self {
+        self.timed(Deadline::new().within_nanos(nanos))
+    }
+
+    /// Sets the deadline, and after which time a fom counts as hung.
+    #[must_use]
+    pub const fn timed(mut self, deadline: Deadline) -> Self {
+        self.deadline = deadline;
         self
     }
 
@@ -324,57 +286,6 @@ impl PhaseInfo {
         if let Some(retry) = &mut self.retry {
             retry.exhausted = true;
         }
-        self
-    }
-
-    /// Sets the longest stay in this phase.
-    #[must_use]
-    pub const fn within_nanos(mut self, nanos: u64) -> Self {
-        self.deadline.within = Within::Fixed(nanos);
-        self
-    }
-
-    /// Lets the function with this name say the longest stay.
-    #[must_use]
-    pub const fn within_asked(mut self, name: &'static str) -> Self {
-        self.deadline.within = Within::Asked;
-        self.deadline.name = Some(name);
-        self
-    }
-
-    /// Lets the function with this name say the retries.
-    #[must_use]
-    pub const fn retry_asked(mut self, name: &'static str) -> Self {
-        self.retry = Some(Retry {
-            times: 0,
-            min: Duration::ZERO,
-            max: Duration::ZERO,
-            exhausted: false,
-            name: Some(name),
-        });
-        self
-    }
-
-    /// Sets the longest stay to a constant with this name.
-    #[must_use]
-    pub const fn within_constant(mut self, time: Duration, name: &'static str) -> Self {
-        assert!(
-            !time.is_zero(),
-            "the time limit is zero; write a longer one"
-        );
-        assert!(
-            time.as_nanos() <= u64::MAX as u128,
-            "the time limit is too long; write at most 584 years"
-        );
-        self.deadline.within = Within::Fixed(time.as_nanos() as u64);
-        self.deadline.name = Some(name);
-        self
-    }
-
-    /// Sets a longest stay that follows the time of earlier visits, between these limits.
-    #[must_use]
-    pub const fn within_adaptive(mut self, floor_nanos: u64, ceiling_nanos: u64) -> Self {
-        self.deadline.within = Within::Adaptive(floor_nanos, ceiling_nanos);
         self
     }
 
@@ -398,18 +309,11 @@ impl PhaseInfo {
         self
     }
 
-    /// Sets the retries to a constant with this name.
+    /// Sets the retries to a constant with this name, or to those of a function with this name: [`Retry::ASKED`].
     #[must_use]
-    pub const fn retry_constant(mut self, mut retry: Retry, name: &'static str) -> Self {
+    pub const fn retry_named(mut self, mut retry: Retry, name: &'static str) -> Self {
         retry.name = Some(name);
         self.retry = Some(retry);
-        self
-    }
-
-    /// Sets the phases in which the deadline goes on: indexes of phases.
-    #[must_use]
-    pub const fn keep(mut self, phases: &'static [u16]) -> Self {
-        self.deadline.keep = phases;
         self
     }
 
@@ -496,11 +400,6 @@ impl PhaseInfo {
         self.inner.is_some()
     }
 
-    /// Whether the function of the phase takes the data away.
-    pub(crate) const fn gives_data(&self) -> bool {
-        self.saved.taken
-    }
-
     /// Whether the phase has a [gate](crate::extension::Gate), which opens before its function runs.
     #[must_use]
     pub const fn is_gated(&self) -> bool {
@@ -544,13 +443,15 @@ impl PhaseInfo {
         self.exits.failed
     }
 
-    /// Returns the number of functions that can choose an exit after a failure.
-    pub(crate) const fn ways_out(&self) -> u8 {
-        self.exits.ways_out
+    /// Returns whether a cancel in this phase is a transition, as a failure is.
+    #[must_use]
+    pub const fn hears_cancel(&self) -> bool {
+        matches!(self.exits.on_cancel, OnCancel::TurnsBack)
     }
 
-    /// Returns whether a cancel in this phase is a transition, as a failure is.
-    pub const fn hears_cancel(&self) -> bool {
-        self.exits.cancelled
+    /// Returns whether a cancel in this phase waits until the phase is left.
+    #[must_use]
+    pub const fn delays_cancel(&self) -> bool {
+        matches!(self.exits.on_cancel, OnCancel::Waits)
     }
 }

@@ -5,7 +5,7 @@ use super::Graph;
 /// The parts of the names of a layer's operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Around {
-    /// The current name, cut where the name of the operation inside stands.
+    /// The current name, cut where the name of the inner operation stands.
     pub(super) name: &'static [&'static str],
     /// The names of earlier releases, cut in the same place.
     pub(super) was: &'static [&'static [&'static str]],

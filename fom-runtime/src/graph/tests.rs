@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use super::{Graph, PhaseInfo};
+use super::{Deadline, Graph, PhaseInfo};
 
 static ROUTE: Graph = Graph::new(
     "Route",
@@ -13,22 +13,28 @@ static ROUTE: Graph = Graph::new(
         )
         .to(&[1, 4])
         .start()
-        .within_nanos(2_000_000_000),
+        .timed(Deadline::new().within_nanos(2_000_000_000)),
         PhaseInfo::asynchronous("Ring", "Ring the \"endpoint\".")
             .to(&[2, 1, 4])
-            .within_nanos(92_500_000_000)
-            .late()
+            .timed(
+                Deadline::new()
+                    .within_nanos(92_500_000_000)
+                    .late()
+                    .keep(&[2]),
+            )
             .on(&["Ack", "Bye"])
-            .retry(3, 50_000_000, 2_000_000_000)
-            .keep(&[2]),
+            .retry(3, 50_000_000, 2_000_000_000),
         PhaseInfo::synchronous("Talk", "")
             .to(&[3, 4])
             .on(&["Bye"])
-            .late(),
+            .timed(Deadline::new().late()),
         PhaseInfo::blocking("Write", "Write the record.")
             .to(&[5, 0])
-            .within_adaptive(50_000_000, 30_000_000_000)
-            .late(),
+            .timed(
+                Deadline::new()
+                    .within_adaptive(50_000_000, 30_000_000_000)
+                    .late(),
+            ),
         PhaseInfo::end("Rejected", "").failure(),
         PhaseInfo::end("Answered", ""),
     ],
@@ -43,7 +49,7 @@ static ODD: Graph = Graph::new(
         PhaseInfo::synchronous("State", "")
             .to(&[1, 0, 2, 9])
             .start()
-            .within_nanos(1_500),
+            .timed(Deadline::new().within_nanos(1_500)),
         PhaseInfo::synchronous("State_", "").to(&[3]),
         PhaseInfo::asynchronous("graph", "").to(&[3]),
         PhaseInfo::end("End", ""),
@@ -311,7 +317,7 @@ fn two_graphs_are_joined() {
                 PhaseInfo::synchronous("Before", "")
                     .to(&[1])
                     .start()
-                    .keep(&[1]),
+                    .timed(Deadline::new().keep(&[1])),
                 PhaseInfo::synchronous("Hold", "").inner(true).to(&[2, 1]),
                 PhaseInfo::end("After", ""),
             ],

@@ -1,7 +1,7 @@
 //! Layers: phases before and after those of an operation that knows nothing of the layer.
 //!
 //! A layer is a machine over a type that holds another operation. One of its phases is marked `inner`; the phases of
-//! the operation inside take the place of that phase. The two are one machine with one graph, and run as one fom. See
+//! the inner operation take the place of that phase. The two are one machine with one graph, and run as one fom. See
 //! [`around`](macro@crate::fom#aroundtype).
 //!
 //! Hidden items in this folder are for generated code.
@@ -19,7 +19,7 @@ use crate::{
     operation::Operation,
 };
 
-/// A value of a layer's own, or a value of the operation inside it: a [phase's name](Operation::Kind), or an
+/// A value of a layer's own, or a value of its inner operation: a [phase's name](Operation::Kind), or an
 /// [error](Operation::Error).
 ///
 /// ```
@@ -58,7 +58,7 @@ use crate::{
 pub enum Layered<Own, Inner> {
     /// A value of the layer's own.
     Own(Own),
-    /// A value of the operation inside. If that is a layer too, a value of the next layer.
+    /// A value of the inner operation. If that is a layer too, a value of the next layer.
     Inner(Inner),
 }
 
@@ -89,11 +89,11 @@ impl<Own: std::error::Error, Inner: std::error::Error> std::error::Error for Lay
 /// The operation of a layer. Only `#[fom]` implements it.
 #[doc(hidden)]
 pub trait Layer: Operation {
-    /// The operation inside.
+    /// The inner operation.
     type Inner: Operation;
     /// The layer's own phases, and the name of the machine.
     const OWN: &'static Graph;
-    /// The name of the layer, cut where the name of the operation inside stands.
+    /// The name of the layer, cut where the name of the inner operation stands.
     const NAME: &'static [&'static str];
     /// Earlier names of the layer, cut in the same way.
     const WAS: &'static [&'static [&'static str]] = &[];
@@ -140,7 +140,7 @@ pub fn layered_kind_at<L: Layer, K: Copy>(
     }
 }
 
-/// Returns the index of a phase of the operation inside in the joined graph.
+/// Returns the index of a phase of the inner operation in the joined graph.
 #[doc(hidden)]
 pub fn inner_index<L: Layer>(kind: <L::Inner as Operation>::Kind) -> usize {
     Joined::<L>::PLACE + <L::Inner as Operation>::index(kind)

@@ -1,4 +1,4 @@
-//! Steps of the operation inside a layer, as steps of the layer.
+//! Steps of the inner operation of a layer, as steps of the layer.
 //!
 //! Hidden items here are for generated code.
 
@@ -10,7 +10,7 @@ use crate::{
     operation::{At, Form, Operation, Stepped},
 };
 
-/// Runs the function of a phase of the operation inside. In a layer it is always a future, whatever the operation's own
+/// Runs the function of a phase of the inner operation. In a layer it is always a future, whatever the operation's own
 /// form.
 #[doc(hidden)]
 pub fn inner<'a, R: Operation, E: Send + 'static>(
@@ -23,7 +23,7 @@ pub fn inner<'a, R: Operation, E: Send + 'static>(
     <R::Form as Form<R>>::step(operation, at)
 }
 
-/// Converts the result of a step of the operation inside into the result of a step of the layer.
+/// Converts the result of a step of the inner operation into the result of a step of the layer.
 #[doc(hidden)]
 pub fn raised<R: Operation, P, E>(
     stepped: Stepped<R>,
@@ -42,7 +42,7 @@ pub fn own<T, E, I>(done: Result<T, E>) -> Result<T, Layered<E, I>> {
     done.map_err(Layered::Own)
 }
 
-/// Returns whether the operation inside has the function to run. That holds if the phase is not an end. After a
+/// Returns whether the inner operation has the function to run. That holds if the phase is not an end. After a
 /// failure, it holds if the phase still has a function that says where to go.
 #[doc(hidden)]
 pub fn is_inside<R: Operation>(
@@ -52,7 +52,7 @@ pub fn is_inside<R: Operation>(
 ) -> bool {
     let info = &R::GRAPH.phases()[R::index(R::kind(phase))];
     match entry {
-        Entry::Failed => fom.get().failure().asked() <= info.ways_out(),
+        Entry::Failed => fom.get().failure().asked() <= info.exits.ways_out,
         _ => !info.is_end(),
     }
 }
@@ -67,7 +67,7 @@ pub fn own_failure<E: Send + 'static, I: Send + 'static, V>(fom: RunningFom<'_, 
     })
 }
 
-/// Passes on why a phase of the operation inside failed, for a function of that operation.
+/// Passes on why a phase of the inner operation failed, for a function of that operation.
 fn lower<E: Send + 'static, R: Operation>(fom: RunningFom<'_, R::Event>) {
     let cause: Cause<Layered<E, R::Error>> = failure(fom);
     fom.get().failure().put(cause.map(|error| match error {
@@ -76,8 +76,8 @@ fn lower<E: Send + 'static, R: Operation>(fom: RunningFom<'_, R::Event>) {
     }));
 }
 
-/// Returns whether phases of the operation inside can follow. If so, restoring the layer also resumes the operation
-/// inside.
+/// Returns whether phases of the inner operation can follow. If so, restoring the layer also resumes the inner
+/// operation.
 #[doc(hidden)]
 pub fn leads_inside<L: Layer>(kind: L::Kind) -> bool {
     let phases = L::GRAPH.phases();
@@ -101,7 +101,7 @@ pub fn leads_inside<L: Layer>(kind: L::Kind) -> bool {
     false
 }
 
-/// Returns the name that the operation inside gives to its phase.
+/// Returns the name that the inner operation gives to its phase.
 #[doc(hidden)]
 pub fn inner_name<L: Layer>(name: &str) -> Option<&str> {
     let holder = L::OWN.phases().iter().find(|phase| phase.is_inner())?;

@@ -1,4 +1,4 @@
-//! Migration of a saved layer. It has two versions: its own, and that of the operation inside.
+//! Migration of a saved layer. It has two versions: its own, and that of the inner operation.
 //!
 //! Hidden items here are for generated code.
 
@@ -13,7 +13,7 @@ use crate::{
 /// function does.
 type Migrate = fn(&mut Saved) -> Result<(), RestoreError>;
 
-/// Runs the migrations of the layer, then those of the operation inside, which the layer keeps in the field `place`.
+/// Runs the migrations of the layer, then those of the inner operation, which the layer keeps in the field `place`.
 #[doc(hidden)]
 pub fn migrate<L: Layer + Persistent>(
     saved: &mut Saved,
@@ -30,7 +30,7 @@ pub fn migrate<L: Layer + Persistent>(
     Ok(())
 }
 
-/// Migrates the operation inside as if it had been saved by itself. In one of the layer's own phases it counts as not
+/// Migrates the inner operation as if it had been saved by itself. In one of the layer's own phases it counts as not
 /// started.
 fn inside<L: Layer>(
     saved: &mut Saved,

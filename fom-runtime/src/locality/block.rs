@@ -1,7 +1,7 @@
 //! Enter-block and leave-block: the core goes to another thread while a fom blocks this one.
 
 use crate::{
-    fom::{BlockError, Header, WaitingFor},
+    fom::{BlockError, Header, WaitingFor, flight::Kind},
     locality::{
         Core, Localities, Locality, block_guess, context, parts::Pause, threads::NoReserve,
     },
@@ -40,13 +40,13 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
         core.drain();
     }
     let short_since = if core.home.threads.is_awaited() {
-        wait_for_turn(core)
+        wait_for_turn(core, fom)
     } else if core.home.threads.has_reserve() {
         leave_in_slot(core, fom)
     } else {
         match core.home.threads.reserve(&core.home) {
             Ok(()) => leave_in_slot(core, fom),
-            Err(NoReserve::AtMost) => wait_for_turn(core),
+            Err(NoReserve::AtMost) => wait_for_turn(core, fom),
             Err(NoReserve::Failed(error)) => {
                 context::set(core);
                 return Err(BlockError::NoThread(error));
@@ -60,6 +60,7 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
 
 /// Lays the core into the slot. Returns the time if the section was guessed short.
 fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
+    core.record_section(Kind::BlockBegins, fom);
     // The running fom keeps its runtime alive.
     let home = Locality::of(fom);
     let localities = Localities::of(fom.env());
@@ -101,14 +102,15 @@ pub(crate) fn regain(fom: &Header) {
 
 /// Gives the core to a returning thread. Waits for such a thread if there is none, because no further thread may block.
 #[cold]
-fn wait_for_turn(mut core: Box<Core>) -> Option<u64> {
+fn wait_for_turn(mut core: Box<Core>, fom: &Header) -> Option<u64> {
+    core.record_section(Kind::BlockBegins, fom);
     let home = core.home.clone();
     core.running = None;
     core.leave_turn();
     loop {
         if home.threads.is_awaited() {
-            // Counted before the returner has the core. Otherwise the returner could block again as if a thread were
-            // left, and no thread would run the locality until one of the two is back.
+            // Counted before the returner has the core. Otherwise the returner could block again although no other
+            // thread is left. No thread would then run the locality until one of the two is back.
             home.threads.block();
             match home.threads.give(core) {
                 None => return None,
@@ -154,6 +156,7 @@ impl Drop for Away {
         }
         // Before anything else of this fom: what it posted during the section precedes what it does from now on. The
         // drain also removes the marks of the inbox.
+        core.record_section(Kind::BlockEnds, fom);
         core.drain();
         fom.flags.set_blocked(false);
         fom.waiting.set(WaitingFor::Nothing);

@@ -24,29 +24,28 @@ impl Locality {
         let pools = homes.flat_map(|home| home.pools.all());
         // A fom may have moved here from any locality. Its memory did not.
         let pages: Vec<_> = pools.flat_map(|pool| pool.pages()).collect();
-        self.post_job(Box::new(|core| core.count_foms(pages)));
+        self.post_job(Box::new(|core| count_pages(core, pages)));
     }
 }
 
-impl Core {
-    /// Counts the foms of some pages, and goes on with the others later.
-    fn count_foms(&mut self, mut pages: Vec<Arc<Page>>) {
-        let here = self.home.index;
-        let began = Instant::now();
-        while let Some(page) = pages.pop() {
-            let is_wanted = |fom: &_| is_uncounted(fom, here);
-            let _: ControlFlow<()> = page.visit(&is_wanted, &mut |fom| {
-                if is_wanted(&fom) {
-                    count_found(&fom);
-                }
-                ControlFlow::Continue(())
-            });
-            if began.elapsed() >= PIECE {
-                break;
+/// Counts the foms of some pages, and goes on with the others later.
+fn count_pages(core: &mut Core, mut pages: Vec<Arc<Page>>) {
+    let here = core.home.index;
+    let began = Instant::now();
+    while let Some(page) = pages.pop() {
+        let is_wanted = |fom: &_| is_uncounted(fom, here);
+        let _: ControlFlow<()> = page.visit(&is_wanted, &mut |fom| {
+            if is_wanted(&fom) {
+                count_found(&fom);
             }
+            ControlFlow::Continue(())
+        });
+        if began.elapsed() >= PIECE {
+            break;
         }
-        if !pages.is_empty() {
-            self.home.post_job(Box::new(|core| core.count_foms(pages)));
-        }
+    }
+    if !pages.is_empty() {
+        core.home
+            .post_job(Box::new(|core| count_pages(core, pages)));
     }
 }

@@ -54,7 +54,7 @@ fn handle(mut core: Box<Core>) {
         core.drain();
         core = run_jobs(core);
         core.fire_timers();
-        core = if home.env().hooks.are_counted() {
+        core = if home.env().hooks.extras().are_observed() {
             run_foms::<true>(core)
         } else {
             run_foms::<false>(core)
@@ -129,17 +129,23 @@ fn run_job(core: &mut Core, job: Job) {
     home.fenced("a job posted to", || holding(|| job(core)));
 }
 
-fn run_foms<const MEASURED: bool>(mut core: Box<Core>) -> Box<Core> {
+/// `OBSERVED`: whether runs are measured or recorded.
+fn run_foms<const OBSERVED: bool>(mut core: Box<Core>) -> Box<Core> {
     let mut run = 0;
     while run < BATCH && !core.queue.is_empty() {
         run += 1;
-        if MEASURED {
+        if OBSERVED {
             core.measure_start();
         }
         let Some(fom) = core.queue.pop() else { break };
-        core = run_fom(core, fom);
-        if MEASURED {
+        if OBSERVED {
+            core.measure_fom(fom.id());
+            let end = core.record_run(&fom);
+            core = run_fom(core, fom);
             core.measure_end();
+            core.record_run_end(end);
+        } else {
+            core = run_fom(core, fom);
         }
         if core.home.threads.is_awaited() {
             break;

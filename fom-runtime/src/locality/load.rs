@@ -1,16 +1,17 @@
-//! What a locality reports of its load. While the runtime counts, the handler measures each run; otherwise it reports
-//! only what it knows anyway.
+//! The load that a locality reports. While the runtime counts, the handler measures each run. Otherwise it reports only
+//! the numbers that it has anyway.
 //!
-//! How long a fom is ready before it runs follows from the order of the run queue: the n-th fom that enters is taken to
-//! be the n-th that leaves. At each [`Mark`] the handler notes the time, and how many foms have entered. A fom is taken
-//! to be ready since the last mark before it entered. So the time includes its wait in the inbox. With foms of several
-//! priorities, the single times are wrong, and their mean is right.
+//! The time from ready to running follows from the order of the run queue. The measure assumes that the n-th fom that
+//! enters the queue is the n-th fom that leaves it. At each [`Mark`] the handler notes the time, and how many foms have
+//! entered. The measure assumes that a fom is ready since the last mark before it entered. So the time includes the wait
+//! in the inbox. With foms of several priorities, the single times are wrong, and their mean is right.
 
 use std::{collections::VecDeque, sync::OnceLock};
 
 use crate::{
     clock::passed,
     fom::counters::Times,
+    id::FomId,
     locality::{Core, Locality},
 };
 use fom_protocol::{
@@ -34,6 +35,12 @@ pub(crate) struct Load {
     pub(crate) longest: AtomicU64,
     /// When the current run began, or zero.
     pub(crate) running_since: AtomicU64,
+    /// The id of the fom of the current run, or of the last one.
+    pub(crate) running_fom: AtomicU64,
+    /// Number of measured runs that made no step: neither a transition nor an event of a plain phase.
+    pub(crate) idle_runs: AtomicU64,
+    /// The id of the fom of the last such run, or zero.
+    pub(crate) idle_fom: AtomicU64,
     /// How long foms were ready before they ran.
     delays: OnceLock<Box<Times>>,
 }
@@ -60,7 +67,7 @@ pub(super) struct Measure {
     /// The end of the measured time.
     until: u64,
     marks: VecDeque<Mark>,
-    /// The time of the last mark that all foms in the queue came after.
+    /// The time of the last mark before all foms that are in the queue.
     passed: u64,
 }
 
@@ -119,10 +126,15 @@ impl Core {
         marks.push_back(mark);
     }
 
-    /// Called before the next fom is taken out of the run queue.
+    /// Called before the next fom is taken out of the run queue. Measures if the runtime counts.
     pub(super) fn measure_start(&mut self) {
+        if !self.home.env().hooks.are_counted() {
+            return;
+        }
         let now = self.now();
-        self.home.load.running_since.store(now, Ordering::Relaxed);
+        let load = &self.home.load;
+        // Zero says that no fom runs. The clock of a test begins there.
+        load.running_since.store(now.max(1), Ordering::Relaxed);
         let next = self.queue.left();
         let measure = &mut self.busy.measured;
         while let Some(mark) = measure.marks.front()
@@ -138,11 +150,26 @@ impl Core {
         }
     }
 
-    /// Called after the run of a fom.
+    /// Called with the fom that runs next.
+    pub(super) fn measure_fom(&self, id: FomId) {
+        let load = &self.home.load;
+        load.running_fom.store(id.get(), Ordering::Relaxed);
+    }
+
+    /// Called after the run of a fom. Measures if the runtime counts.
     pub(super) fn measure_end(&mut self) {
+        if !self.home.env().hooks.are_counted() {
+            return;
+        }
+        let made_no_step = self.run_budget.is_whole(&self.home.localities().budget);
         let now = self.look();
         let load = &self.home.load;
         let since = load.run_ends();
+        if since > 0 && made_no_step {
+            let id = load.running_fom.load(Ordering::Relaxed);
+            load.idle_fom.store(id, Ordering::Relaxed);
+            count(&load.idle_runs, 1);
+        }
         // Zero if another thread took over while the fom was in a blocking section.
         let took = if since > 0 { passed(now, since) } else { 0 };
         if took > load.longest.load(Ordering::Relaxed) {

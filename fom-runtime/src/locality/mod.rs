@@ -1,8 +1,8 @@
-//! A locality: a partition of the machine where one handler thread runs at a time.
+//! A locality: a part of the runtime where one thread at a time, the *handler*, runs foms.
 //!
-//! All that belongs to one locality alone is one value, the [`Core`]; only the thread that holds it may touch it. What
-//! other threads may touch is in [`Locality`]. `README.md` beside this file describes how the core goes from thread to
-//! thread, and why no wake is lost.
+//! All that belongs to one locality alone is one value, the [`Core`]. Only the thread that holds the core may touch it.
+//! [`Locality`] has what other threads may touch. `README.md` beside this file describes how the core goes from thread
+//! to thread, and why no wake is lost.
 
 mod block;
 mod block_guess;
@@ -20,6 +20,7 @@ mod move_foms;
 mod move_processors;
 mod parts;
 mod reactor;
+mod recorded;
 mod run_here;
 mod sleep;
 mod threads;
@@ -118,7 +119,7 @@ impl Locality {
         }
     }
 
-    /// Puts a parcel into the inbox and wakes the thread that must read it.
+    /// Puts a parcel (a fom or a message) into the inbox and wakes the thread that must read it.
     pub(crate) fn post(&self, parcel: Parcel) {
         let reader = self.inbox.push(parcel);
         self.posted(reader);
@@ -155,15 +156,15 @@ impl Locality {
             for parcel in self.inbox.drain() {
                 reject(parcel);
             }
-            // A late parcel may have made new pools, which would keep the runtime alive for ever.
+            // A late parcel may have made new pools, which would keep the runtime alive forever.
             if self.released.load(Ordering::SeqCst) {
                 self.release();
             }
         }
     }
 
-    /// Gives up the memory of the locality. What handles still refer to lives until they are gone. From then on no
-    /// listing shows its foms.
+    /// Gives up the memory of the locality. The memory that handles refer to lives until these handles are gone. From
+    /// this call on no listing shows the foms of the locality.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::SeqCst);
         self.pools.clear();
@@ -176,7 +177,8 @@ impl Locality {
         self.poke();
     }
 
-    /// Takes back the count of a refused submission. A stopping handler may be waiting for that fom, so wake it.
+    /// Takes back the count of a refused submission. A stopping handler may be waiting for that fom, so this wakes the
+    /// handler.
     pub(crate) fn take_back(&self) {
         self.counts.one_back();
         // Either the handler sees the new count after the stop was set, or this thread sees the stop.
@@ -214,7 +216,7 @@ impl Deref for Locality {
     }
 }
 
-/// Rejects the parcel because the locality has ended. Callers that wait for its result learn so.
+/// Rejects the parcel because the locality has ended. Callers that wait for its result get an error.
 fn reject(parcel: Parcel) {
     match parcel {
         // No fom is expected here: a locality does not end while a fom is counted. If there is one, it gets an answer.
@@ -329,8 +331,8 @@ impl Home {
     }
 }
 
-/// Queues a ready fom at its home: on the home's own thread straight into the run queue. The caller keeps the runtime
-/// alive, because the fom may be gone as soon as it is queued.
+/// Queues a ready fom at its home. On the home's own thread the fom goes straight into the run queue. The caller keeps
+/// the runtime alive, because the fom may be gone as soon as it is queued.
 #[inline]
 pub fn enqueue(localities: &Localities, fom: Resident) {
     let index = fom.home_index();

@@ -44,6 +44,8 @@ const LOOKED_AT: usize = 4;
 pub(super) struct Busy {
     /// Whether foms are moved to idle localities.
     moves: bool,
+    /// Whether runs are recorded, or told to listeners. Listeners to runs are there before the first core.
+    pub(super) notes_runs: bool,
     /// Whether any fom was moved away.
     pub(super) gave: bool,
     /// Start of the measured time, and the number of runs up to then.
@@ -61,6 +63,7 @@ impl Busy {
     pub(super) fn new(home: &Home) -> Self {
         Self {
             moves: home.localities().balance.moves_foms(),
+            notes_runs: home.env().hooks.extras().are_noted(),
             ..Self::default()
         }
     }
@@ -78,6 +81,7 @@ impl Core {
             self.busy.runs = self.runs;
         }
         self.measure_from_now();
+        self.record_from_now();
     }
 
     /// Notes that there is no work: foms of other localities are welcome.

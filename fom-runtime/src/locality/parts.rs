@@ -392,7 +392,7 @@ pub(super) fn run(core: Box<Core>) -> Box<Core> {
     let most = core.as_ref().map_or(0, |core| core.parts.ready.len());
     for _ in 0..most {
         let mut here = held(core);
-        // A part may wake itself for ever, and the reactor has its turn all the same.
+        // A part may wake itself forever, and the reactor has its turn all the same.
         here.since_turn += 1;
         let next = here.parts.next_turn();
         core = Some(here);

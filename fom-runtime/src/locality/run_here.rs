@@ -76,7 +76,9 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
     });
     // SAFETY: the fom of `O` was just made and is ready. `around` puts it into Running and lays the core down.
     let first = unsafe { FirstRun::<O>::new(&resident) };
+    let end = core.record_run(&resident);
     let (mut core, served) = context::around(core, fom, || O::Form::build(first));
+    core.record_run_end(end);
     let nanos = core.now().saturating_sub(before);
     core.parts.uncounted += u64::from(served.uncounted);
     let stayed = (core.parts.running).is_some_and(|running| running.fom == fom);

@@ -61,32 +61,14 @@ impl Core {
             self.home.trims.want();
         }
         if self.home.trims.are_wanted() || self.memory.rests && self.stocks.are_stirred() {
-            self.begin_to_trim();
+            begin_to_trim(self);
         }
-    }
-
-    #[cold]
-    fn begin_to_trim(&mut self) {
-        self.home.trims.begin();
-        self.memory.rests = false;
-        if !self.memory.will_look {
-            self.look_later();
-        }
-    }
-
-    /// Sets the timer for the next look.
-    fn look_later(&mut self) {
-        self.memory.will_look = true;
-        let now = self.home.env().clock.nanos();
-        let sleeper = Sleeper::new(Waker::from(Arc::new(Look(self.home.clone()))));
-        self.timers
-            .arm_sleeper(&sleeper, now.saturating_add(nanos(EVERY)));
     }
 
     fn look_at_memory(&mut self) {
         self.stocks.look();
         self.home.outer.lock().look();
-        if !self.trim() {
+        if !trim(self) {
             let localities = self.home.localities();
             localities.heap.trim(&*localities.spawner.0);
             self.memory.rests = self.stocks.rest() && self.home.outer.lock().rest();
@@ -94,19 +76,37 @@ impl Core {
         if self.memory.rests {
             self.memory.will_look = false;
         } else {
-            self.look_later();
+            look_later(self);
         }
     }
+}
 
-    /// Trims in small steps, and foms run in between. Returns `true` if more is left to do.
-    fn trim(&mut self) -> bool {
-        let freed = self.stocks.trim().or_else(|| self.home.outer.lock().trim());
-        if let Some(freed) = freed {
-            self.home.localities().heap.freed(freed);
-            self.home.post_job(Box::new(|core| {
-                core.trim();
-            }));
-        }
-        freed.is_some()
+#[cold]
+fn begin_to_trim(core: &mut Core) {
+    core.home.trims.begin();
+    core.memory.rests = false;
+    if !core.memory.will_look {
+        look_later(core);
     }
+}
+
+/// Sets the timer for the next look.
+fn look_later(core: &mut Core) {
+    core.memory.will_look = true;
+    let now = core.home.env().clock.nanos();
+    let sleeper = Sleeper::new(Waker::from(Arc::new(Look(core.home.clone()))));
+    core.timers
+        .arm_sleeper(&sleeper, now.saturating_add(nanos(EVERY)));
+}
+
+/// Trims in small steps, and foms run in between. Returns `true` if more is left to do.
+fn trim(core: &mut Core) -> bool {
+    let freed = core.stocks.trim().or_else(|| core.home.outer.lock().trim());
+    if let Some(freed) = freed {
+        core.home.localities().heap.freed(freed);
+        core.home.post_job(Box::new(|core| {
+            trim(core);
+        }));
+    }
+    freed.is_some()
 }

@@ -6,6 +6,7 @@ mod describe;
 mod events;
 mod form;
 mod persistent;
+mod phase_future;
 mod types;
 
 use std::{fmt, time::Duration};
@@ -16,6 +17,7 @@ pub use form::{AsyncOperation, Asynchronous, At, SyncOperation, Synchronous, Unf
 pub(crate) use form::{Build, Form};
 pub use persistent::{Codec, Loaded, MaybeCodec, Persistent, codec};
 pub(crate) use persistent::{kept_codec, load};
+pub use phase_future::PhaseFuture;
 pub use types::{OwnTypes, Types};
 
 use crate::{
@@ -95,7 +97,7 @@ pub trait Operation: Sized + Send + 'static {
         let _ = (kind, event);
         false
     }
-    /// Returns how long a fom may stay in this phase, if a function of the phase says it.
+    /// Returns how long a fom may stay in this phase, if a function of the phase sets this time.
     #[doc(hidden)]
     fn asked_within(
         &self,
@@ -105,7 +107,7 @@ pub trait Operation: Sized + Send + 'static {
         let _ = (phase, fom);
         None
     }
-    /// Returns how often this phase is tried again, if a function of the phase says it.
+    /// Returns how often this phase is tried again, if a function of the phase sets this number.
     #[doc(hidden)]
     fn asked_retry(&self, phase: &Self::Phase, fom: RunningFom<'_, Self::Event>) -> Option<Retry> {
         let _ = (phase, fom);

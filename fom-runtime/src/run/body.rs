@@ -1,4 +1,4 @@
-//! The part of a fom that runs: the operation with its phase, or the future that holds both, and at the end the
+//! The part of a fom that runs: the operation with its phase, or the future that holds both. After the end it is the
 //! outcome.
 
 use std::{any::Any, pin::Pin};
@@ -9,8 +9,8 @@ use crate::{
     typed::{Failure, Outcome, Typed},
 };
 
-/// The part of a fom that only one thread touches at a time: the thread that runs the fom, and at the end the owner
-/// of the outcome.
+/// The part of a fom that only one thread touches at a time. Before the end this is the thread that runs the fom, and
+/// after the end it is the owner of the outcome.
 pub(super) trait Body<O: Operation>: Send {
     /// Runs until the fom waits, yields or ends. After the end the body holds the outcome.
     fn run(self: Pin<&mut Self>, fom: &Typed<O>) -> Progress;
@@ -18,7 +18,7 @@ pub(super) trait Body<O: Operation>: Send {
     /// Fails the fom because `run` panicked.
     fn panicked(self: Pin<&mut Self>, fom: &Typed<O>, panic: Box<dyn Any + Send>) -> Progress;
 
-    /// Fails the fom, in place of its next step. This may panic in a drop of the user's; the fom has failed even then.
+    /// Fails the fom, in place of its next step. This may panic in a `drop` of user code; the fom has failed even then.
     fn fail(self: Pin<&mut Self>, failure: Failure<O>);
 
     /// Ends the fom with the outcome of another fom. This may panic like [`fail`](Self::fail).
@@ -36,6 +36,6 @@ pub(super) trait Body<O: Operation>: Send {
     /// Returns whether the body holds nothing to drop.
     fn is_gone(&self) -> bool;
 
-    /// Drops the contents. This may panic in a drop of the user's; the body is empty even then.
+    /// Drops the contents. This may panic in a `drop` of user code; the body is empty even then.
     fn clear(self: Pin<&mut Self>);
 }

@@ -1,5 +1,5 @@
-//! The transitions of a fom that is kept. A transition is told, and the next phase entered, only when the transition is
-//! committed.
+//! The transitions of a fom that the journal keeps. Listeners hear of a transition only after its commit, and the fom
+//! enters the next phase only then.
 
 use std::{
     mem,
@@ -10,6 +10,7 @@ use crate::{
     fom::{
         Cause, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
+        flight::{Kind, record_commit},
         hand,
     },
     operation::{Durability, Operation, kept_codec},
@@ -71,14 +72,36 @@ impl Content for Given<'_> {
     }
 }
 
+/// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that came
+/// through an outbox is in the journal already. It begins at once, unless another fom with its key may precede it after
+/// a restart.
+#[inline]
+pub(super) fn is_begin_durable<O: Operation>(fom: &Typed<O>) -> bool {
+    fom.journaled().is_some_and(|kept| kept.begin(fom))
+}
+
+/// Returns whether the fom still holds a gate after this step. `None` if no phase of its machine has a gate.
+fn keeps_gate<O: Operation>(fom: &Typed<O>, kept: &dyn KeptFom, then: Then) -> Option<bool> {
+    if !const { O::GRAPH.needs().gates() } {
+        return None;
+    }
+    let retries = matches!(then, Then::Retry(_));
+    // A fom that held its gate before a restart, and failed before the gate was open again, must still go first.
+    let held = fom.gate().is_held() || retries && kept.held_gate();
+    if !retries && let Some(cold) = fom.cold() {
+        cold.back.forget_held_gate();
+    }
+    Some(held)
+}
+
 impl<O: Operation> Instance<O> {
-    /// Called before a function of the phase runs. If the function is the phase's own, and takes the data of a fom that is
-    /// kept, the saved form stays beside the fom: a failure is kept with it.
+    /// Called before a function of the phase runs. The phase's own function may take the data of a fom that is kept. The
+    /// saved form then stays beside the fom, so that the journal can keep a failure with its data.
     #[inline(always)]
     pub(super) fn give_data(&self, fom: &Typed<O>, is_own: bool) {
-        if const { O::GRAPH.has_taken_data() && O::CODEC.is_some() && O::KEEPS_FAILED }
+        if const { O::GRAPH.needs().taken_data() && O::CODEC.is_some() && O::KEEPS_FAILED }
             && is_own
-            && self.info().gives_data()
+            && self.info().saved.taken
             && fom.is_journaled()
         {
             self.keep_given(fom);
@@ -105,7 +128,7 @@ impl<O: Operation> Instance<O> {
     pub(super) fn commit_failure(&self, fom: &Typed<O>, cause: &Cause<O::Error>) {
         let phase = self.visited(fom);
         let name = phase.name();
-        if !phase.gives_data() || self.index() == self.visited_index(fom) {
+        if !phase.saved.taken || self.index() == self.visited_index(fom) {
             let body = Body {
                 instance: self,
                 fom,
@@ -137,7 +160,7 @@ impl<O: Operation> Instance<O> {
         let mut step = KeptStep {
             then,
             waits: O::DURABILITY == Durability::Sync || was_there,
-            holds_gate: self.keeps_gate(fom, kept, then),
+            holds_gate: keeps_gate(fom, kept, then).map(|held| held && self.info().is_gated()),
             timing: self.timing_after(fom, then),
             since: match then {
                 Then::Enter { .. } | Then::Begin { resumed: false } | Then::Wait => {
@@ -159,29 +182,10 @@ impl<O: Operation> Instance<O> {
                 return Err(Box::new(Cause::NotSaved(error)));
             }
         };
+        if fom.env().hooks.are_recorded() {
+            record_commit(fom, Kind::CommitBegins);
+        }
         self.run(fom).after_step(Step::Written { then, waits })
-    }
-
-    /// Returns whether the fom must be committed before its first phase, because it is kept in the journal. A fom that
-    /// came through an outbox is in the journal already. It begins at once, unless another fom with its key may precede
-    /// it after a restart.
-    #[inline]
-    pub(super) fn is_begin_durable(&self, fom: &Typed<O>) -> bool {
-        fom.journaled().is_some_and(|kept| kept.begin(fom))
-    }
-
-    /// Returns whether the fom holds the gate of its phase after this step.
-    fn keeps_gate(&self, fom: &Typed<O>, kept: &dyn KeptFom, then: Then) -> Option<bool> {
-        if !const { O::GRAPH.has_gates() } {
-            return None;
-        }
-        let retries = matches!(then, Then::Retry(_));
-        // A fom that held its gate before a restart, and failed before the gate was open again, must still go first.
-        let held = fom.gate().is_held() || retries && kept.held_gate();
-        if !retries && let Some(cold) = fom.cold() {
-            cold.back.forget_held_gate();
-        }
-        Some(held && self.info().is_gated())
     }
 
     /// Returns the attempts and deadlines after this step.
@@ -218,6 +222,9 @@ impl<O: Operation> Instance<O> {
         kept: &dyn KeptFom,
         answer: Answer,
     ) -> Decided<O> {
+        if fom.env().hooks.are_recorded() && !matches!(answer, Answer::Pending) {
+            record_commit(fom, Kind::CommitEnds);
+        }
         match answer {
             Answer::Pending => Ok(next_cold(Step::Visit(Visit {
                 committing: true,

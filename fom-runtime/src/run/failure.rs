@@ -2,7 +2,8 @@
 
 use crate::{
     attempt::Tried,
-    fom::{Cause, Entry, FailedAttempt},
+    fom::{Cause, Entry, FailedAttempt, Header},
+    graph::PhaseInfo,
     operation::Operation,
     run::{
         next::{Next, Step, next_cold},
@@ -27,7 +28,8 @@ impl<O: Operation> Instance<O> {
 
     /// Returns whether the phase has a function for its failure that has not run yet.
     pub(super) fn has_way_out(&self, fom: &Typed<O>) -> bool {
-        (const { O::GRAPH.has_ways_out() }) && fom.failure().asked() < self.visited(fom).ways_out()
+        (const { O::GRAPH.needs().ways_out() })
+            && fom.failure().asked() < self.visited(fom).exits.ways_out
     }
 
     /// Fails the fom, unless the decision is to call the function for a failure. That function gets the cause.
@@ -38,10 +40,10 @@ impl<O: Operation> Instance<O> {
         decided: Next,
         cause: Cause<O::Error>,
     ) -> Decided<O> {
-        if !const { O::GRAPH.has_ways_out() } || decided != Next::Call(Entry::Failed) {
+        if !const { O::GRAPH.needs().ways_out() } || decided != Next::Call(Entry::Failed) {
             if fom.env().hooks.are_heard() && cause.is_of_phase() {
                 let attempt = fom.visit().failing(|| text::<O>(&cause));
-                self.tell_attempt(fom, &attempt, &cause, None);
+                tell_attempt(fom, self.visited(fom), &attempt, &cause, None);
             }
             return Err(Box::new(cause));
         }
@@ -51,8 +53,15 @@ impl<O: Operation> Instance<O> {
         if let Some(timing) = fom.timing() {
             timing.failed(fom);
         }
+        let turns_back = self.visited(fom).hears_cancel();
+        if turns_back {
+            fom.cold_made().rare_made().turn_back();
+        }
         if let Some(kept) = fom.journaled() {
             kept.enter(Entry::Failed);
+            if turns_back {
+                kept.turn_back();
+            }
         }
         fom.failure().keep(cause.name(), Box::new(cause));
         Ok(decided)
@@ -69,24 +78,9 @@ impl<O: Operation> Instance<O> {
     ) {
         let attempt = fom.visit().failing(|| text::<O>(cause));
         if cause.is_of_phase() {
-            self.tell_attempt(fom, &attempt, cause, next);
+            tell_attempt(fom, self.visited(fom), &attempt, cause, next);
         }
         fom.visit().failed(attempt);
-    }
-
-    fn tell_attempt(
-        &self,
-        fom: &Typed<O>,
-        attempt: &Tried,
-        cause: &Cause<O::Error>,
-        next: Option<u64>,
-    ) {
-        let env = fom.env();
-        if let Some(hooks) = env.hooks.heard() {
-            let phase = self.visited(fom).name();
-            let attempt = FailedAttempt::new(fom, phase, attempt, cause.name(), next);
-            hooks.tell_failure(env, &attempt);
-        }
     }
 
     /// Like [`fails`](Self::fails), for a failure found outside the run loop. The run loop continues there.
@@ -100,10 +94,25 @@ impl<O: Operation> Instance<O> {
         fom.failure().leave();
         Ok(())
     }
+}
 
-    /// Returns whether the run loop must take a way out for a failure that was found outside it.
-    #[inline]
-    pub(super) fn takes_way_out(fom: &Typed<O>) -> bool {
-        (const { O::GRAPH.has_ways_out() }) && fom.failure().take_left()
+/// Tells the listeners of an attempt at a phase that failed.
+fn tell_attempt<E>(
+    fom: &Header,
+    phase: &PhaseInfo,
+    attempt: &Tried,
+    cause: &Cause<E>,
+    next: Option<u64>,
+) {
+    let env = fom.env();
+    if let Some(hooks) = env.hooks.heard() {
+        let attempt = FailedAttempt::new(fom, phase.name(), attempt, cause.name(), next);
+        hooks.tell_failure(env, &attempt);
     }
+}
+
+/// Returns whether the run loop must take a way out for a failure that was found outside it.
+#[inline]
+pub(super) fn takes_way_out<O: Operation>(fom: &Typed<O>) -> bool {
+    (const { O::GRAPH.needs().ways_out() }) && fom.failure().take_left()
 }

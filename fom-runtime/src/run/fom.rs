@@ -188,7 +188,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     }
 
     /// Ends the fom, in an order that waiters may rely on. The fom leaves the directory and the listing, its end is
-    /// counted, and then its outcome is told. At last the runtime's reference goes.
+    /// counted, and then waiters get its outcome. At last the runtime gives up its reference.
     #[inline]
     // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
     pub(super) unsafe fn end(header: NonNull<Header>, by_handler: bool) {
@@ -207,7 +207,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         {
             tell_failure(fom, failure);
         }
-        if const { O::GRAPH.has_gates() } {
+        if const { O::GRAPH.needs().gates() } {
             fom.gate().discard();
         }
         // The callers that submitted the fom again, and their answer.

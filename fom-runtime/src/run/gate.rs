@@ -36,7 +36,7 @@ impl<O: Operation> Instance<O> {
                 }
                 polled.map_err(Cause::Gate)
             }
-            Err(panic) => Poll::Ready(Err(cause_of(panic))),
+            Err(panic) => Poll::Ready(Err(cause_of(fom, panic))),
         }
     }
 

@@ -27,13 +27,13 @@ impl<O: Operation> Run<'_, O> {
         let decided = next_cold(Step::Interrupted {
             by,
             late: self.instance.visited(fom).deadline().is_late(),
-            held: const { O::GRAPH.has_gates() } && held,
+            held: const { O::GRAPH.needs().gates() } && held,
             way_out: self.instance.has_way_out(fom) && self.is_handled(by),
         });
         if decided == Next::OpenAgain {
             return Ok(decided);
         }
-        if const { O::GRAPH.has_gates() } {
+        if const { O::GRAPH.needs().gates() } {
             fom.gate().stop();
         }
         match by {

@@ -23,7 +23,7 @@ impl<O: Operation> Build<O> for Seed<'_, O> {
         O: SyncOperation,
     {
         let plain = SyncBody::new(Instance::new(self.operation, self.phase));
-        let create = if const { O::GRAPH.has_deadlines() } {
+        let create = if const { O::GRAPH.needs().deadlines() } {
             Fom::<O, Timing, SyncBody<O>>::create
         } else {
             Fom::<O, (), SyncBody<O>>::create
@@ -90,7 +90,7 @@ where
 {
     let body = |me| AsyncBody::new(make(SelfRef(me)));
     let wanted = birth.wanted;
-    let fom = if const { O::GRAPH.has_deadlines() } {
+    let fom = if const { O::GRAPH.needs().deadlines() } {
         Fom::<O, Timing, AsyncBody<O, F>>::create(stocks, env, birth, body)
     } else {
         Fom::<O, (), AsyncBody<O, F>>::create(stocks, env, birth, body)

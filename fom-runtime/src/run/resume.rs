@@ -53,7 +53,7 @@ impl<O: Operation> Run<'_, O> {
         let failed = match self.resumed() {
             Ok(Ok(())) => return None,
             Ok(Err(error)) => self.instance.erred(fom, error, before),
-            Err(panic) => self.instance.fails(fom, cause_of(panic)),
+            Err(panic) => self.instance.fails(fom, cause_of(fom, panic)),
         };
         // It is now unknown when the fom asks for its gate.
         fom.env().has_asked(fom.id());

@@ -11,8 +11,11 @@ use crate::{
         Cause, Entry, Function, Interrupt, MayBegin, Progress, RefusedReason, Rejected, Then,
         Timing, TransitionCause, WaitingFor, reference,
     },
+    graph::OnCancel,
     operation::Operation,
     run::{
+        commit::is_begin_durable,
+        failure::takes_way_out,
         next::{Next, Step, Visit, next, next_cold},
         transition::{Instance, transition_cause},
     },
@@ -32,7 +35,7 @@ pub(super) type Flow<O> = ControlFlow<Result<Progress, Failed<O>>, Function>;
 /// which needs no turn of the run loop. A body that asks this itself spends fewer instructions on it.
 #[inline(always)]
 pub(super) fn calls<O: Operation>(decided: &Decided<O>) -> bool {
-    !const { O::GRAPH.has_gates() } && matches!(decided, Ok(Next::Call(Entry::Enter)))
+    !const { O::GRAPH.needs().gates() } && matches!(decided, Ok(Next::Call(Entry::Enter)))
 }
 
 /// One run of a fom: the operation in its phase, and the fom.
@@ -85,7 +88,7 @@ impl<O: Operation> Run<'_, O> {
                 Next::AwaitTurn(what) => self.wait_for_turn(what),
                 Next::OpenAgain => self.open_again(),
                 Next::Pause(until) => self.pause(until),
-                Next::Call(Entry::Enter) if const { O::GRAPH.has_gates() } => {
+                Next::Call(Entry::Enter) if const { O::GRAPH.needs().gates() } => {
                     match reference::with_waker(fom, |waker| self.instance.poll_gate(fom, waker)) {
                         Poll::Ready(Ok(())) => return ControlFlow::Continue(Entry::Enter),
                         Poll::Ready(Err(cause)) => self.instance.fails(fom, cause),
@@ -129,7 +132,7 @@ impl<O: Operation> Run<'_, O> {
             return Ok(next(Step::Visit(Visit {
                 end: false,
                 interrupt,
-                failed: interrupt.is_none() && Instance::takes_way_out(fom),
+                failed: interrupt.is_none() && takes_way_out(fom),
                 retry: fom.timing().and_then(|timing| timing.retry_at()),
                 ..self.instance.visit()
             })));
@@ -137,7 +140,7 @@ impl<O: Operation> Run<'_, O> {
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
         // before.
         interrupt = match fom.interrupt() {
-            Some(Interrupt::Cancelled) if self.takes_way_back() => None,
+            Some(Interrupt::Cancelled) if self.goes_on_cancelled() => None,
             by => by,
         };
         let may_begin = match interrupt {
@@ -154,13 +157,16 @@ impl<O: Operation> Run<'_, O> {
         }
     }
 
-    /// Returns whether a cancelled fom that has not begun in this process goes on in its phase, and takes the way back
-    /// of that phase.
+    /// Returns whether a cancelled fom that has not begun in this process goes on in its phase, as the phase declares
+    /// for a cancel.
     #[cold]
-    fn takes_way_back(&self) -> bool {
+    fn goes_on_cancelled(&self) -> bool {
         let fom = self.fom;
-        let hears = fom.flags.is_resumed() && self.instance.info().hears_cancel();
-        hears && !fom.token.is_aborted() && fom.turn().may_begin() == MayBegin::Now
+        let declares = self.instance.info().exits.on_cancel != OnCancel::Ends;
+        fom.flags.is_resumed()
+            && declares
+            && !fom.token.is_aborted()
+            && fom.turn().may_begin() == MayBegin::Now
     }
 
     /// Waits until the fom may begin. A fom that is kept writes that down first.
@@ -186,7 +192,7 @@ impl<O: Operation> Run<'_, O> {
         let fom = self.fom;
         let resumed = fom.flags.begin();
         let then = Then::Begin { resumed };
-        let durable = self.instance.is_begin_durable(fom);
+        let durable = is_begin_durable(fom);
         match next(Step::Made { then, durable }) {
             Next::Proceed(Then::Begin { resumed: false }) => {
                 self.instance
@@ -269,7 +275,7 @@ impl<O: Operation> Run<'_, O> {
         }
         timing.await_retry(fom, until);
         // A fom that came back holds its gate during the pause. It may know the gate only after `resume`.
-        if const { O::GRAPH.has_gates() }
+        if const { O::GRAPH.needs().gates() }
             && !fom.cold().is_some_and(|cold| cold.retry.owes_resume())
         {
             match self.instance.poll_gate(fom, waker) {

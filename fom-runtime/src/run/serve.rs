@@ -17,10 +17,10 @@ use crate::{
 
 impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
     /// Whether the short way is possible: the machine needs no other services.
-    pub(super) const SHORT: bool = !O::GRAPH.has_deadlines()
-        && !O::GRAPH.has_gates()
-        && !O::GRAPH.has_ways_out()
-        && !O::GRAPH.takes_events();
+    pub(super) const SHORT: bool = !O::GRAPH.needs().deadlines()
+        && !O::GRAPH.needs().gates()
+        && !O::GRAPH.needs().ways_out()
+        && !O::GRAPH.needs().events();
 
     /// Runs a fom for the first time.
     // SAFETY: asks of its caller what `Vtable` says of `run`.

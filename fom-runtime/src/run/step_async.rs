@@ -81,7 +81,7 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
     ) -> Progress {
         // Each phase function has its own fence. This panic came from other code of the user's, such as a `Drop`
         // inside the operation. The operation is gone.
-        let (cause, phase) = (cause_of(panic), fom.phase_name());
+        let (cause, phase) = (cause_of(fom, panic), fom.phase_name());
         fom.commit_failure(phase, &cause, None);
         self.as_mut()
             .fail(Failure::new(cause, fom.phase_kind(), None));
@@ -204,14 +204,16 @@ pub(super) fn drive<O: AsyncOperation>(
                     {
                         match instance.go_on(me.get(), next) {
                             // The most frequent case.
-                            Next::Call(Entry::Enter) if !const { O::GRAPH.has_gates() } => continue,
+                            Next::Call(Entry::Enter) if !const { O::GRAPH.needs().gates() } => {
+                                continue;
+                            }
                             next => Ok(next),
                         }
                     }
                     Ok(Ok(stepped)) if function == Entry::Enter => {
                         let extras = me.get().env().hooks.extras();
                         match instance.go_on_heard(me.get(), stepped, extras) {
-                            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.has_gates() } => {
+                            Ok(Next::Call(Entry::Enter)) if !const { O::GRAPH.needs().gates() } => {
                                 continue;
                             }
                             decided => decided,

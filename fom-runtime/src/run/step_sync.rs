@@ -147,7 +147,7 @@ fn run_phases<O: SyncOperation>(
         };
         match next {
             // The run loop waits for the gate of the phase.
-            Next::Call(_) if const { O::GRAPH.has_gates() } => {
+            Next::Call(_) if const { O::GRAPH.needs().gates() } => {
                 return ControlFlow::Continue(Ok(next));
             }
             Next::Call(_) => {}
@@ -193,7 +193,7 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
         fom: &Typed<O>,
         panic: Box<dyn std::any::Any + Send>,
     ) -> Progress {
-        let mut cause = cause_of(panic);
+        let mut cause = cause_of(fom, panic);
         if let Self::Live(instance) = &mut *self {
             cause = match instance.fails_outside(fom, cause) {
                 Ok(()) => return Progress::Again,

@@ -3,8 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
-    fom::RunningFom, graph::Retry, incident::IncidentKind, operation::Operation,
-    run::transition::Instance, typed::Typed,
+    fom::RunningFom,
+    graph::{PhaseInfo, Retry},
+    incident::IncidentKind,
+    operation::Operation,
+    run::transition::Instance,
+    typed::Typed,
 };
 use fom_protocol::{nanos, panic_message};
 
@@ -13,9 +17,11 @@ impl<O: Operation> Instance<O> {
     /// panics, the fom is late at once, because a fom without its deadline could wait forever.
     #[inline(always)]
     pub(super) fn asked_time(&self, fom: &Typed<O>) -> Option<u64> {
-        if const { O::GRAPH.has_asked_times() } && self.info().deadline().is_asked() {
-            self.ask(fom, |fom| self.operation.asked_within(&self.phase, fom))
-                .map_or(Some(0), |time| time.map(nanos))
+        if const { O::GRAPH.needs().asked_times() } && self.info().deadline().is_asked() {
+            ask(fom, self.info(), |fom| {
+                self.operation.asked_within(&self.phase, fom)
+            })
+            .map_or(Some(0), |time| time.map(nanos))
         } else {
             None
         }
@@ -27,35 +33,34 @@ impl<O: Operation> Instance<O> {
         if declared.times > 0 {
             return Some(declared);
         }
-        let asked = self.ask(fom, |fom| self.operation.asked_retry(&self.phase, fom));
+        let function = |fom: RunningFom<'_, O::Event>| self.operation.asked_retry(&self.phase, fom);
+        let asked = ask(fom, self.info(), function);
         let asked = asked.flatten().unwrap_or(declared);
         Some(Retry {
             exhausted: declared.exhausted,
             ..asked
         })
     }
+}
 
-    /// Calls a function of the user's. Returns `None` if it panics, which is reported.
-    #[cold]
-    fn ask<T>(
-        &self,
-        fom: &Typed<O>,
-        function: impl FnOnce(RunningFom<'_, O::Event>) -> T,
-    ) -> Option<T> {
-        let asked = catch_unwind(AssertUnwindSafe(|| function(RunningFom::new(fom))));
-        let phase = self.info().name();
-        asked
-            .map_err(|panic| {
-                let message = panic_message(panic);
-                fom.env().report(
-                    IncidentKind::Panicked,
-                    format!("{} {}", fom.type_name(), fom.id()),
-                    format!(
-                        "a function for the times of phase `{phase}` of {} panicked: {message}",
-                        fom.id()
-                    ),
-                );
-            })
-            .ok()
-    }
+/// Calls a function of the user's for this phase. Returns `None` if it panics, which is reported.
+#[cold]
+fn ask<O: Operation, T>(
+    fom: &Typed<O>,
+    phase: &PhaseInfo,
+    function: impl FnOnce(RunningFom<'_, O::Event>) -> T,
+) -> Option<T> {
+    let asked = catch_unwind(AssertUnwindSafe(|| function(RunningFom::new(fom))));
+    let report = |panic| {
+        let (phase, message) = (phase.name(), panic_message(panic));
+        fom.env().report(
+            IncidentKind::Panicked,
+            format!("{} {}", fom.type_name(), fom.id()),
+            format!(
+                "a function for the times of phase `{phase}` of {} panicked: {message}",
+                fom.id()
+            ),
+        );
+    };
+    asked.map_err(report).ok()
 }

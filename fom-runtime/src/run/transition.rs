@@ -1,9 +1,13 @@
 //! The transition of a fom: its effects, and what a fom does after a function of its phase has returned. It is the same
 //! with and without a future.
 //!
-//! The order of one transition: The phase function has returned (the exit of the old phase). The deadlines of the old
-//! visit are removed, and the deadlines of the new visit armed. Phase and time are stored. Listeners are told, then
-//! waiters for the phase. Then the function of the new phase is entered.
+//! A transition has these steps, in this order:
+//!
+//! 1. The function of the old phase has returned.
+//! 2. The deadlines of the old visit are removed, and the deadlines of the new visit are armed.
+//! 3. Phase and time are stored.
+//! 4. Listeners hear of the transition, then waiters for the phase.
+//! 5. The fom enters the function of the new phase.
 
 use std::{any::Any, thread};
 
@@ -11,7 +15,7 @@ use crate::{
     fom::{
         BlockError, Cause, Entry, Extras, Function, Header, Then, Transition, TransitionCause,
         counters::{LastVisit, count_failure, count_transition},
-        hand,
+        flight, hand,
     },
     graph::{PhaseInfo, Retry},
     operation::{Operation, Stepped},
@@ -51,7 +55,7 @@ impl<O: Operation> Instance<O> {
     /// start stands in for that phase.
     #[inline]
     pub(super) fn visited_index(&self, fom: &Typed<O>) -> usize {
-        if const { O::GRAPH.has_taken_data() } {
+        if const { O::GRAPH.needs().taken_data() } {
             fom.visit().index()
         } else {
             self.index()
@@ -87,7 +91,7 @@ impl<O: Operation> Instance<O> {
     pub(super) fn go_on(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
         let from = self.visited_index(fom);
         self.phase = to;
-        if const { O::GRAPH.has_gates() } {
+        if const { O::GRAPH.needs().gates() } {
             self.leave_gate(fom);
         }
         let (now, spent) = hand::step(fom.env());
@@ -119,12 +123,18 @@ impl<O: Operation> Instance<O> {
         extras: Extras,
     ) -> Decided<O> {
         match stepped {
-            Ok(Some(to)) if extras.are_only_counted() && !fom.is_noted() => {
+            Ok(Some(to)) if extras.are_only_observed() && !fom.is_noted() => {
                 let last = LastVisit::of(fom);
                 let from = self.visited_index(fom);
                 let next = self.go_on(fom, to);
                 let (index, cause) = (self.index(), TransitionCause::Returned);
-                count_transition(fom, last, Some(from), index, cause, hand::now(fom.env()));
+                if extras.are_counted() {
+                    let now = hand::now(fom.env());
+                    count_transition(fom, last, Some(from), index, cause, now);
+                }
+                if extras.are_recorded() {
+                    flight::record_transition(fom, Some(from), Some(index), cause);
+                }
                 Ok(next)
             }
             Ok(Some(to)) if !extras.settle() => {
@@ -161,7 +171,7 @@ impl<O: Operation> Instance<O> {
         cause: TransitionCause,
         left: Option<u64>,
     ) {
-        if const { O::GRAPH.has_gates() } {
+        if const { O::GRAPH.needs().gates() } {
             self.leave_gate(fom);
         }
         let env = fom.env();
@@ -173,15 +183,15 @@ impl<O: Operation> Instance<O> {
         let extras = env.hooks.extras();
         if !extras.are_any() && !fom.is_noted() {
             self.enter_unheard(fom, left, now);
-        } else if extras.are_only_counted() && !fom.is_noted() {
-            self.enter_counted(fom, from, cause, left, now);
+        } else if extras.are_only_observed() && !fom.is_noted() {
+            self.enter_observed(fom, from, cause, left, now);
         } else {
             self.enter_noted(fom, from, cause, left, now);
         }
     }
 
     #[inline(never)]
-    fn enter_counted(
+    fn enter_observed(
         &self,
         fom: &Typed<O>,
         from: Option<usize>,
@@ -191,13 +201,13 @@ impl<O: Operation> Instance<O> {
     ) {
         let last = LastVisit::of(fom);
         self.enter_unheard(fom, left, now);
-        count_transition(fom, last, from, self.index(), cause, now);
+        observe(fom, last, from, self.index(), cause, now);
     }
 
     /// Begins to take the events of this phase.
     #[inline(always)]
     fn take_events(&self, fom: &Typed<O>) {
-        if const { O::GRAPH.takes_events() } {
+        if const { O::GRAPH.needs().events() } {
             fom.set_takes((!self.info().takes().is_empty()).then(|| O::kind(&self.phase)));
         }
     }
@@ -205,7 +215,7 @@ impl<O: Operation> Instance<O> {
     /// Enters the phase without telling a listener. Most transitions have no listener and no deadline.
     #[inline(always)]
     fn enter_unheard(&self, fom: &Typed<O>, left: Option<u64>, now: u64) {
-        if const { O::GRAPH.has_deadlines() } {
+        if const { O::GRAPH.needs().deadlines() } {
             self.enter_timed(fom, left, now);
         } else {
             fom.visit().enter(self.index(), now);
@@ -244,9 +254,7 @@ impl<O: Operation> Instance<O> {
         let tried = fom.visit().attempt();
         let error = hooks.as_ref().and_then(|_| fom.visit().last_error());
         now = self.enter_timed(fom, left, now);
-        if env.hooks.are_counted() {
-            count_transition(fom, last, from, index, cause, now);
-        }
+        observe(fom, last, from, self.index(), cause, now);
         let cold = fom.cold();
         if let Some(cold) = cold {
             cold.history.remember(index, now, env.history);
@@ -254,6 +262,10 @@ impl<O: Operation> Instance<O> {
                 && let Some(rare) = cold.rare()
             {
                 rare.begin_visit();
+                if fom.told_to_end().is_some() {
+                    // This phase hears a cancel that an earlier phase did not hear. The fom looks again when it stops.
+                    fom.wake();
+                }
             }
         }
         if let Some(hooks) = hooks {
@@ -344,7 +356,7 @@ impl<O: Operation> Instance<O> {
                 Ok(stepped) => stepped,
                 Err(cause) => return self.fails(fom, cause),
             },
-            Err(panic) => return self.fails(fom, cause_of(panic)),
+            Err(panic) => return self.fails(fom, cause_of(fom, panic)),
         };
         let then = match stepped {
             Ok(Some(next)) => {
@@ -415,12 +427,39 @@ impl<O: Operation> Instance<O> {
     }
 }
 
-/// Returns the cause for a panic of the user's function.
-pub(super) fn cause_of<E>(panic: Box<dyn Any + Send>) -> Cause<E> {
+/// Counts and records the transition into the phase `to`, as the runtime does.
+#[inline]
+fn observe(
+    fom: &Header,
+    last: LastVisit,
+    from: Option<usize>,
+    to: usize,
+    cause: TransitionCause,
+    now: u64,
+) {
+    let extras = fom.env().hooks.extras();
+    if extras.are_counted() {
+        count_transition(fom, last, from, to, cause, now);
+    }
+    if extras.are_recorded() {
+        flight::record_transition(fom, from, Some(to), cause);
+    }
+}
+
+/// Returns the cause for a panic of the user's function, which the flight recorder notes.
+#[cold]
+pub(super) fn cause_of<E>(fom: &Header, panic: Box<dyn Any + Send>) -> Cause<E> {
     match panic.downcast::<BlockError>() {
         // A blocking phase that found no thread leaves the user's function by this panic.
         Ok(error) => Cause::NoThread(*error),
-        Err(panic) => Cause::Panicked(panic_message(panic)),
+        Err(panic) => {
+            let message = panic_message(panic);
+            if fom.env().flight().is_some() {
+                flight::record_panic(fom);
+            }
+            fom.env().owned().host().panicked(fom, &message);
+            Cause::Panicked(message)
+        }
     }
 }
 
@@ -443,22 +482,25 @@ pub(super) fn transition_cause(function: Function, fom: &Header) -> TransitionCa
     }
 }
 
-/// Counts and tells the last transition of a failed fom: into the standard failed outcome.
+/// Counts, records and tells the last transition of a failed fom: into the standard failed outcome.
 #[cold]
 pub(super) fn tell_failure<O: Operation>(fom: &Typed<O>, failure: &Failure<O>) {
     let env = fom.env();
     if env.hooks.are_counted() {
         count_failure(fom, failure.cause.name(), env.clock.nanos());
     }
+    let from = O::index(failure.phase);
+    let cause = TransitionCause::Failed(failure.cause.name());
+    if env.hooks.are_recorded() {
+        flight::record_transition(fom, Some(from), None, cause);
+    }
     let Some(hooks) = env.hooks.heard() else {
         return;
     };
-    let cause = TransitionCause::Failed(failure.cause.name());
     let error = fom
         .visit()
         .failing(|| typed::text::<O>(&failure.cause))
         .error;
-    let from = O::index(failure.phase);
     let transition =
         Transition::new(fom, Some(from), None, cause, fom.visit().since()).after(Some(error));
     match &failure.operation {

@@ -8,7 +8,10 @@ use crate::{
     balance::Balance,
     clock::Clock,
     defaults::BoxError,
-    fom::{EnvSettings, FailedAttempt, Hooks, RuntimeState, Transition, hand::BudgetLimits},
+    fom::{
+        Carriers, EnvSettings, FailedAttempt, Hooks, Kind, RunListener, RuntimeState, Transition,
+        hand::BudgetLimits,
+    },
     locality::{self, Core, Followers, Home, Locality, Reactor, Spawner},
     operation::Operation,
     runtime::{
@@ -39,6 +42,7 @@ impl Default for Budget {
 }
 
 type AddHook = Box<dyn FnOnce(&Hooks) + Send>;
+type AfterBuild = Box<dyn FnOnce(&Runtime) -> Result<(), BoxError> + Send>;
 type MakeData = Box<dyn Fn(&mut Core) -> Result<(), BoxError> + Send + Sync>;
 
 /// Builds a [`Runtime`].
@@ -49,9 +53,11 @@ pub struct Builder {
     limits: Limits,
     clock: Clock,
     resources: Resources,
+    pub(super) carriers: Carriers,
     data: Vec<Arc<MakeData>>,
     recording: Option<Box<dyn Recording>>,
     hooks: Vec<AddHook>,
+    after: Vec<AfterBuild>,
 }
 
 /// The localities, and what moves between them.
@@ -161,6 +167,8 @@ struct Limits {
     mailbox: usize,
     history: usize,
     failures: usize,
+    /// The slots of the flight recorder in each locality, or zero for no recorder.
+    recorder: usize,
 }
 
 impl Default for Limits {
@@ -171,6 +179,7 @@ impl Default for Limits {
             mailbox: 1024,
             history: 0,
             failures: 64,
+            recorder: 0,
         }
     }
 }
@@ -212,6 +221,7 @@ impl fmt::Debug for Builder {
             .field("mailbox", &self.limits.mailbox)
             .field("history", &self.limits.history)
             .field("failures", &self.limits.failures)
+            .field("recorder", &self.limits.recorder)
             .finish_non_exhaustive()
     }
 }
@@ -230,14 +240,15 @@ impl Builder {
         self
     }
 
-    /// Sets whether the threads of a locality are bound to its processors, and the memory of its foms to their NUMA node
-    /// where the machine has several. Default: `true`.
+    /// Sets whether the threads of a locality are bound to its processors. Default: `true`. On a machine with several
+    /// NUMA nodes, the memory of the foms is then bound to the node of these processors.
     pub fn pin(mut self, pin: bool) -> Self {
         self.places.pin = pin;
         self
     }
 
-    /// Sets the clock for deadlines and ages. Use a [`TestClock`](crate::time::TestClock) in tests.
+    /// Sets the clock for deadlines and ages. Default: the monotonic clock of the system. Use a
+    /// [`TestClock`](crate::time::TestClock) in tests.
     pub fn clock(mut self, clock: impl Into<Clock>) -> Self {
         self.clock = clock.into();
         self
@@ -268,15 +279,16 @@ impl Builder {
         self
     }
 
-    /// Sets the threads that stand by in each locality.
+    /// Sets the threads that stand by in each locality. Default: one idle thread, and at most 64 threads. A further idle
+    /// thread ends after 10 s.
     pub fn followers(mut self, followers: Followers) -> Self {
         self.threads.followers = followers;
         self
     }
 
-    /// Sets the function that creates the threads of the localities, from a name and what the thread runs. Default:
-    /// [`std::thread::Builder::spawn`]. Use it for priorities and stack sizes, and to test what happens without
-    /// threads.
+    /// Sets the function that creates the threads of the localities. It gets the name of the thread and the function
+    /// that the thread runs. Default: [`std::thread::Builder::spawn`]. Use it for priorities and stack sizes, and to
+    /// test what happens without threads.
     pub fn spawn_with(
         mut self,
         spawn: impl Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync + 'static,
@@ -285,7 +297,7 @@ impl Builder {
         self
     }
 
-    /// Sets how long a fom may run before others have their turn.
+    /// Sets how long a fom may run before others have their turn. Default: 64 phases or 100 us.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.threads.budget = budget;
         self
@@ -300,16 +312,17 @@ impl Builder {
 
     /// Sets the maximum number of foms in flight; further submissions are refused. Default: no limit.
     ///
-    /// A fom with a key that waits between two attempts lends its room to others. So a key with a head that fails again
-    /// and again does not fill the runtime. With such foms, at most twice as many foms are in flight.
+    /// A fom with a key lends its place to another fom while it waits between two attempts. So a fom that fails again
+    /// and again, with other foms behind it, does not fill the runtime. With such foms, at most twice as many foms are in
+    /// flight.
     pub fn capacity(mut self, foms: usize) -> Self {
         self.limits.capacity = foms;
         self
     }
 
-    /// Sets the maximum number of foms that [wait](crate::Submission::queue) for one key, without the foms that have
-    /// it. Default: no limit but the [capacity](Self::capacity), of which waiting foms take a part. With a limit, a key
-    /// with a stuck head cannot take the whole capacity.
+    /// Sets the maximum number of foms that [wait](crate::Submission::queue) for one key, without the foms that have the
+    /// key. Default: no limit but the [capacity](Self::capacity), of which waiting foms take a part. With a limit, the
+    /// foms behind one stuck fom cannot take the whole capacity.
     pub fn key_queue(mut self, foms: usize) -> Self {
         self.limits.key_queue = foms;
         self
@@ -328,29 +341,29 @@ impl Builder {
         self
     }
 
-    /// Counts transitions, and measures the time in each phase, from the first fom on. See [`Runtime::counters`].
+    /// Counts transitions, and measures the time in each phase, from the first fom on. See
+    /// [`Inspect::counters`](crate::observe::Inspect::counters).
     pub fn observe(self) -> Self {
         self.hook(|hooks| {
             hooks.count();
         })
     }
 
-    /// Sets how many [failures](Runtime::failures) are kept of each operation type. Default: 64.
+    /// Sets how many [failures](crate::observe::Inspect::failures) are kept of each operation type. Default: 64.
     pub fn failures(mut self, most: usize) -> Self {
         self.limits.failures = most;
         self
     }
 
-    /// Sets how long a locality without work looks for some before it sleeps. Default: zero, because a locality that
-    /// looks keeps its processor busy. It takes some 0.2 microseconds to wake a locality that looks, and some 20 to
-    /// wake one that sleeps.
+    /// Sets how long a locality without work looks for work before it sleeps. Default: zero, because a locality that
+    /// looks keeps its processor busy. A wake takes some 0.2 us if the locality still looks, and some 20 us if it sleeps.
     pub fn spin(mut self, time: Duration) -> Self {
         self.threads.spin = time;
         self
     }
 
-    /// As [`Runtime::listen`], from the first transition on. The listener also hears of the foms that come back out of
-    /// the journal, which go on before [`build`](Self::build) returns.
+    /// As [`Runtime::listen`], from the first transition on. The listener also hears of the foms that come back from the
+    /// journal. These foms go on before [`build`](Self::build) returns.
     pub fn listen(self, listener: impl Fn(&Transition<'_>) + Send + Sync + 'static) -> Self {
         self.hook(|hooks| {
             hooks.listen(Box::new(listener));
@@ -374,6 +387,13 @@ impl Builder {
     ) -> Self {
         self.hook(|hooks| {
             hooks.listen_to_failures(Box::new(listener));
+        })
+    }
+
+    /// Adds a listener to the runs of foms, for packages on top of the runtime. Without one, a run pays nothing for it.
+    pub fn listen_to_runs(self, listener: impl RunListener) -> Self {
+        self.hook(|hooks| {
+            hooks.add(Kind::Runs(Arc::new(listener)));
         })
     }
 
@@ -402,9 +422,33 @@ impl Builder {
         recording.downcast_ref()
     }
 
+    /// Calls `add` with the runtime at the end of [`build`](Self::build). A package adds its parts to the runtime so. If
+    /// `add` fails, the runtime ends, and `build` fails with [`BuildError::Part`].
+    pub fn after_build<E: Into<BoxError>>(
+        mut self,
+        add: impl FnOnce(&Runtime) -> Result<(), E> + Send + 'static,
+    ) -> Self {
+        let add = move |runtime: &Runtime| add(runtime).map_err(Into::into);
+        self.after.push(Box::new(add));
+        self
+    }
+
+    /// Records the last transitions, runs, blocking sections, wakes, events and commits of each locality. `slots` is the
+    /// number of entries that a locality keeps, rounded up to a power of two, less one. An entry takes 32 bytes.
+    /// Default: 0, no recorder.
+    ///
+    /// [`Inspect::recording`](crate::observe::Inspect::recording) reads the recorder. A transition takes 5 to 10 ns longer.
+    pub fn recorder(mut self, slots: usize) -> Self {
+        self.limits.recorder = slots;
+        self
+    }
+
     fn check(&self) -> Result<(), BuildError> {
         self.places.check()?;
         self.threads.check()?;
+        if let Some(name) = self.carriers.shared_name() {
+            return Err(BuildError::SameName { name });
+        }
         self.limits.check()
     }
 
@@ -420,23 +464,7 @@ impl Builder {
             Some(recording) => recording.open()?,
             None => false,
         };
-        let (plans, bound) = self.places.plan();
-        let one_node = plans.windows(2).all(|pair| pair[0].node == pair[1].node);
-        let mut localities = Vec::new();
-        let mut reactors = Vec::new();
-        for (index, plan) in plans.into_iter().enumerate() {
-            let reactor = Reactor::new().map_err(BuildError::Reactor)?;
-            let node = plan.node.filter(|_| bound && !one_node);
-            localities.push(Locality::new(
-                index,
-                plan,
-                bound,
-                node,
-                self.threads.followers,
-                &reactor,
-            ));
-            reactors.push(reactor);
-        }
+        let (localities, reactors) = self.make_localities()?;
         let shared = Shared::new(Settings {
             localities: locality::Settings {
                 env: EnvSettings {
@@ -445,7 +473,9 @@ impl Builder {
                     mailbox: self.limits.mailbox,
                     history: self.limits.history,
                     failures: self.limits.failures,
+                    recorder: self.limits.recorder,
                     capacity: self.limits.capacity,
+                    carriers: self.carriers,
                 },
                 budget: self.threads.budget_limits(),
                 spawner: self.threads.spawner,
@@ -483,10 +513,32 @@ impl Builder {
             abort(&shared, &shared.localities);
             return Err(error);
         }
-        Ok(Runtime {
+        let runtime = Runtime {
             shared,
             _guard: Some(guard),
-        })
+        };
+        for add in self.after {
+            add(&runtime).map_err(BuildError::Part)?;
+        }
+        Ok(runtime)
+    }
+}
+
+impl Builder {
+    /// Makes the localities, each with its reactor. None of them runs yet.
+    fn make_localities(&self) -> Result<(Vec<Locality>, Vec<Reactor>), BuildError> {
+        let (plans, bound) = self.places.plan();
+        let one_node = plans.windows(2).all(|pair| pair[0].node == pair[1].node);
+        let mut localities = Vec::new();
+        let mut reactors = Vec::new();
+        for (index, plan) in plans.into_iter().enumerate() {
+            let reactor = Reactor::new().map_err(BuildError::Reactor)?;
+            let node = plan.node.filter(|_| bound && !one_node);
+            let followers = self.threads.followers;
+            localities.push(Locality::new(index, plan, bound, node, followers, &reactor));
+            reactors.push(reactor);
+        }
+        Ok((localities, reactors))
     }
 }
 

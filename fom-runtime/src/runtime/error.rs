@@ -31,6 +31,12 @@ pub enum BuildError {
         /// The valid values.
         hint: &'static str,
     },
+    /// Two types that foms [carry](crate::Builder::carry) have the same name.
+    #[error("two carried types have the name `{name}`; give each a name of its own")]
+    SameName {
+        /// The name.
+        name: &'static str,
+    },
     /// The data of a locality could not be made. The data made for earlier localities was dropped again.
     #[error("cannot make the data of locality {locality}: {source}")]
     LocalityData {
@@ -40,6 +46,9 @@ pub enum BuildError {
         #[source]
         source: BoxError,
     },
+    /// A part that [`Builder::after_build`](crate::Builder::after_build) adds could not be made.
+    #[error("cannot add a part of the runtime: {0}")]
+    Part(#[source] BoxError),
     /// The journal could not be opened or read. [`DurabilityError::downcast_ref`] returns the error of the store.
     #[error(transparent)]
     Journal(DurabilityError),

@@ -64,13 +64,13 @@ impl<O: Operation> Handle<O> {
         }
     }
 
-    /// Returns the fom's address, to keep and to pass on.
+    /// Returns the address of the fom. A program can keep the address and pass it on.
     pub fn fom(&self) -> &FomRef<O> {
         &self.fom
     }
 
-    /// Blocks the thread until the fom ends. Inside a phase function this is a blocking section by itself
-    /// (enter-block), so the awaited fom may live in the same locality.
+    /// Blocks the thread until the fom ends. Inside a phase function this call is a blocking section
+    /// ([`enter_block`](crate::Cx::enter_block)), so the awaited fom may live in the same locality.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl<O: Operation> Handle<O> {
 /// # Panics
 ///
 /// Panics inside a closure that holds the locality, and where
-/// [`Cx::enter_block`](crate::Cx::enter_block) fails: the wait would be for ever.
+/// [`Cx::enter_block`](crate::Cx::enter_block) fails: the wait would last forever.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !crate::fom::hand::context::is_taken(),
@@ -240,6 +240,9 @@ impl<O: Operation> FomRef<O> {
 
     /// Sends the fom an event. Events are kept in order until a phase takes them.
     ///
+    /// The event is only in memory when this returns. With a journal, a crash loses the event unless a committed step has
+    /// taken it. `send_durably`, in `fom-durable`, returns when the event is on disk.
+    ///
     /// # Errors
     ///
     /// Fails with [`SendError`], which returns the event, if the fom has ended or its mailbox is full.
@@ -248,12 +251,12 @@ impl<O: Operation> FomRef<O> {
     }
 
     /// As [`send`](Self::send), for an event that the sender can send again with the same id. Such an id is the
-    /// idempotency key of a client's request, or the id of a message in a queue. [`Cx::step_key`](crate::Cx::step_key)
-    /// is then made of this fom and this id. So a service that is called for the event can tell the repetition from a
-    /// new request.
+    /// idempotency key of a client's request, or the id of a message in a queue. The
+    /// [step key](crate::Cx::step_key) of an effect of this event is made of this fom and this id. So another service can
+    /// tell a repeated request from a new request.
     ///
     /// The runtime does not drop a repeated event: the phase takes it as any other. Two different events for this fom
-    /// must have different ids.
+    /// must have different ids. As after `send`, the event is only in memory when this returns.
     ///
     /// # Errors
     ///
@@ -277,7 +280,7 @@ impl<O: Operation> FomRef<O> {
     /// is not written to a journal: after a crash before the attempt, the fom waits for the rest of the pause.
     pub fn wake(&self) {
         // Most machines have no retry, and their wake has nothing to look for.
-        if const { O::GRAPH.has_deadlines() } {
+        if const { O::GRAPH.needs().deadlines() } {
             self.0.wake_to_retry();
         } else {
             self.0.wake();
@@ -288,26 +291,28 @@ impl<O: Operation> FomRef<O> {
     ///
     /// - Before its first phase: it never runs.
     /// - In a phase with `cancelled`: the phase's `_failed` function chooses the next phase, and the fom goes on there.
-    ///   It hears one cancel. Later ones do nothing.
+    ///   The fom hears one cancel. Later cancels do nothing.
+    /// - On the way back from such a phase after a failure: only a later phase with `cancelled` hears the cancel.
+    /// - In a phase with `cancelled = "later"`: the cancel waits until the fom leaves the phase.
     /// - While it waits in another phase: it ends at once.
-    /// - While it runs: it is told ([`Cx::is_cancelled`](crate::Cx::is_cancelled)). At its next wait, or when its budget
-    ///   sends it to the tail, the two rules above hold.
+    /// - While it runs: [`Cx::is_cancelled`](crate::Cx::is_cancelled) returns `true` from now on. At its next wait, or
+    ///   when it has used up its budget, the rules above hold.
     ///
-    /// The outcome of a fom that ends is [`Cause::Cancelled`](crate::Cause::Cancelled), unless it ended first. The
-    /// request is not in a journal: a crash before the transition loses it. [`abort`](Self::abort) drops the operation
+    /// A cancelled fom fails with [`Cause::Cancelled`](crate::Cause::Cancelled), unless it has ended before. The request
+    /// to cancel is not in a journal: a crash before the transition loses it. [`abort`](Self::abort) drops the operation
     /// in any phase.
     pub fn cancel(&self) {
         self.0.cancel();
     }
 
-    /// Drops the operation without a way back, in any phase: as [`cancel`](Self::cancel) in a phase without
-    /// `cancelled`.
+    /// Drops the operation in any phase, without a transition to a further phase. In a phase without `cancelled` this is
+    /// the same as [`cancel`](Self::cancel), unless the fom is on the way back.
     pub fn abort(&self) {
         self.0.abort();
     }
 
-    /// Waits until the fom is in one of these phases. It may be there already, and a phase that it only passes through
-    /// counts. A phase that it left before this call does not count, so call this before you make the fom go on.
+    /// Waits until the fom is in one of these phases. The fom may be there already. A phase that it only passes through
+    /// counts. A phase that it left before this call does not count, so call `reached` before you make the fom go on.
     ///
     /// If the fom has ended in another phase, the answer comes at once. If the fom is in a phase that leads to none of
     /// these phases, the answer is [`Reached::Unreachable`] at once. A wait for no phase lasts until the end.

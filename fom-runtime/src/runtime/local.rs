@@ -75,14 +75,28 @@ pub enum CallError {
     Dropped,
 }
 
-impl Runtime {
-    fn home(&self, locality: usize) -> Result<&Locality, CallError> {
-        self.shared
-            .localities
-            .get(locality)
-            .ok_or(CallError::NoSuchLocality(locality))
-    }
+/// Returns a locality of the runtime by its index.
+fn home(runtime: &Runtime, locality: usize) -> Result<&Locality, CallError> {
+    let found = runtime.shared.localities.get(locality);
+    found.ok_or(CallError::NoSuchLocality(locality))
+}
 
+/// Asks a locality to run `f`. If the receiver is dropped before, `f` never runs.
+fn ask<R: Send + 'static>(
+    home: &Locality,
+    f: impl FnOnce(&mut Local<'_>) -> R + Send + 'static,
+) -> oneshot::Receiver<R> {
+    let (answer, answered) = oneshot::channel();
+    home.post_job(Box::new(move |core| {
+        if !answer.is_closed() {
+            // The caller may be gone by now, and the answer is dropped.
+            let _ = answer.send(f(&mut Local::new(core)));
+        }
+    }));
+    answered
+}
+
+impl Runtime {
     /// Runs `f` in a locality, soon, and does not wait for it. Posts of one thread run in their order. A post may be
     /// dropped without being run while the runtime shuts down.
     ///
@@ -94,7 +108,7 @@ impl Runtime {
         locality: usize,
         f: impl FnOnce(&mut Local<'_>) + Send + 'static,
     ) -> Result<(), CallError> {
-        let home = self.home(locality)?;
+        let home = home(self, locality)?;
         if home.is_closed() {
             return Err(CallError::Dropped);
         }
@@ -116,7 +130,7 @@ impl Runtime {
         locality: usize,
         f: impl FnOnce(&mut Local<'_>) -> R + Send + 'static,
     ) -> Result<R, CallError> {
-        let home = self.home(locality)?;
+        let home = home(self, locality)?;
         let mut f = Some(f);
         let inline = crate::locality::with_core(|core| {
             if !core.home.is(&self.shared.env, home.index) {
@@ -130,22 +144,7 @@ impl Runtime {
         let Some(f) = f else {
             return Err(CallError::Dropped);
         };
-        self.ask(home, f).await.map_err(|_| CallError::Dropped)
-    }
-
-    fn ask<R: Send + 'static>(
-        &self,
-        home: &Locality,
-        f: impl FnOnce(&mut Local<'_>) -> R + Send + 'static,
-    ) -> oneshot::Receiver<R> {
-        let (answer, answered) = oneshot::channel();
-        home.post_job(Box::new(move |core| {
-            if !answer.is_closed() {
-                // The caller may be gone by now, and the answer is dropped.
-                let _ = answer.send(f(&mut Local::new(core)));
-            }
-        }));
-        answered
+        ask(home, f).await.map_err(|_| CallError::Dropped)
     }
 
     /// Runs `f` in every locality and returns the results, by locality. Use it to add up counts that the localities
@@ -167,7 +166,7 @@ impl Runtime {
             });
             asked.push(match here.flatten() {
                 Some(done) => Ok(done),
-                None => Err((index, self.ask(home, f.clone()))),
+                None => Err((index, ask(home, f.clone()))),
             });
         }
         let mut all = Vec::new();

@@ -1,6 +1,7 @@
 //! The runtime: a set of localities, and the ways into them.
 
 mod builder;
+mod carry;
 mod error;
 pub mod extension;
 mod handle;
@@ -19,6 +20,7 @@ mod types;
 use std::{any::TypeId, fmt, sync::Arc};
 
 pub use builder::{Budget, Builder, Recording};
+pub(crate) use carry::save as save_carried;
 pub(crate) use error::RefusedInner;
 pub use error::{BuildError, Refused};
 pub(crate) use handle::watch;
@@ -29,6 +31,8 @@ pub use registered::{
     Machine, Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, all, registered,
 };
 pub use room::WhenRoom;
+#[cfg(not(fom_shuttle))]
+pub(crate) use shutdown::end_by_hand;
 pub use shutdown::{Shutdown, ShutdownReport};
 pub(crate) use submit::{Once, Special, StartOnce};
 pub use submit::{Placement, Recorded, Submission};
@@ -37,14 +41,10 @@ pub use shared::Shared;
 pub(crate) use types::totals;
 
 use crate::{
-    fom::{FailedAttempt, FailedFom, Transition},
+    fom::{FailedAttempt, Transition},
     id::{FomId, Key},
     operation::{Operation, Persistent},
-    runtime::observe::{
-        Counters, Deadlock, Filter, FomInfo, FomWait, Interposed, Listening, LocalityInfo,
-        Operations, Page, Survey, counters, deadlocks, fom_info, inspect, localities, survey,
-        waits_of_all,
-    },
+    runtime::observe::{FomInfo, Interposed, Listening, Operations, fom_info, operations},
     snapshot::{Meta, RestoreError, Snapshot},
     typed::{self, Interpose, TransitionOf},
 };
@@ -129,8 +129,8 @@ impl Runtime {
         self.shared.find(&key.into())
     }
 
-    /// Returns the live fom that has this id, if `O` is its type. A fom that rests in the journal comes back. To find it,
-    /// this looks at each fom in flight; by a key, [`find`](Self::find) looks at one.
+    /// Returns the live fom that has this id, if `O` is its type. A fom that rests in the journal comes back. This call
+    /// looks at each fom in flight. With a key, [`find`](Self::find) looks at one fom only.
     ///
     /// ```
     /// # use fom_runtime::prelude::*;
@@ -226,138 +226,22 @@ impl Runtime {
         }
     }
 
-    /// Lists what is in flight, with totals. This asks no locality, so a fom that never returns is listed like any
-    /// other.
+    /// Lists the foms in flight, with totals. The call asks no locality, so it also lists a fom that never returns.
+    /// [`inspect`](Self::inspect) has each part of the listing by itself, and counters, waits and the flight recorder.
     pub fn operations(&self) -> Operations {
-        inspect(&self.shared)
-    }
-
-    /// Counts the foms in flight that the filter covers, and lists one page of them.
-    ///
-    /// The survey asks no locality and stops no fom. Its time is in proportion to the number of foms in flight, and its
-    /// memory to the size of the page. It covers no resting foms.
-    ///
-    /// ```
-    /// # use fom_runtime::{observe::{Filter, Page}, prelude::*};
-    /// # fn main() -> Result<(), BoxError> {
-    /// # let runtime = Runtime::new()?;
-    /// let failing = runtime.survey(&Filter::default().attempts(1), &Page::of(20));
-    /// for fom in &failing.page {
-    ///     println!("{} {} in {}", fom.operation, fom.id, fom.phase);
-    /// }
-    /// println!("{} operations try again", failing.foms);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn survey(&self, filter: &Filter, page: &Page) -> Survey {
-        survey(&self.shared, filter, page)
-    }
-
-    /// Returns the foms that wait for each other in circles, as far as the runtime can tell. It knows the waits for
-    /// their keys, and for what other packages [tell](extension::Attached::blockers), such as helpers, long locks and the
-    /// answers of services.
-    ///
-    /// The search stops no fom, and each circle existed when it was found. A circle may still resolve by itself if its
-    /// foms have deadlines or wait for something else as well.
-    ///
-    /// Of circles that share foms, one call may return only some.
-    pub fn deadlocks(&self) -> Vec<Deadlock> {
-        deadlocks(&self.shared)
-    }
-
-    /// Returns the wait-for graph: each wait of a fom for another fom that the runtime knows of. It knows the same waits
-    /// as [`deadlocks`](Self::deadlocks). A fom that waits for several foms is in the list several times.
-    ///
-    /// The search stops no fom, so each wait was read at its own moment.
-    pub fn waits(&self) -> Vec<FomWait> {
-        waits_of_all(&self.shared)
-    }
-
-    /// Lists the localities with their loads. This walks no foms, and asks no locality.
-    pub fn loads(&self) -> Vec<LocalityInfo> {
-        localities(&self.shared)
+        operations(&self.shared)
     }
 
     /// Counts transitions, and measures the time in each phase, from now on. A further call does nothing.
     ///
-    /// Each locality also counts its foms in flight, when it comes to it, in pieces of one millisecond. If it never comes
-    /// to it, a fom counts from its next transition on. [`Builder::observe`] counts from the start.
+    /// Each locality also counts its foms in flight, in pieces of one millisecond between its runs. In a locality that
+    /// never gets to this, a fom counts from its next transition on. [`Builder::observe`] counts from the start.
     pub fn observe(&self) {
         if self.shared.env.hooks.count() {
             for home in self.shared.localities.iter() {
                 home.count_foms(&self.shared.env);
             }
         }
-    }
-
-    /// Returns the counters: how often foms took each edge, how many are in each phase, and how long foms stay there.
-    /// Without [`Builder::observe`] or [`observe`](Self::observe), nothing is counted.
-    ///
-    /// The calls read some numbers for each type. They walk no foms, and stop none. A count costs a transition a few
-    /// nanoseconds.
-    ///
-    /// The times in the phases use the time that the locality last read. It reads the time at least every 32 steps. If
-    /// those take longer than 0.1 ms together, it reads the time at each step. So one time is off by at most 0.1 ms, or
-    /// by one long step.
-    ///
-    /// ```
-    /// use fom_runtime::prelude::*;
-    ///
-    /// struct Knock;
-    ///
-    /// #[fom(operation(Knock), transient)]
-    /// enum Knocking {
-    ///     #[phase(start, sync, to(Open))]
-    ///     Wait,
-    ///     #[phase(end)]
-    ///     Open,
-    /// }
-    ///
-    /// impl KnockingTransitions for Knock {
-    ///     fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
-    ///         Ok(())
-    ///     }
-    /// }
-    ///
-    /// let runtime = Runtime::builder().observe().build()?;
-    /// runtime.submit(Knock).start()?.wait()?;
-    /// let counters = runtime.counters();
-    /// let knocks = &counters.operations[0];
-    /// let wait = &knocks.phases[0];
-    /// assert_eq!((wait.phase, wait.foms, wait.times.count()), ("Wait", 0, 1));
-    /// let opened = knocks.edges.iter().find(|edge| edge.to == Some("Open"));
-    /// assert_eq!(opened.map(|edge| edge.count), Some(1));
-    /// # Ok::<(), BoxError>(())
-    /// ```
-    pub fn counters(&self) -> Counters {
-        counters(&self.shared)
-    }
-
-    /// Returns the last failures, the latest last. At most 64 are kept of each operation type, or as many as
-    /// [`Builder::failures`] sets. Without a journal, or with `#[fom(failed = "forget")]`, these are the failures that
-    /// the quarantine would keep: an error without a further attempt, a panic, a missed deadline. The quarantine of a
-    /// journal keeps the others. A failure phase is an end, and no failure.
-    ///
-    /// A snapshot of the operation is kept if its machine can be saved. [`resume`](Self::resume) submits it again in the
-    /// phase in which it failed, with a new id:
-    ///
-    /// ```
-    /// # use fom_runtime::{Operation, Persistent, Runtime, prelude::*};
-    /// # fn again<Order: Persistent>(runtime: &Runtime) -> Result<(), BoxError> {
-    /// for failed in runtime.failures() {
-    ///     println!("{failed}");
-    ///     if failed.operation == Order::GRAPH.operation()
-    ///         && let Some(snapshot) = &failed.snapshot
-    ///     {
-    ///         runtime.resume::<Order>(snapshot)?.detach()?;
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn failures(&self) -> Vec<FailedFom> {
-        let env = &self.shared.env;
-        env.failures().list(env.clock.nanos())
     }
 
     /// Describes one fom in flight. A resting fom is brought back first.
@@ -371,7 +255,8 @@ impl Runtime {
         self.shared.tell(id, |fom| fom.wake_to_retry())
     }
 
-    /// Cancels a fom, as [`FomRef::cancel`] does. Returns `false` if the fom is not in flight.
+    /// Cancels a fom, as [`FomRef::cancel`] does. Returns `false` if the fom is not in flight. The answer `true` does not
+    /// say that the fom hears the cancel.
     pub fn cancel(&self, id: FomId) -> bool {
         self.shared.tell(id, |fom| {
             fom.cancel();

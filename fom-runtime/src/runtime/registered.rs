@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     attempt::Tried,
-    fom::{Priority, Resident, durability::KeptFom},
+    fom::{KeptValues, Priority, Resident, durability::KeptFom},
     graph::Graph,
     id::FomId,
     operation::{Durability, EventReader, Persistent, load},
@@ -32,6 +32,8 @@ pub struct Revival<'a> {
     pub home: RevivedHome,
     pub priority: Priority,
     pub state: Box<dyn KeptFom>,
+    /// What the fom carries.
+    pub carried: KeptValues,
 }
 
 /// The visit of a fom that comes back.
@@ -45,6 +47,8 @@ pub struct RevivedVisit {
     pub times: Option<(u64, u64)>,
     /// Whether the fom has taken a way out of a cancel.
     pub heard_cancel: bool,
+    /// Whether the fom has taken the way out of a phase with `cancelled`.
+    pub turned_back: bool,
     /// The number of failed attempts at the phase.
     pub attempt: u32,
     /// The rest of the deadline, in nanoseconds.

@@ -22,7 +22,7 @@ use crate::{
     operation::Operation,
     runtime::{
         FomRef, Runtime,
-        extension::{Attachments, Daemons, fenced},
+        extension::{AllListed, Attachments, Daemons, fenced},
         keys::KeyIndex,
         resources::Resources,
     },
@@ -48,6 +48,8 @@ pub struct Shared {
     pub(crate) queued: InFlight,
     /// The parts that other packages bring.
     pub(super) attachments: Attachments,
+    /// The named parts that other packages bring.
+    pub(super) listed: Arc<AllListed>,
     /// The foms that a drain does not wait for.
     pub(super) daemons: Daemons,
     next_number: CachePadded<AtomicU64>,
@@ -111,6 +113,19 @@ impl Host for Shared {
 
     fn regain(&self, fom: &Header) {
         locality::regain(fom);
+    }
+
+    fn panicked(&self, fom: &Header, message: &str) {
+        let parts = self.attachments.all();
+        if parts.is_empty() {
+            return;
+        }
+        let (operation, id, phase) = (fom.type_name(), fom.id(), fom.phase_name());
+        let what = format!("{operation} {id} panicked in phase {phase}: {message}");
+        let runtime = Runtime::of(self);
+        for part in parts {
+            fenced(&runtime, || part.panicked(&runtime, &what));
+        }
     }
 
     fn part_ended(&self, ticket: PartTicket) {
@@ -191,6 +206,7 @@ impl Shared {
             key_index: KeyIndex::new(settings.key_queue),
             queued: InFlight::default(),
             attachments: Attachments::default(),
+            listed: Arc::default(),
             daemons: Daemons::default(),
             next_number: CachePadded::new(AtomicU64::new(0)),
             next_event: CachePadded::new(AtomicU64::new(0)),

@@ -9,7 +9,7 @@ use crate::{
     runtime::{
         Runtime, Shared,
         extension::{UnfinishedStop, fenced},
-        observe::{FomInfo, inspect},
+        observe::{FomInfo, operations},
     },
 };
 use fom_protocol::sync::now;
@@ -32,15 +32,15 @@ pub struct ShutdownReport {
     /// Foms that had not ended in time. A drain that ran out of time has told them to end. Each caller that waited for
     /// such a fom got [`Cause::Shutdown`](crate::Cause::Shutdown).
     pub remained: Vec<FomInfo>,
-    /// Stops of [attached](crate::extension::Attachment) parts, such as services, that were not run or did not finish,
-    /// because a drain ran out of time or there was no drain. They are in the order in which the part stops them.
+    /// Stops of [attached](crate::extension::Attachment) parts, such as services, that did not run or did not finish.
+    /// Either a drain ran out of time, or there was no drain. The list has the order in which the part stops them.
     pub unfinished_stops: Vec<UnfinishedStop>,
 }
 
 /// How long a fom gets to reach its next wait after a drain ran out of time.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// How long a dropped runtime waits for its journal to be closed.
+/// How long a dropped runtime waits for its journal to be closed, and for the dumps of its flight recorder.
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// Replaces a time limit that is too long for the clock.
@@ -50,7 +50,7 @@ impl Runtime {
     /// Shuts the runtime down, within this (real) time. A drain that is awaited in a phase waits for that phase, too,
     /// and so takes the whole time. Start it outside.
     ///
-    /// When this returns, every [attached](crate::extension::Attachment) part is stopped.
+    /// When this method returns, every [attached](crate::extension::Attachment) part is stopped.
     ///
     /// # Cancel safety
     ///
@@ -91,14 +91,14 @@ impl Runtime {
         shared.close(RuntimeState::Closed);
         if !all_ended {
             if how == Shutdown::Drain {
-                remained = inspect(shared).foms;
+                remained = operations(shared).foms;
             }
             tell_all(shared);
             all_ended = shared.wait_idle(by.max(now() + GRACE));
         }
         if !all_ended {
             if remained.is_empty() {
-                remained = inspect(shared).foms;
+                remained = operations(shared).foms;
             }
             for fom in localities.iter().flat_map(|home| home.pools.foms()) {
                 fom.abandon();
@@ -140,14 +140,12 @@ fn tell_all(shared: &Shared) {
     }
 }
 
-impl Runtime {
-    /// Begins the end of a runtime without threads.
-    #[cfg(not(fom_shuttle))]
-    pub(crate) fn end_by_hand(&self) {
-        drop(Guard {
-            shared: Arc::clone(&self.shared),
-        });
-    }
+/// Begins the end of a runtime without threads.
+#[cfg(not(fom_shuttle))]
+pub(crate) fn end_by_hand(runtime: &Runtime) {
+    drop(Guard {
+        shared: Arc::clone(&runtime.shared),
+    });
 }
 
 /// Dropped with the user's last handle.
@@ -163,11 +161,13 @@ impl Drop for Guard {
         for home in &self.shared.localities {
             home.stop();
         }
-        // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which
-        // would wait for itself.
-        if let Some(recorder) = self.shared.env.recorder()
-            && !crate::fom::hand::context::runs_fom_of(&self.shared.env)
-        {
+        // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which would
+        // wait for itself.
+        let env = &self.shared.env;
+        if crate::fom::hand::context::runs_fom_of(env) {
+            return;
+        }
+        if let Some(recorder) = env.recorder() {
             recorder.wait_closed(now() + CLOSING);
         }
     }

@@ -5,17 +5,24 @@ use std::{any::TypeId, time::Duration};
 use crate::{
     attempt::Tried,
     fom::{
-        Back, Cold, NewFom, Order, OtherTurn, Priority, Resident, Ticket,
+        Back, Cold, KeptValues, NewFom, Order, OtherTurn, Priority, Resident, Ticket,
         durability::{FomRecord, KeptFom, NewRecord},
+        hand::context::holding,
     },
     id::{FomId, Key, KeyOf},
+    incident::IncidentKind,
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
-    runtime::{Shared, keys::KeyClaim, registered::Revival},
+    runtime::{
+        Shared,
+        carry::{NewCarried, new_carried},
+        keys::KeyClaim,
+        registered::Revival,
+    },
     snapshot::{Meta, RestoreError},
     typed::{Launched, Seed, build_here},
 };
-use fom_protocol::sync::Mutex;
+use fom_protocol::{caught, sync::Mutex};
 
 /// Makes one fom.
 pub(super) struct SpawnRequest<'a> {
@@ -33,9 +40,17 @@ pub(super) struct SpawnRequest<'a> {
     pub(super) back: Option<CameBack>,
     /// Its operation id.
     pub(super) operation_id: Option<Key>,
+    pub(super) brought: Brought,
+    pub(super) begin: Begin,
+}
+
+/// What a new fom brings along.
+#[derive(Default)]
+pub(super) struct Brought {
     /// Dropped when the fom has ended.
     pub(super) ticket: Option<Ticket>,
-    pub(super) begin: Begin,
+    /// What the fom carries.
+    pub(super) carried: Option<Box<NewCarried>>,
 }
 
 /// The home of a new fom.
@@ -103,8 +118,18 @@ pub(super) fn restore<O: Operation>(
         after,
         visit,
         home,
+        carried,
         ..
     } = revival;
+    let carriers = shared.env.carriers();
+    let carried = match carriers.is_empty() {
+        true => None,
+        false => Some(Box::new(NewCarried {
+            values: carriers.read(&carried)?,
+            // Its record has them.
+            saved: KeptValues::new(),
+        })),
+    };
     let at_phase = O::index(O::kind(&phase));
     let meta = Meta {
         id: id.get(),
@@ -145,14 +170,17 @@ pub(super) fn restore<O: Operation>(
             kept_deadline,
         }),
         operation_id: None,
-        ticket: None,
+        brought: Brought {
+            ticket: None,
+            carried,
+        },
         begin: Begin {
             order: key.as_ref().map_or(Order::Refuse, KeyClaim::order),
             after,
             other: None,
         },
     };
-    let (times, heard_cancel) = (visit.times, visit.heard_cancel);
+    let (times, heard_cancel, turned_back) = (visit.times, visit.heard_cancel, visit.turned_back);
     let fom = match key {
         None => request.make(operation, phase, None).0.resident,
         Some(claim) => claim.make(id, request, operation, phase).map_err(|key| {
@@ -163,6 +191,9 @@ pub(super) fn restore<O: Operation>(
     };
     if heard_cancel {
         fom.hear_cancel();
+    }
+    if turned_back {
+        fom.cold_made().rare_made().turn_back();
     }
     if let Some((submitted, since)) = times {
         fom.identity.was_submitted(submitted);
@@ -188,6 +219,18 @@ fn record<O: Operation>(shared: &Shared, mut new: NewRecord) -> Option<FomRecord
 pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
     let shared = Shared::behind(home.env());
     shared.env.room.take_again();
+    let keeps = shared.env.journaled && const { kept_codec::<O>().is_some() };
+    // A panic of the user's code must not leave the part half way.
+    let operation = O::GRAPH.operation();
+    let made = holding(|| caught(|| new_carried(shared, None, keeps, operation)));
+    let mut carried = made.unwrap_or_else(|panic| {
+        let text = format!(
+            "what a {operation} carries could not be made, and it carries nothing: {panic}"
+        );
+        shared.env.report(IncidentKind::Panicked, operation, text);
+        None
+    });
+    let saved = carried.as_mut().map(|it| std::mem::take(&mut it.saved));
     let new = NewRecord {
         of: TypeId::of::<O>(),
         is_kept: false,
@@ -197,10 +240,17 @@ pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
         order: Order::Refuse,
         series: None,
         operation_id: None,
+        carried: saved.unwrap_or_default(),
     };
     let state = record::<O>(shared, new);
-    (state.is_some() || shared.env.history > 0)
-        .then(|| Cold::new(None, shared.env.history, &Meta::default(), state))
+    let is_needed = state.is_some() || shared.env.history > 0 || carried.is_some();
+    is_needed.then(|| {
+        let cold = Cold::new(None, shared.env.history, &Meta::default(), state);
+        if let Some(carried) = carried {
+            cold.rare_made().attachments.keep(carried.values);
+        }
+        cold
+    })
 }
 
 impl SpawnRequest<'_> {
@@ -224,6 +274,8 @@ impl SpawnRequest<'_> {
                     order: self.begin.order,
                     series: self.begin.series().cloned(),
                     operation_id: self.operation_id.take(),
+                    carried: (self.brought.carried.as_mut())
+                        .map_or_else(KeptValues::new, |it| std::mem::take(&mut it.saved)),
                 },
             )
         });
@@ -268,7 +320,8 @@ impl SpawnRequest<'_> {
             && shared.env.history == 0
             && !self.meta.resumed
             && state.is_none()
-            && self.ticket.is_none()
+            && self.brought.ticket.is_none()
+            && self.brought.carried.is_none()
             && self.begin.after.is_none()
             && self.begin.other.is_none();
         if none {
@@ -278,8 +331,11 @@ impl SpawnRequest<'_> {
         if let Some(back) = self.back.take() {
             back.put::<O>(&mut cold);
         }
-        cold.ticket = Mutex::new(self.ticket.take());
+        cold.ticket = Mutex::new(self.brought.ticket.take());
         cold.keys.other = self.begin.other.take().map(Box::new);
+        if let Some(carried) = self.brought.carried.take() {
+            cold.rare_made().attachments.keep(carried.values);
+        }
         if let Some(after) = self.begin.after {
             let home = Home::new(shared.env.owned(), self.place.index);
             cold.keys.delay(Sleep::new(home, after), self.begin.order);
@@ -299,7 +355,7 @@ impl CameBack {
             cold.set_tried(self.tried);
         }
         let held_gate =
-            const { O::GRAPH.has_gates() } && cold.kept().is_some_and(KeptFom::held_gate);
+            const { O::GRAPH.needs().gates() } && cold.kept().is_some_and(KeptFom::held_gate);
         cold.back = Back::restored(held_gate);
     }
 }

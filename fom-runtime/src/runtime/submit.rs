@@ -1,39 +1,37 @@
 //! Submission of an operation to the runtime.
 
+mod launch;
+
 use std::{
     any::TypeId,
     fmt,
     future::{Future, IntoFuture},
     pin::Pin,
+    sync::Arc,
     time::Duration,
 };
+
+use launch::starts_once;
+pub(in crate::runtime) use launch::{New, Turned};
 
 #[cfg(doc)]
 use crate::fom::Cause;
 use crate::{
-    exclusive::Exclusive,
     fom::{
-        AnyRef, NewFom, Order, OtherTurn, Priority, RefusedReason, RuntimeState, Ticket,
-        durability::KeptFom, hand,
+        AnyRef, Carried, NewFom, Order, Priority, RefusedReason, Ticket, durability::KeptFom, hand,
     },
     id::{FomId, Key, KeyOf},
-    locality::Locality,
     operation::{Form, Operation},
-    runtime::{
-        FomRef, Handle, Refused, RefusedInner, Shared,
-        keys::{self, Names},
-        room::HeldRoom,
-        spawn::{Begin, Place, SpawnRequest},
-    },
+    runtime::{Handle, Refused, Shared, room::HeldRoom},
     snapshot::Meta,
-    typed::{Ended, Failure, Launched, Outcome, Seed, TypedRef, settle, start_here},
+    typed::{Ended, Failure, Launched, Outcome, Seed, settle},
 };
 use fom_protocol::sync::atomic::Ordering;
 
 /// Decides which locality becomes the home of a fom. The choice is made when the fom is submitted.
 ///
-/// A fom stays in its home, unless the runtime moves foms to [balance](crate::balance::Balance::Foms) its load. Then
-/// only foms move for which the submission did not choose a home; see there.
+/// A fom stays in its home, unless the runtime moves foms to [balance](crate::balance::Balance::Foms) its load. Even
+/// then a fom stays if its submission chose the home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placement {
@@ -41,7 +39,7 @@ pub enum Placement {
     RoundRobin,
     /// The locality with the fewest foms.
     LeastLoaded,
-    /// The locality of the calling thread; round-robin from outside.
+    /// The locality of the calling thread. For a thread outside of the runtime, each locality in turn.
     Here,
     /// The locality with this index, counted from zero.
     Locality(usize),
@@ -79,6 +77,8 @@ pub(crate) struct Special<O: Operation> {
     pub(super) room: Option<HeldRoom>,
     /// The name of its series.
     pub(super) series: Option<Key>,
+    /// What the fom carries, as far as the submission says it.
+    pub(super) carried: Option<Arc<Carried>>,
 }
 
 /// A submission that an outbox has sent.
@@ -114,6 +114,7 @@ impl<O: Operation> Default for Special<O> {
             after: None,
             room: None,
             series: None,
+            carried: None,
         }
     }
 }
@@ -157,17 +158,6 @@ impl<'a, O: Operation> Submission<'a, O> {
         self.special.get_or_insert_default()
     }
 
-    fn has_ticket(&self) -> bool {
-        let special = self.special.as_ref();
-        special.is_some_and(|special| special.ticket.is_some())
-    }
-
-    /// Returns how a submission that runs once is started.
-    fn starts_once(&self) -> Option<StartOnce<O>> {
-        let once = self.special.as_ref()?.once.as_ref();
-        once.map(|once| once.start)
-    }
-
     /// Gives the operation a key, which at most one live fom of its type has.
     ///
     /// While another fom has the key or waits for it, this submission is refused. Use [`queue`](Self::queue) to wait
@@ -181,11 +171,11 @@ impl<'a, O: Operation> Submission<'a, O> {
         self
     }
 
-    /// Makes the operation one of a series: it runs after the earlier ones of its type with this name have ended, first
-    /// in, first out. Other series go on meanwhile.
+    /// Makes the operation a part of the series with this name. The operations of a series have one type, and run one
+    /// after the other, first in, first out. Other series go on meanwhile.
     ///
-    /// The [key](Self::key) is another thing. It is the name by which callers find one operation. So the orders of a
-    /// customer run one after the other, and each can be found:
+    /// A series is not a [key](Self::key). The key is the name by which callers find one operation. So the orders of a
+    /// customer can run one after the other, and callers can find each of them:
     ///
     /// ```
     /// use fom_runtime::prelude::*;
@@ -210,10 +200,13 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// # Ok::<(), BoxError>(())
     /// ```
     ///
-    /// The fom waits in the line of its series as [`queue`](Self::queue) says for a key. [`shared`](Self::shared) and
-    /// [`shed_oldest`](Self::shed_oldest) are about this line, and [`key_queue`](crate::Builder::key_queue) limits it.
-    /// The key of such a fom does not queue: while another fom has the key, the submission is refused. Foms of a series
+    /// The fom waits in the queue of its series, as [`queue`](Self::queue) says for a key. [`shared`](Self::shared) and
+    /// [`shed_oldest`](Self::shed_oldest) apply to this queue, and [`key_queue`](crate::Builder::key_queue) limits it.
+    /// For its key such a fom does not wait: while another fom has the key, the submission is refused. Foms of a series
     /// share a home, unless the submission asks for a placement.
+    ///
+    /// With a journal, the place in the queue is not on disk yet when [`start`](Self::start) returns. `committed` of the
+    /// handle, in `fom-durable`, waits until it is.
     pub fn serial(mut self, name: impl Into<Key>) -> Self {
         if self.order == Order::Chain {
             self.order = Order::Refuse;
@@ -222,15 +215,15 @@ impl<'a, O: Operation> Submission<'a, O> {
         self.queue()
     }
 
-    /// Chooses the home. By default, an operation with a key goes to the home of its key. Without a key, an operation
-    /// that a fom submits stays here; all others go to each locality in turn.
+    /// Chooses the home. Default: the home of the key. Without a key, an operation that a fom submits gets the home of
+    /// this fom. All other operations go to each locality in turn.
     pub fn place(mut self, placement: Placement) -> Self {
         self.placement = Some(placement);
         self
     }
 
-    /// Sets a value that is dropped when the fom has ended in any way, or could not be made. A runtime that drains
-    /// takes such a submission: its operation was let in before the drain began.
+    /// Sets a value that the runtime drops when the fom has ended in any way, or could not be made. A runtime that
+    /// drains takes such a submission, because the operation was let in before the drain began.
     pub fn guard(mut self, guard: impl Send + 'static) -> Self {
         self.special().ticket = Some(Ticket::Guard(Box::new(guard)));
         self
@@ -252,9 +245,9 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// Starts the fom.
     ///
-    /// With a journal, the fom is not on disk yet when this returns. `committed` of its handle, in `fom-durable`, waits
-    /// until it is. It is on disk when its first phase is [reached](crate::FomRef::reached). If that commit fails, the handle returns [`Cause::Journal`] and the
-    /// operation.
+    /// With a journal, the fom is not on disk yet when this method returns. `committed` of its handle, in
+    /// `fom-durable`, waits until the fom is on disk. A fom that has [reached](crate::FomRef::reached) its first phase is
+    /// on disk, too. If that commit fails, the handle returns [`Cause::Journal`] and the operation.
     ///
     /// # Errors
     ///
@@ -268,185 +261,38 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// A refused submission leaves nothing behind.
     #[inline]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
-        if let Some(start) = self.starts_once() {
+        if let Some(start) = starts_once(&self) {
             return start(self);
         }
         self.launch(true).map(|(fom, _)| Handle::of_new(fom))
     }
 
-    /// Starts the fom without a handle. The runtime drops and counts its outcome. This costs less than a handle that is
-    /// dropped.
+    /// Starts the fom and blocks the thread until the fom ends, as `.await` does without blocking. Inside a phase function
+    /// the wait is a blocking section by itself.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the fom's [`Failure`]. Its cause is [`Refused`](crate::Cause::Refused) if the submission was refused.
+    ///
+    /// # Panics
+    ///
+    /// Panics like [`Handle::wait`].
+    pub fn wait(self) -> Result<Ended<O>, Failure<O>> {
+        self.start()?.wait()
+    }
+
+    /// Starts the fom without a handle. The runtime counts the outcome and drops it. A submission without a handle costs
+    /// less than one with a handle that is dropped.
     ///
     /// # Errors
     ///
     /// [`Refused`], as for [`start`](Self::start).
     #[inline]
     pub fn detach(self) -> Result<FomId, Refused<O>> {
-        if let Some(start) = self.starts_once() {
+        if let Some(start) = starts_once(&self) {
             return start(self).map(|handle| handle.id());
         }
         self.launch(false).map(|(_, id)| id)
-    }
-
-    #[inline(always)]
-    fn launch(self, wanted: bool) -> Result<New<O>, Refused<O>> {
-        if self.key.is_none()
-            && self.placement.is_none()
-            && self.special.is_none()
-            && self.order != Order::Chain
-            && self.shared.env.takes_all()
-            && hand::here_in(&self.shared.env).is_some()
-        {
-            Ok(self.launch_here(wanted))
-        } else {
-            self.launch_anywhere(wanted)
-                .map_err(|turned| turned.refuse())
-        }
-    }
-
-    /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
-    /// submitting fom is in flight, so a thread that waits for the runtime to become idle waits on.
-    #[inline(always)]
-    fn launch_here(self, wanted: bool) -> New<O> {
-        let Self {
-            shared,
-            operation,
-            phase,
-            key,
-            priority,
-            special,
-            ..
-        } = self;
-        // Both are `None`: there is nothing to drop.
-        std::mem::forget((key, special));
-        // This is user code if the operation is written by hand. So it runs before the core is borrowed.
-        let number = O::index(O::kind(&phase));
-        let birth = NewFom {
-            // The locality sets its own number, the id and the time.
-            id: FomId(0),
-            home: 0,
-            priority,
-            now: 0,
-            phase: number,
-            settled: false,
-            resumed: false,
-            cold: None,
-            wanted,
-            ready: true,
-        };
-        start_here(&shared.env, birth, operation, phase)
-    }
-
-    #[inline(never)]
-    pub(super) fn launch_anywhere(self, wanted: bool) -> Result<New<O>, Turned<'a, O>> {
-        let shared = self.shared;
-        // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
-        // borrowed.
-        let phase_index = O::index(O::kind(&self.phase));
-        let turned = |sent, reason, operation, live| Turned {
-            shared,
-            sent,
-            reason,
-            operation,
-            live,
-        };
-        let Target { index, here, sent } = self.target();
-        let (settled, chosen) = self.is_placed();
-        let reason = self.refused_by_state(here);
-        let special = self.special.map(|special| *special).unwrap_or_default();
-        let recorded = special.recorded;
-        let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
-        let names = Names {
-            key: self.key,
-            series: special.series,
-        };
-        let other = match self.order {
-            Order::Chain => {
-                let turn = hand::context::running(&shared.env, |fom| fom.turn().key()).flatten();
-                turn.map(OtherTurn::Chained)
-            }
-            _ => names
-                .turn(TypeId::of::<O>())
-                .filter(|of| of.is_serial)
-                .map(OtherTurn::Serial),
-        };
-        let no_turn = self.order == Order::Chain && other.is_none();
-        let reason = reason
-            .or(no_turn.then_some(RefusedReason::NoTurn))
-            .or_else(|| take_room(shared, is_recorded, special.room));
-        let (reason, index) = match (reason, index) {
-            (None, Some(index)) => (None, index),
-            (None, None) => {
-                shared.env.give_room();
-                (Some(RefusedReason::NoSuchLocality), 0)
-            }
-            (reason, _) => (reason, 0),
-        };
-        if let Some(reason) = reason {
-            return Err(turned(sent, reason, self.operation, None));
-        }
-        let (id, number, state) = match recorded {
-            Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
-            None => (None, None, None),
-        };
-        let request = SpawnRequest {
-            shared,
-            place: Place {
-                index,
-                here,
-                settled,
-                chosen,
-            },
-            phase: phase_index,
-            wanted,
-            meta: special.meta,
-            priority: self.priority,
-            id,
-            state,
-            back: None,
-            operation_id: special.once.map(|once| once.id),
-            ticket: special.ticket,
-            begin: Begin {
-                order: self.order,
-                after: special.after,
-                other,
-            },
-        };
-        let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
-        let (ready, made) =
-            keys::enter(request, self.operation, self.phase, names, number).map_err(refused)?;
-        if let Some(fom) = ready {
-            crate::locality::enqueue(shared, fom);
-        }
-        Ok(made)
-    }
-
-    /// Chooses the home of the fom, and counts the fom there.
-    #[inline(always)]
-    fn target(&self) -> Target<'a> {
-        let index = self.home();
-        let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
-        let sent = index
-            .filter(|_| !here)
-            .map(|index| &self.shared.localities[index]);
-        if let Some(home) = sent {
-            // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
-            home.counts.one_sent();
-        }
-        Target { index, here, sent }
-    }
-
-    /// Returns whether the fom stays in its home, and whether the submission chose the home other than by the key.
-    #[inline(always)]
-    fn is_placed(&self) -> (bool, bool) {
-        let chosen = matches!(
-            self.placement,
-            Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
-        );
-        match self.home_name() {
-            Some(_) => (true, self.placement.is_some()),
-            None => (chosen, chosen),
-        }
     }
 
     /// Returns the name of the series.
@@ -464,17 +310,6 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Returns the turn that the fom will need.
     pub(crate) fn turn(&self) -> Option<KeyOf> {
         KeyOf::turn(TypeId::of::<O>(), self.key.as_ref(), self.series())
-    }
-
-    /// Returns why the state of the runtime refuses the submission, if it does.
-    #[inline(always)]
-    fn refused_by_state(&self, here: bool) -> Option<RefusedReason> {
-        match self.shared.env.state() {
-            RuntimeState::Open => None,
-            RuntimeState::Draining if here || hand::context::runs_fom_of(&self.shared.env) => None,
-            RuntimeState::Draining if self.has_ticket() => None,
-            _ => Some(RefusedReason::ShuttingDown),
-        }
     }
 
     /// Starts the operation, whether or not it has an id. Calls `began` with the fom before the handle is made.
@@ -579,58 +414,6 @@ impl<'a, O: Operation> Submission<'a, O> {
                 Some(hand::here_in(&shared.env).unwrap_or_else(next))
             }
         }
-    }
-}
-
-/// Takes the room that the fom needs. Returns why there is none.
-#[inline(always)]
-fn take_room(shared: &Shared, is_recorded: bool, kept: Option<HeldRoom>) -> Option<RefusedReason> {
-    if is_recorded {
-        // It is in the journal, and takes room there already.
-        shared.env.room.take_again();
-        return None;
-    }
-    if let Some(kept) = kept {
-        kept.use_up();
-        return None;
-    }
-    (!shared.env.room.take()).then_some(RefusedReason::Full)
-}
-
-/// The home of a submission.
-struct Target<'a> {
-    /// Its index, or `None` if there is no such locality.
-    index: Option<usize>,
-    /// Whether this thread holds the core of the home.
-    here: bool,
-    /// The home that counts the fom already.
-    sent: Option<&'a Locality>,
-}
-
-/// The reference for the handle of a new fom, if one is wanted, and the id of the fom.
-pub(super) type New<O> = (Option<TypedRef<O>>, FomId);
-
-/// A submission that was turned away, before its caller learns of it.
-pub(super) struct Turned<'a, O: Operation> {
-    pub(super) shared: &'a Shared,
-    pub(super) sent: Option<&'a Locality>,
-    pub(super) reason: RefusedReason,
-    pub(super) operation: O,
-    pub(super) live: Option<FomRef<O>>,
-}
-
-impl<O: Operation> Turned<'_, O> {
-    #[cold]
-    pub(super) fn refuse(self) -> Refused<O> {
-        if let Some(home) = self.sent {
-            home.take_back();
-            self.shared.tell_idle();
-        }
-        Refused(Box::new(RefusedInner {
-            reason: self.reason,
-            operation: Exclusive::new(self.operation),
-            live: self.live,
-        }))
     }
 }
 

@@ -201,6 +201,24 @@ impl Encoded<'_> {
     }
 }
 
+/// The values of a saved fom in MessagePack: those of its phase by field, and the operation.
+pub type SavedValues<'a> = (Vec<(String, &'a [u8])>, &'a [u8]);
+
+/// Returns the values in a body of this schema, without a copy of them.
+pub fn values_of<'a>(schema: &Schema, body: &'a [u8]) -> Option<SavedValues<'a>> {
+    let rest = body.get(size_of::<u64>()..)?;
+    let (number, mut rest) = rest.split_first()?;
+    let (_, names) = schema.phase(*number)?;
+    let mut fields = Vec::with_capacity(names.len());
+    for name in names {
+        let (length, after) = length(rest)?;
+        let (value, after) = after.split_at_checked(length)?;
+        fields.push((name.clone(), value));
+        rest = after;
+    }
+    Some((fields, rest))
+}
+
 /// The parts of a saved fom.
 pub(super) struct Parts<'a> {
     pub(super) machine: &'a str,

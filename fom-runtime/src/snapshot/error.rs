@@ -251,6 +251,16 @@ pub enum RestoreError {
         /// The version of this release.
         wanted: u32,
     },
+    /// A value that the fom carries does not fit its type.
+    #[error(
+        "what it carries as `{name}` cannot be read: {reason}; start a release that reads it, or give `Builder::carry` another name for it"
+    )]
+    Carried {
+        /// The name that was given to `Builder::carry`.
+        name: String,
+        /// The error of its `Deserialize`.
+        reason: String,
+    },
     /// A migration returned an error.
     #[error("the migration of `{machine}` from version {from} failed: {reason}")]
     MigrationFailed {

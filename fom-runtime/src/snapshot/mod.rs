@@ -3,7 +3,7 @@
 //! A snapshot is a magic number, the schema and the body in one record of MessagePack, and a checksum. A transition
 //! writes only the body, without the schema.
 
-mod body;
+pub(crate) mod body;
 mod bytes;
 pub(crate) mod encoding;
 mod error;
@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::snapshot::{body::Parts, encoding::append};
 pub use body::{Encoded, Fields, Values, at};
-pub(crate) use body::{Reader, write};
+pub(crate) use body::{Reader, SavedValues, write};
 pub(crate) use encoding::{decode, field};
 pub use error::{RestoreError, SnapshotError};
 pub use quarantined::{KeptFailure, QuarantineKind, Quarantined};
@@ -135,7 +135,7 @@ impl Snapshot {
         self.parts(|_, parts| Ok(parts.machine.to_owned()))
     }
 
-    /// Returns the version of the machine that saved it: `#[fom(version = ..)]`. The default is 1.
+    /// Returns the version of the machine that saved it: `#[fom(version = ..)]`. Default: 1.
     ///
     /// # Errors
     ///
@@ -151,6 +151,13 @@ impl Snapshot {
     /// Fails with [`RestoreError::Damaged`] if the record cannot be read.
     pub fn saved(&self) -> Result<Saved, RestoreError> {
         self.parts(|_, parts| Ok(Saved::of(parts)))
+    }
+
+    /// Returns the values, without a copy of them.
+    pub(crate) fn values(&self) -> Option<SavedValues<'_>> {
+        let inner = self.bytes.get(MAGIC.len()..self.bytes.len() - CHECKSUM)?;
+        let record: Record<'_> = decode(inner).ok()?;
+        body::values_of(&Schema::from_bytes(record.schema.0).ok()?, record.body.0)
     }
 
     /// Makes a self-contained snapshot from a body.

@@ -47,8 +47,8 @@ pub struct Quarantined {
 pub struct KeptFailure {
     /// The text of the cause, with the sources of its error.
     pub cause: String,
-    /// The phases that the operation came through since it began or was last brought back, oldest first, without the
-    /// phase in which it failed. At most the last eight.
+    /// The phases that the operation came through, oldest first, without the phase in which it failed. At most the last
+    /// eight. A phase that this release no longer has is left out.
     pub path: Vec<String>,
     /// The failed attempts at the phase before the last one, oldest first. The error of the last attempt is the cause.
     pub attempts: Vec<Attempt>,
@@ -72,6 +72,19 @@ pub enum QuarantineKind {
     NoReceiver,
     /// The last transition waits for the journal. The fom goes on by itself.
     Uncommitted,
+}
+
+impl QuarantineKind {
+    /// Returns the kind as one word, as in a serialized entry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Damaged => "damaged",
+            Self::Unreadable => "unreadable",
+            Self::Failed => "failed",
+            Self::NoReceiver => "no_receiver",
+            Self::Uncommitted => "uncommitted",
+        }
+    }
 }
 
 /// The place of operation and phase in the bytes of an entry.

@@ -23,6 +23,9 @@ pub struct Schema {
     /// The version of the machine.
     pub version: u32,
     phases: Vec<SchemaPhase>,
+    /// The names of the fields that no tool shows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// A hash of all names, which tells schemas apart.
     #[serde(skip)]
     fingerprint: u64,
@@ -46,6 +49,7 @@ impl Schema {
             operation: graph.operation().to_owned(),
             version: graph.version(),
             phases: phases.collect(),
+            secrets: graph.secrets().map(str::to_owned).collect(),
             fingerprint: fingerprint(graph),
         }
     }
@@ -85,6 +89,9 @@ impl Schema {
             }
             hash = hash.end();
         }
+        for name in &self.secrets {
+            hash = hash.text(name);
+        }
         hash.0
     }
 
@@ -99,6 +106,12 @@ impl Schema {
 pub fn phase_of<'a>(schema: &'a Schema, body: &[u8]) -> Option<&'a str> {
     let number = body.get(size_of::<u64>())?;
     schema.phase(*number).map(|(name, _)| name)
+}
+
+/// Returns the phases of a schema, each with the names of its fields.
+pub fn phases_of(schema: &Schema) -> impl Iterator<Item = (&str, &[String])> {
+    let phases = schema.phases.iter();
+    phases.map(|phase| (&*phase.name, &*phase.fields))
 }
 
 /// Returns the fingerprint of a graph's schema.
@@ -118,6 +131,11 @@ pub const fn fingerprint(graph: &Graph) -> u64 {
         }
         hash = hash.end();
         phase += 1;
+    }
+    let mut index = 0;
+    while let Some(name) = graph.secrets.get(index) {
+        hash = hash.text(name);
+        index += 1;
     }
     hash.0
 }

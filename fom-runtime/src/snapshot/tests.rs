@@ -158,3 +158,17 @@ fn a_body_and_its_schema_are_a_snapshot() {
     assert_eq!(snapshot.meta().unwrap(), meta);
     assert_eq!(Order::restore(&snapshot).unwrap(), (order(), packing("x")));
 }
+
+#[test]
+fn a_kind_of_the_quarantine_has_its_serialized_name() {
+    use crate::snapshot::QuarantineKind as Kind;
+    for kind in [
+        Kind::Damaged,
+        Kind::Unreadable,
+        Kind::Failed,
+        Kind::NoReceiver,
+        Kind::Uncommitted,
+    ] {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+    }
+}

@@ -40,6 +40,11 @@ impl Unread {
         self.operation.is_empty() && self.phase.is_none()
     }
 
+    /// Whether a body in the present phase is written as another release writes it.
+    pub(crate) fn has_phase(&self) -> bool {
+        self.phase.is_some()
+    }
+
     /// Forgets the fields of the phase, because the fom leaves the phase.
     pub(crate) fn leave_phase(&mut self) {
         self.phase = None;

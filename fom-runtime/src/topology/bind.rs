@@ -34,7 +34,7 @@ pub fn bind_current_thread(cpus: &[usize]) -> io::Result<()> {
     bind_thread(None, cpus)
 }
 
-/// Binds a thread to these processors. The default is the current thread.
+/// Binds a thread to these processors. Default: the current thread.
 pub(crate) fn bind_thread(thread: Option<&Thread>, cpus: &[usize]) -> io::Result<()> {
     sys::bind(thread.map_or(0, Thread::id), cpus)
 }

@@ -4,9 +4,9 @@
 //! a thread to a locality's processors. A machine is plain data, so a program can also make one up
 //! ([`Machine::synthetic`]) and plan for it.
 //!
-//! On a machine with several NUMA nodes, the memory of a locality's foms is bound to the node of its processors, also
-//! for foms that other threads submit. All other memory of a locality is made by its own threads, which are bound, and
-//! the kernel places a page on the node of the thread that touches the page first.
+//! On a machine with several NUMA nodes, the memory of a locality's foms is bound to the node of its processors. This
+//! also holds for foms that other threads submit. The locality's own threads, which are bound, make all its other memory.
+//! The kernel places a page on the node of the thread that touches the page first.
 //!
 //! ```
 //! use fom_runtime::topology::{Machine, PlanOptions, plan};

@@ -8,7 +8,7 @@ use super::{Cpu, Machine};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanOptions {
-    /// Number of localities. The default is one per core, or as many as the quota pays for.
+    /// The number of localities. Default: one per core, or fewer if the processor quota of the process pays for fewer.
     pub localities: Option<usize>,
 }
 
@@ -41,7 +41,7 @@ pub struct LocalityPlan {
 
 /// Divides a machine into localities.
 ///
-/// The default is one locality per physical core; the threads of a core stay together. If a quota pays for fewer
+/// Default: one locality per physical core; the threads of a core stay together. If a quota pays for fewer
 /// processors than there are cores, the default is the number that it pays for.
 ///
 /// A number set with [`PlanOptions::localities()`] is met:

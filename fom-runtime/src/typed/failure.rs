@@ -6,28 +6,28 @@ use crate::{attempt::Attempt, exclusive::Exclusive, fom::Cause, operation::Opera
 
 /// A fom that ended in the standard failed outcome.
 ///
-/// `Display` writes the operation, the phase and the cause. `source()` is the error behind the cause: the error of
-/// [`Cause::Error`] if its type is an [`Error`](std::error::Error), the error of the journal, of the gate or of a
-/// refused submission. A cause without an error, such as a panic, has no source.
+/// `Display` writes the operation, the phase and the cause. `source()` returns the error behind the cause: that of the
+/// phase function, the journal, the gate or a refused submission. The error of [`Cause::Error`] has no source if its
+/// type does not implement [`Error`](std::error::Error). A cause without an error, such as a panic, has none either.
 #[non_exhaustive]
 pub struct Failure<O: Operation> {
     /// The cause.
     pub cause: Cause<O::Error>,
-    /// The phase in which the fom failed. A remembered failure in a phase that this release does not have names the start
-    /// here, and that phase in the cause.
+    /// The phase in which the fom failed. A journal may return a failure in a phase that this release does not have. Then
+    /// this field is the start phase, and the cause names the missing phase.
     pub phase: O::Kind,
     /// The operation, if it still exists. [`Exclusive`] makes the failure `Sync`, although the operation need not be.
     pub operation: Option<Exclusive<O>>,
     /// Events sent to the fom that no phase took, oldest first.
     pub untaken: Vec<O::Event>,
-    /// The failed attempts at the phase before the last one, oldest first, including attempts before a restart. There
-    /// are at most sixteen: the first one, and the last ones. The error of the last attempt is the cause. The ages are
-    /// those at the end of the fom.
+    /// The failed attempts at the phase, oldest first, without the last attempt: its error is the cause. Attempts before
+    /// a restart are included. The list has at most sixteen attempts, the first one and the latest ones. Their ages count
+    /// back from the end of the fom.
     pub attempts: Vec<Attempt>,
 }
 
 impl<O: Operation> Failure<O> {
-    /// Returns a failure in this phase. The operation is what the caller gets back.
+    /// Returns a failure in this phase. The caller of the operation gets `operation` back.
     pub fn new(cause: Cause<O::Error>, phase: O::Kind, operation: Option<O>) -> Self {
         Self {
             cause,

@@ -44,8 +44,8 @@ impl<O: Operation> Launched<O> {
     }
 }
 
-/// Makes a fom in the locality whose core this thread holds, and counts it there. The locality gives the time, and the
-/// id if there is none.
+/// Makes a fom in the locality of this thread, which holds the locality's core, and counts the fom there. The locality
+/// gives the time, and the id if there is none.
 ///
 /// # Panics
 ///
@@ -76,7 +76,7 @@ pub(crate) fn build_here<O: Operation>(
     (launched, id)
 }
 
-/// As [`build_here`], with an id of the locality. Also puts the fom into the run queue, so it must be born ready.
+/// As [`build_here`], with an id of the locality. Also puts the fom into the run queue, so the fom must be made ready.
 #[inline(always)]
 pub(crate) fn start_here<O: Operation>(
     env: &Env,

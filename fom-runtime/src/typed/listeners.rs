@@ -16,10 +16,15 @@ use crate::{
 
 /// Runs before and after the phase functions of one operation type. For tests, and for concerns that cut across phases.
 ///
-/// An interposer does not run around the `failed` function of a phase. So a failure that it causes takes the way that
-/// is declared for that failure.
+/// An interposer does not run around the `failed` function of a phase. So a failure that the interposer causes leads to
+/// a phase of `failed(..)`, as any other failure does.
 ///
 /// Interposers stack: the last one added is outermost. An interposer runs in the fom's locality and must not block.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not interpose on `{O}`",
+    label = "this is no interposer of `{O}`",
+    note = "implement it: `impl Interpose<{O}> for {Self}`"
+)]
 pub trait Interpose<O: Operation>: Send + Sync + 'static {
     /// Runs before the phase function. `Some` replaces the phase function: neither it nor the interposers inside run,
     /// but every [`after`](Self::after) does.
@@ -32,7 +37,7 @@ pub trait Interpose<O: Operation>: Send + Sync + 'static {
         None
     }
 
-    /// Runs after the phase function. It may replace the result, also a result that a `before` gave. An exit that the
+    /// Runs after the phase function. It may replace the result, also a result that a `before` returned. An exit that the
     /// phase does not declare fails the fom.
     fn after(
         &self,
@@ -59,7 +64,7 @@ pub(crate) fn interpose<O: Operation>(hooks: &Hooks, interposer: Interposer<O>) 
     hooks.add(Kind::Interposer(TypeId::of::<O>(), Arc::new(interposer)))
 }
 
-/// Tells every listener of a transition, in the order in which they were added.
+/// Tells every listener of a transition, in the order in which the listeners were added.
 pub(crate) fn tell<O: Operation>(
     list: &List,
     env: &Env,

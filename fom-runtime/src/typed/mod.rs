@@ -68,7 +68,7 @@ impl<O: Operation> Typed<O> {
         })
     }
 
-    /// Like [`take_event`](Self::take_event), for a function that is running: its next effect is for this event.
+    /// Like [`take_event`](Self::take_event), for a running function: from then on its step key names this event.
     pub(crate) fn take_further_event(&self) -> Option<O::Event> {
         let event = self.take_event()?;
         if let Some(cold) = self.cold() {
@@ -93,7 +93,7 @@ impl<O: Operation> Typed<O> {
     /// Returns the deadlines, if the machine has any.
     #[inline(always)]
     pub(crate) fn timing(&self) -> Option<&Timing> {
-        if const { O::GRAPH.has_deadlines() } {
+        if const { O::GRAPH.needs().deadlines() } {
             self.mailed.timing()
         } else {
             None
@@ -103,7 +103,7 @@ impl<O: Operation> Typed<O> {
     /// Like [`Header::interrupt`], but checks for deadlines only if the type has any.
     #[inline(always)]
     pub(crate) fn interrupt(&self) -> Option<Interrupt> {
-        if const { O::GRAPH.has_deadlines() } {
+        if const { O::GRAPH.needs().deadlines() } {
             self.mailed.interrupt()
         } else {
             self.told_to_end()

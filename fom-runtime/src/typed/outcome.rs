@@ -22,7 +22,7 @@ pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {
 }
 
 impl<O: Operation> Typed<O> {
-    /// Returns the outcome if it is there. Otherwise `waker` is woken when it is. Only the handle calls this.
+    /// Returns the outcome if it is there. Otherwise wakes `waker` when the outcome is there. Only the handle calls this.
     pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Result<Ended<O>, Failure<O>>> {
         if self.marks.is_answered() {
             return Some(self.take_answer());

@@ -59,7 +59,7 @@ impl AskingTransitions for Ask {
 /// Returns the time left for the fom's phase, as the listing shows it.
 fn given(runtime: &Runtime, handle: &Handle<impl Operation>) -> Duration {
     let listed = runtime.operation(handle.fom().id()).unwrap();
-    listed.deadline_in.unwrap()
+    listed.times.deadline_in.unwrap()
 }
 
 /// Returns the least and the most that a locality gives, as the listing of types shows them.

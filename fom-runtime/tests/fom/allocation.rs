@@ -213,10 +213,10 @@ fn waking_and_running_allocate_nothing() {
             size_of::<Counts>()
         };
         assert!(
-            (least..=768).contains(&fom.bytes),
+            (least..=768).contains(&fom.home.bytes),
             "{}: {} bytes",
             fom.operation,
-            fom.bytes
+            fom.home.bytes
         );
     }
 

@@ -182,12 +182,12 @@ fn the_last_error_is_seen_everywhere() {
         );
         runtime.quiet().await;
         let first = runtime.operations();
-        assert_eq!(told(&first.foms[0].attempts), [(1, one, 0)]);
+        assert_eq!(told(&first.foms[0].past.attempts), [(1, one, 0)]);
         clock.advance(millis(100));
         runtime.quiet().await;
         clock.advance(millis(50));
         let second = runtime.operations();
-        let attempts = &second.foms[0].attempts;
+        let attempts = &second.foms[0].past.attempts;
         assert_eq!(told(attempts), [(1, one, 150), (2, two, 50)]);
         let last = format!("its next attempt; attempt 2 failed 50.0ms ago: {two}");
         assert!(second.to_string().contains(&last), "{second}");

@@ -25,4 +25,5 @@ mod sizes;
 mod states;
 mod stepping;
 mod taking;
+mod turning_back;
 mod waking;

@@ -147,7 +147,7 @@ fn retries_wait_twice_as_long_each_time() {
         runtime.quiet().await;
         let listed = runtime.operation(fom.id()).unwrap();
         assert_eq!(
-            (listed.attempt, listed.waiting_for().as_deref()),
+            (listed.past.attempt, listed.waiting_for().as_deref()),
             (1, Some("its next attempt"))
         );
         let next = WaitsFor::NextAttempt {
@@ -176,7 +176,7 @@ fn a_wake_in_the_pause_starts_the_next_attempt() {
         assert_eq!(log.take(), ["attempt 0 at 0ns", "attempt 1 at 0ns"]);
         let listed = runtime.operation(fom.id()).unwrap();
         assert_eq!(
-            (listed.attempt, listed.waiting_for().as_deref()),
+            (listed.past.attempt, listed.waiting_for().as_deref()),
             (2, Some("its next attempt"))
         );
         run_for(&runtime, &clock, 99).await;

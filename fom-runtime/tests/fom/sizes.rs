@@ -85,7 +85,7 @@ fn size<O: Operation>(operation: O) -> usize {
         .submit(operation)
         .start()
         .unwrap_or_else(|_| panic!("there is room"));
-    let bytes = runtime.operations().foms[0].bytes;
+    let bytes = runtime.operations().foms[0].home.bytes;
     handle.cancel();
     assert!(handle.wait().is_err());
     bytes

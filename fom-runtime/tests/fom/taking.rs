@@ -178,7 +178,7 @@ struct Relay {
     told: Arc<Log>,
 }
 
-/// A layer decides what to do when the operation inside has failed.
+/// A layer decides what to do when the inner operation has failed.
 #[fom(operation(Relay), around(Dial), error(Infallible), transient)]
 enum Relaying {
     #[phase(inner(dial), start, failed(Told))]

@@ -1,10 +1,6 @@
 //! Order per key with a journal: foms with failed commits, foms that come back, and foms in an outbox.
 
-use std::{
-    sync::{Mutex, mpsc},
-    thread,
-    time::{Duration, Instant},
-};
+use std::sync::{Mutex, mpsc};
 
 use fom_durable::{
     journal::{Journal, MemoryJournal},
@@ -13,8 +9,12 @@ use fom_durable::{
 use fom_runtime::{Builder, Cause, error::RefusedReason, observe::FomInfo, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::held::Held;
-use crate::kit::{Log, limited, many, one, secs};
+use crate::kit::{
+    Log,
+    held::Held,
+    limited, many, one, secs,
+    task::{found, until},
+};
 
 /// Holds its key until it is told to go on.
 #[derive(Serialize, Deserialize)]
@@ -95,23 +95,13 @@ fn begun(log: &Log) -> Vec<String> {
     begun.map(str::to_owned).collect()
 }
 
-/// Polls until `look` finds something. Another thread makes it, and sends no wake.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
-        thread::yield_now();
-    }
-}
-
 /// Lets these foms go on when they have the key, one after the other.
 fn go_through(runtime: &Runtime, log: &Log, names: &[&str]) {
     for name in names {
-        wait_for(|| (begun(log).last()? == name).then_some(()));
-        let fom = wait_for(|| runtime.find::<Step>("k"));
+        until("it has begun", || {
+            begun(log).last().is_some_and(|last| last == name)
+        });
+        let fom = found("it is back", || runtime.find::<Step>("k"));
         fom.send(Go::On).unwrap();
         fom.reached([]).wait();
     }
@@ -255,12 +245,12 @@ fn what_is_posted_keeps_its_place_over_a_restart() {
                 let fom = runtime.find::<Step>("k").unwrap();
                 fom.send(Go::On).unwrap();
                 fom.reached([]).await;
-                wait_for(|| (begun(&log).len() == 2).then_some(()));
+                until("two have begun", || begun(&log).len() == 2);
                 let a = runtime.find::<Step>("k").unwrap();
                 a.reached([SteppingKind::Holds]).await;
             }
             let runtime = build();
-            let fom = wait_for(|| runtime.find::<Step>("k"));
+            let fom = found("it is back", || runtime.find::<Step>("k"));
             fom.send(Go::On).unwrap();
             fom.reached([]).await;
             go_through(&runtime, &log, &["b", "c", "d"]);
@@ -372,9 +362,9 @@ fn a_fom_that_gives_up_its_place_gives_no_fom_the_key_of_one_that_rests() {
         runtime.quiet().await;
         assert_eq!(begun(&log), ["holder"]);
         runtime.find::<Light>("k").unwrap().send(Go::On).unwrap();
-        let b = wait_for(|| {
-            let found = runtime.find::<Light>("k");
-            found.filter(|_| begun(&log).len() == 2)
+        let b = found("b has begun", || {
+            let b = runtime.find::<Light>("k");
+            b.filter(|_| begun(&log).len() == 2)
         });
         b.send(Go::On).unwrap();
         runtime.idle().await;

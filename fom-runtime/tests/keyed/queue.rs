@@ -42,7 +42,7 @@ fn one_after_the_other_in_the_order_of_their_submissions() {
             runtime.wake(behind.id());
         }
         // The graph of all waits has one edge from each of them.
-        let edges = runtime.waits().into_iter();
+        let edges = runtime.inspect().waits().into_iter();
         let edges: Vec<_> = edges
             .map(|wait| (wait.fom, wait.wait.holders()[0].fom))
             .collect();
@@ -271,6 +271,7 @@ fn a_holder_that_gets_no_answer_ends_by_its_deadline() {
             runtime
                 .operation(second.id())
                 .unwrap()
+                .times
                 .deadline_in
                 .is_none()
         );
@@ -279,7 +280,7 @@ fn a_holder_that_gets_no_answer_ends_by_its_deadline() {
         assert!(matches!(failure.cause, Cause::Late { armed_in: "Wait" }));
         runtime.quiet().await;
         let info = runtime.operation(second.id()).unwrap();
-        assert_eq!(info.deadline_in, Some(secs(1)));
+        assert_eq!(info.times.deadline_in, Some(secs(1)));
         clock.advance(secs(1));
         assert!(second.await.is_err());
     });

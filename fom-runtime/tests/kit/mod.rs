@@ -14,6 +14,7 @@ pub(crate) mod gate;
 pub(crate) mod held;
 pub(crate) mod release;
 pub(crate) mod task;
+pub(crate) mod trips;
 
 use std::{
     fmt::Display,

@@ -105,9 +105,17 @@ impl Door {
 }
 
 /// Polls until `so` holds, for events that no channel reports. The limit of the test is the limit.
-pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
+pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
+    found(what, || so().then_some(()));
+}
+
+/// Polls until `look` finds a value, for events that no channel reports. The limit of the test is the limit.
+pub(crate) fn found<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
-    while !so() {
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
         assert!(start.elapsed() < LIMIT, "it never came about: {what}");
         std::thread::yield_now();
     }

@@ -230,7 +230,7 @@ fn an_idle_locality_is_given_foms() {
             let here = |home| usize::from(home == index);
             let live: usize = foms.iter().map(|fom| here(fom.locality())).sum();
             assert_eq!(locality.foms, live);
-            let shown: usize = listed.foms.iter().map(|fom| here(fom.locality)).sum();
+            let shown: usize = listed.foms.iter().map(|fom| here(fom.home.locality)).sum();
             assert_eq!(shown, live);
         }
         assert_eq!(party.runtime.in_flight(), foms.len());

@@ -46,7 +46,7 @@ fn read(log: &Log, name: &'static str) -> Read {
     Read { log, name }
 }
 
-/// SM-11: the phases of the layer stand before and after those of the operation inside, and all is one fom. Each of its
+/// SM-11: the phases of the layer stand before and after those of the inner operation, and all is one fom. Each of its
 /// transitions is told, by the names of the joined graph.
 #[test]
 fn the_phases_of_a_layer_stand_round_those_of_an_operation() {
@@ -101,7 +101,7 @@ fn a_request_that_is_turned_away_is_not_begun() {
     });
 }
 
-/// SM-11: the type of the operation inside is unchanged: it still runs by itself.
+/// SM-11: the type of the inner operation is unchanged: it still runs by itself.
 #[test]
 fn what_is_inside_a_layer_still_runs_by_itself() {
     limited(|| async {
@@ -180,7 +180,7 @@ fn the_joined_graph_has_the_phases_of_both() {
     assert_eq!(places.map(of), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
 }
 
-/// SM-11: a layer that only stands before is short, and the ends of the operation inside are its ends. Layers stand
+/// SM-11: a layer that only stands before is short, and the ends of the inner operation are its ends. Layers stand
 /// around layers.
 #[test]
 fn layers_stand_around_layers() {
@@ -283,7 +283,7 @@ async fn wait(runtime: &Runtime, clock: &TestClock) {
     }
 }
 
-/// SM-11: events, deadlines, attempts and blocking phases of the operation inside are the same as without a layer.
+/// SM-11: events, deadlines, attempts and blocking phases of the inner operation are the same as without a layer.
 #[test]
 fn what_is_inside_keeps_its_events_deadlines_and_attempts() {
     limited(|| async {
@@ -314,7 +314,7 @@ fn what_is_inside_keeps_its_events_deadlines_and_attempts() {
     });
 }
 
-/// SM-11: a failure inside takes the way that the operation inside declares. If it declares none, or fails there too,
+/// SM-11: a failure inside takes the way that the inner operation declares. If it declares none, or fails there too,
 /// the failure takes the layer's way.
 #[test]
 fn a_failure_inside_goes_from_the_inside_out() {
@@ -336,7 +336,7 @@ fn a_failure_inside_goes_from_the_inside_out() {
     });
 }
 
-/// SM-15: the joined graph is drawn like any other, with the operation inside as a group.
+/// SM-15: the joined graph is drawn like any other, with the inner operation as a group.
 #[test]
 fn the_phases_inside_are_drawn_as_a_group() {
     let graph = <Counted<Read> as Operation>::GRAPH;

@@ -1,4 +1,4 @@
-//! Releases of a layer and of the operation inside, each with its own versions.
+//! Releases of a layer and of the inner operation, each with its own versions.
 
 use fom_runtime::{
     prelude::*,
@@ -170,7 +170,7 @@ mod now {
     }
 }
 
-/// SM-11, PR-10: the operation inside has its own versions and migrations. They also hold for what the layer saved,
+/// SM-11, PR-10: the inner operation has its own versions and migrations. They also hold for what the layer saved,
 /// also in a phase of the layer, and also when both have changed.
 #[test]
 fn versions_of_the_layer_and_of_what_is_inside_are_both_carried_over() {

@@ -500,7 +500,7 @@ fn a_machine_of_plain_functions_is_small() {
         let runtime = one(&TestClock::new()).build().unwrap();
         let fom = runtime.submit(Small { _state: [0; 64] }).start().unwrap();
         runtime.quiet().await;
-        let bytes = runtime.operation(fom.id()).unwrap().bytes;
+        let bytes = runtime.operation(fom.id()).unwrap().home.bytes;
         assert!((64..=512).contains(&bytes), "{bytes} bytes");
         fom.send(Poke::Go).unwrap();
         fom.await.unwrap();

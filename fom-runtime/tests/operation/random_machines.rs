@@ -1,5 +1,6 @@
 //! Random courses against a model of a page: where a fom goes, when, why, and what becomes of its deadlines, retries,
-//! events and children. The counters must agree with the model, from the start or from any moment on.
+//! events and children. The counters must agree with the model, from the start or from any moment on. So must the flight
+//! recorder.
 //!
 //! A machine is written down in the program, so there is one machine, with every kind of phase. The operation carries a
 //! random script of what the machine's functions do. The machine exists with sync phases and with async ones, which
@@ -8,13 +9,19 @@
 //!
 //! `PROPTEST_CASES` asks for more than the default of 64 cases.
 
+mod checks;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     panic::resume_unwind,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
+use fom_recorder::TraceExt;
 use fom_runtime::{
+    FomId,
+    observe::{FlightEntry, FlightEvent},
     prelude::*,
     time::{Instant, TestClock},
 };
@@ -23,6 +30,7 @@ use proptest::{
     test_runner::{Config, RngAlgorithm, TestRng, TestRunner},
 };
 
+use self::checks::{check_edges, check_population, check_recording};
 use crate::kit::{limited, many, secs};
 
 /// Where a phase function goes.
@@ -135,167 +143,8 @@ macro_rules! exit {
     };
 }
 
-mod plain {
-    use super::*;
-
-    pub(super) struct Plain(pub(super) Script);
-
-    #[fom(operation(Plain), error(Oops), event(Event), transient)]
-    pub(super) enum Machine {
-        #[phase(
-            start,
-            sync,
-            to(Run, Tight, Wait, Again, Done, Bad),
-            within = "15s",
-            keep(Wait, Tight)
-        )]
-        Run,
-        #[phase(
-            sync,
-            to(Run, Tight, Wait, Again, Done, Bad),
-            on(Even),
-            within = "10s",
-            late
-        )]
-        Tight,
-        #[phase(sync, to(Run, Tight, Wait, Again, Done, Bad), on(Odd), within = "7s")]
-        Wait,
-        #[phase(
-            sync,
-            to(Run, Tight, Wait, Again, Done, Bad),
-            retry = "2, 2s..3s",
-            within = "20s"
-        )]
-        Again,
-        #[phase(end)]
-        Done,
-        #[phase(end, failure)]
-        Bad,
-    }
-
-    impl Plain {
-        fn act(&mut self, cx: &mut Cx<'_, Event>) -> Result<Option<To>, Oops> {
-            act!(self, cx, Plain, self.0.next())
-        }
-    }
-
-    impl MachineTransitions for Plain {
-        fn run(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterRun, Oops> {
-            Ok(exit!(MachineAfterRun, self.act(cx)?.unwrap_or(To::Done)))
-        }
-
-        fn tight(
-            &mut self,
-            cx: &mut Cx<'_, Event>,
-            event: Event,
-        ) -> Result<MachineAfterTight, Oops> {
-            self.0.taken.push(event);
-            Ok(match self.act(cx)? {
-                Some(to) => exit!(MachineAfterTight, to),
-                None => MachineAfterTight::Stay,
-            })
-        }
-
-        fn tight_late(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterTight, Oops> {
-            Ok(exit!(MachineAfterTight, self.act(cx)?.unwrap_or(To::Done)))
-        }
-
-        fn wait(&mut self, cx: &mut Cx<'_, Event>, event: Event) -> Result<MachineAfterWait, Oops> {
-            self.0.taken.push(event);
-            Ok(match self.act(cx)? {
-                Some(to) => exit!(MachineAfterWait, to),
-                None => MachineAfterWait::Stay,
-            })
-        }
-
-        fn again(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterAgain, Oops> {
-            Ok(exit!(MachineAfterAgain, self.act(cx)?.unwrap_or(To::Done)))
-        }
-    }
-}
-
-mod driven {
-    use super::*;
-
-    pub(super) struct Driven(pub(super) Script);
-
-    #[fom(operation(Driven), error(Oops), event(Event), transient)]
-    pub(super) enum Machine {
-        #[phase(
-            start,
-            to(Run, Tight, Wait, Again, Done, Bad),
-            within = "15s",
-            keep(Wait, Tight)
-        )]
-        Run,
-        #[phase(to(Run, Tight, Wait, Again, Done, Bad), on(Even), within = "10s", late)]
-        Tight,
-        #[phase(to(Run, Tight, Wait, Again, Done, Bad), on(Odd), within = "7s")]
-        Wait,
-        #[phase(
-            to(Run, Tight, Wait, Again, Done, Bad),
-            retry = "2, 2s..3s",
-            within = "20s"
-        )]
-        Again,
-        #[phase(end)]
-        Done,
-        #[phase(end, failure)]
-        Bad,
-    }
-
-    impl Driven {
-        async fn act(&mut self, cx: &mut Cx<'_, Event>) -> Result<Option<To>, Oops> {
-            let step = self.0.next();
-            if let Do::Sleep(time, _) = step {
-                cx.sleep(secs(time.into())).await;
-            }
-            act!(self, cx, Driven, step)
-        }
-
-        /// Like the sync phase with events: once for each event, until the fom goes somewhere.
-        async fn on_events(&mut self, cx: &mut Cx<'_, Event>) -> Result<To, Oops> {
-            loop {
-                let event = cx.event().await;
-                self.0.taken.push(event);
-                if let Some(to) = self.act(cx).await? {
-                    return Ok(to);
-                }
-            }
-        }
-    }
-
-    impl MachineTransitions for Driven {
-        async fn run(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterRun, Oops> {
-            Ok(exit!(
-                MachineAfterRun,
-                self.act(cx).await?.unwrap_or(To::Done)
-            ))
-        }
-
-        async fn tight(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterTight, Oops> {
-            Ok(exit!(MachineAfterTight, self.on_events(cx).await?))
-        }
-
-        async fn tight_late(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterTight, Oops> {
-            Ok(exit!(
-                MachineAfterTight,
-                self.act(cx).await?.unwrap_or(To::Done)
-            ))
-        }
-
-        async fn wait(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterWait, Oops> {
-            Ok(exit!(MachineAfterWait, self.on_events(cx).await?))
-        }
-
-        async fn again(&mut self, cx: &mut Cx<'_, Event>) -> Result<MachineAfterAgain, Oops> {
-            Ok(exit!(
-                MachineAfterAgain,
-                self.act(cx).await?.unwrap_or(To::Done)
-            ))
-        }
-    }
-}
+mod driven;
+mod plain;
 
 /// The promises of the documentation, in as few words as possible.
 struct Model {
@@ -548,9 +397,16 @@ fn put(logs: &Logs, name: u32, transition: &fom_runtime::observe::Transition<'_>
     logs.lock().unwrap().entry(name).or_default().push(line);
 }
 
-/// Whether there are listeners, and after how many events from outside the runtime begins to count. `None`: it counts
-/// from the start.
-type Watching = (bool, Option<usize>);
+/// What observes the foms.
+#[derive(Clone, Copy, Debug)]
+struct Watching {
+    /// Whether there are listeners.
+    listens: bool,
+    /// After how many events from outside the runtime begins to count. `None`: it counts from the start.
+    counts: Option<usize>,
+    /// Whether there is a flight recorder.
+    records: bool,
+}
 
 fn listen(runtime: &Runtime, logs: &Logs) {
     let listened = Arc::clone(logs);
@@ -563,67 +419,12 @@ fn listen(runtime: &Runtime, logs: &Logs) {
         .forever();
 }
 
-/// Each phase has as many foms as the model says.
-fn check_population(runtime: &Runtime, models: &[Model]) {
-    for of in runtime.counters().operations {
-        let sleeps = of.operation == "Driven";
-        for phase in of
-            .phases
-            .iter()
-            .filter(|phase| !["Done", "Bad"].contains(&phase.phase))
-        {
-            let is_there = |model: &&Model| {
-                model.outcome.is_none()
-                    && model.sleeps == sleeps
-                    && name(Some(model.phase)) == phase.phase
-            };
-            let foms = models.iter().filter(is_there).count();
-            assert_eq!(
-                phase.foms, foms as u64,
-                "{} in {}",
-                of.operation, phase.phase
-            );
-        }
-    }
-}
-
-/// Each edge was counted as often as the model took it, and each time in a phase once.
-fn check_edges(runtime: &Runtime, models: &[Model]) {
-    let mut edges = BTreeMap::new();
-    for model in models {
-        let of = if model.sleeps { "Driven" } else { "Plain" };
-        let mut taken =
-            |edge: &str, count| *edges.entry((of, edge.to_owned())).or_insert(0) += count;
-        for line in &model.log {
-            taken(line.split(" at ").next().unwrap(), 1);
-        }
-        if model.children > 0 {
-            taken(" -> Run (started)", u64::from(model.children));
-            taken("Run -> Done (returned)", u64::from(model.children));
-        }
-    }
-    let mut counted = BTreeMap::new();
-    for of in runtime.counters().operations {
-        for edge in of.edges.iter().filter(|edge| edge.count > 0) {
-            let (from, to) = (edge.from.unwrap_or_default(), edge.to.unwrap_or_default());
-            assert_eq!(edge.localities.iter().sum::<u64>(), edge.count);
-            counted.insert(
-                (of.operation, format!("{from} -> {to} ({})", edge.cause)),
-                edge.count,
-            );
-        }
-        for phase in &of.phases {
-            let out = of
-                .edges
-                .iter()
-                .filter(|edge| edge.from == Some(phase.phase));
-            assert_eq!(phase.times.count(), out.map(|edge| edge.count).sum::<u64>());
-        }
-    }
-    assert_eq!(counted, edges);
-}
-
-async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>, (listens, counts): Watching) {
+async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>, watching: Watching) {
+    let Watching {
+        listens,
+        counts,
+        records,
+    } = watching;
     let (clock, logs) = (TestClock::new(), Logs::default());
     let builder = many(2, &clock);
     let builder = if counts.is_none() {
@@ -631,6 +432,7 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>, (listens, count
     } else {
         builder
     };
+    let builder = builder.recorder(if records { 1 << 14 } else { 0 });
     let runtime = builder.build().unwrap();
     if listens {
         listen(&runtime, &logs);
@@ -648,6 +450,10 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>, (listens, count
         models.push(Model::new(at as u32, *sleeps, steps));
     }
     let all = models.len();
+    let ids: Vec<_> = running
+        .iter()
+        .map(|fom| either!(fom, fom => fom.id()))
+        .collect();
     // In the end every waiting fom is cancelled.
     let end = (0..all).map(Outside::Cancel);
     for (nth, outside) in outside.into_iter().chain(end).enumerate() {
@@ -725,6 +531,9 @@ async fn case(foms: Vec<(bool, Vec<Do>)>, outside: Vec<Outside>, (listens, count
     if counts.is_none() {
         check_edges(&runtime, &models);
     }
+    if records {
+        check_recording(&runtime, &models, &ids);
+    }
     let rest = logs.lock().unwrap().keys().copied().collect::<Vec<_>>();
     assert!(rest.is_empty(), "children that nobody has: {rest:?}");
     let report = runtime.shutdown(Shutdown::Drain, secs(10)).await;
@@ -790,7 +599,13 @@ fn a_random_course_is_as_the_model_says() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let foms = prop::collection::vec((any::<bool>(), prop::collection::vec(step(), 0..14)), 1..4);
     let outside = prop::collection::vec(outside(), 0..24);
-    let watching = (any::<bool>(), prop::option::of(0..24_usize));
+    let counts = prop::option::of(0..24_usize);
+    let watching = (any::<bool>(), counts, any::<bool>());
+    let watching = watching.prop_map(|(listens, counts, records)| Watching {
+        listens,
+        counts,
+        records,
+    });
     TestRunner::new_with_rng(config, rng)
         .run(&(foms, outside, watching), |(foms, outside, watching)| {
             limited(move || case(foms, outside, watching));

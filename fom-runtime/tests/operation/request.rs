@@ -60,7 +60,7 @@ impl Answer for Read {
     }
 }
 
-/// The requirement of a layer's suffix on the operation inside.
+/// The requirement of a layer's suffix on the inner operation.
 pub(crate) trait Answer: Operation {
     fn answer(end: &Self::Phase) -> String;
 }

@@ -134,7 +134,7 @@ fn a_resumed_fom_has_what_was_left_of_its_deadline() {
             let handle = runtime.resume::<Order>(snapshot).unwrap().start().unwrap();
             runtime.quiet().await;
             let listed = runtime.operation(handle.id()).unwrap();
-            assert_eq!(listed.deadline_in, Some(secs(due)));
+            assert_eq!(listed.times.deadline_in, Some(secs(due)));
             if due == 7 {
                 clock.advance(secs(7) - std::time::Duration::from_nanos(1));
                 runtime.quiet().await;

@@ -53,7 +53,7 @@ fn about(time: Option<Duration>, expected: Duration) -> bool {
     time.is_some_and(|time| time >= expected && time <= expected + expected / 8)
 }
 
-/// A locality reports its longest run, how long it was busy, and how long foms were ready before they ran.
+/// OB-02: a locality reports its longest run, how long it was busy, and how long foms were ready before they ran.
 #[test]
 fn a_locality_measures_its_runs() {
     limited(|| async {
@@ -64,7 +64,7 @@ fn a_locality_measures_its_runs() {
         let both = [5, 1].map(|takes| runtime.submit(job(&clock, takes)));
         let both = both.map(|job| job.start().unwrap());
         runtime.quiet().await;
-        let load = runtime.loads().remove(0);
+        let load = runtime.inspect().loads().remove(0);
         assert_eq!((load.foms, load.ready, load.has_mail), (2, 0, false));
         let measured = load.measured.unwrap();
         assert_eq!((measured.longest_run, measured.running), (secs(5), None));
@@ -84,11 +84,11 @@ fn nothing_is_measured_unless_it_is_asked_for() {
         let runtime = one(&clock).build().unwrap();
         let resting = runtime.submit(job(&clock, 1)).start().unwrap();
         runtime.quiet().await;
-        assert!(runtime.counters().operations.is_empty());
-        assert!(runtime.loads()[0].measured.is_none());
+        assert!(runtime.inspect().counters().operations.is_empty());
+        assert!(runtime.inspect().loads()[0].measured.is_none());
         runtime.observe();
         runtime.quiet().await;
-        let counters = runtime.counters();
+        let counters = runtime.inspect().counters();
         let phases = &counters.operations[0].phases;
         let foms: Vec<_> = phases
             .iter()
@@ -98,14 +98,14 @@ fn nothing_is_measured_unless_it_is_asked_for() {
         clock.advance(secs(30));
         resting.send(Go::Go).ok().unwrap();
         resting.await.unwrap();
-        let rest = &runtime.counters().operations[0].phases[1];
+        let rest = &runtime.inspect().counters().operations[0].phases[1];
         assert_eq!((rest.foms, rest.times.count()), (0, 1));
         assert!(about(rest.times.quantile(0.5), secs(30)));
         assert_eq!(rest.times.sum(), secs(30));
     });
 }
 
-/// The quantiles of the times, and the causes of the edges.
+/// OB-01: the quantiles of the times, and the causes of the edges.
 #[test]
 fn times_and_causes() {
     limited(|| async {
@@ -119,18 +119,24 @@ fn times_and_causes() {
             job.send(Go::Go).ok().unwrap();
             job.await.unwrap();
         }
-        let counters = runtime.counters();
+        let counters = runtime.inspect().counters();
         let of = &counters.operations[0];
-        let count = |from, to, cause: &str| {
+        let taken = |from, to, cause: &str| {
             let mut edges = of.edges.iter();
             let found = edges
                 .find(|edge| (edge.from, edge.to) == (from, to) && edge.cause.to_string() == cause);
-            found.map_or(0, |edge| edge.count)
+            found.map_or((0, secs(0)), |edge| (edge.count, edge.time))
         };
+        let count = |from, to, cause| taken(from, to, cause).0;
         assert_eq!(count(None, Some("Work"), "started"), 100);
         assert_eq!(count(Some("Work"), Some("Rest"), "returned"), 100);
         assert_eq!(count(Some("Rest"), Some("Rest"), "late"), 41);
         assert_eq!(count(Some("Rest"), Some("Done"), "returned"), 100);
+        // The time until each exit: the clock jumps over the deadline of one minute.
+        let rest = |to, cause| taken(Some("Rest"), Some(to), cause).1;
+        assert_eq!(rest("Done", "returned"), secs((1..60).sum()));
+        assert_eq!(rest("Rest", "late"), secs((60..=100).sum()));
+        assert_eq!(taken(None, Some("Work"), "started").1, secs(0));
         let times = &of.phases[1].times;
         assert_eq!(times.count(), 141);
         assert!(times.steps().is_sorted());

@@ -84,7 +84,7 @@ fn a_failure_is_kept_and_can_run_again() {
         clock.advance(secs(1));
         assert!(payment.await.is_err());
         clock.advance(secs(5));
-        let [failed] = &runtime.failures()[..] else {
+        let [failed] = &runtime.inspect().failures()[..] else {
             panic!("one failure")
         };
         assert_eq!((failed.id, failed.operation), (id, "Payment"));
@@ -101,7 +101,7 @@ fn a_failure_is_kept_and_can_run_again() {
         let again = runtime.resume::<Payment>(snapshot).unwrap().start();
         let ended = again.unwrap().await.unwrap();
         assert_eq!(ended.operation.amount, 7);
-        assert_eq!(runtime.failures().len(), 1);
+        assert_eq!(runtime.inspect().failures().len(), 1);
     });
 }
 
@@ -121,7 +121,7 @@ fn which_failures_are_kept() {
         runtime.quiet().await;
         cancelled.cancel();
         assert!(cancelled.await.is_err());
-        assert!(runtime.failures().is_empty());
+        assert!(runtime.inspect().failures().is_empty());
         for what in ["panic", "late", "panic"] {
             let errand = start(what);
             runtime.quiet().await;
@@ -130,7 +130,7 @@ fn which_failures_are_kept() {
         }
         let too_much = runtime.submit(Payment { amount: 9 }).start().unwrap();
         assert!(too_much.await.is_err());
-        let failures = runtime.failures();
+        let failures = runtime.inspect().failures();
         let causes: Vec<_> = failures.iter().map(|one| one.cause.as_str()).collect();
         assert_eq!(causes.len(), 3, "{causes:?}");
         assert!(causes[0].contains("deadline of `Run`"), "{causes:?}");
@@ -151,6 +151,6 @@ fn none_are_kept() {
         runtime.quiet().await;
         clock.advance(secs(5));
         assert!(late.await.is_err());
-        assert!(runtime.failures().is_empty());
+        assert!(runtime.inspect().failures().is_empty());
     });
 }

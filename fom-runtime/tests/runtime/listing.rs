@@ -70,7 +70,7 @@ fn the_last_phases_of_a_fom_are_kept() {
                 clock.advance(secs(1));
             }
             fom.reached([HangingKind::Three]).await;
-            let history = runtime.operation(fom.id()).unwrap().history;
+            let history = runtime.operation(fom.id()).unwrap().past.history;
             let history: Vec<_> = history
                 .iter()
                 .map(|seen| (seen.phase, seen.at - Instant::START))
@@ -255,8 +255,8 @@ fn the_listing_shows_every_fom_and_stops_none() {
                     fom.key.clone().unwrap().to_string(),
                     fom.phase,
                     state,
-                    fom.in_phase.as_secs(),
-                    fom.age.as_secs(),
+                    fom.times.in_phase.as_secs(),
+                    fom.times.age.as_secs(),
                     waiting_for,
                 )
             })
@@ -288,7 +288,7 @@ fn the_listing_shows_every_fom_and_stops_none() {
             )
         });
         assert_eq!(shown, expected);
-        assert_eq!(all.foms[0].deadline_in, Some(secs(6)));
+        assert_eq!(all.foms[0].times.deadline_in, Some(secs(6)));
         let table = all.to_string();
         for (key, phase, state, ..) in &expected {
             let line = table

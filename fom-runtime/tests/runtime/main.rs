@@ -4,6 +4,7 @@
 mod kit;
 
 mod admission;
+mod carried;
 mod counters;
 mod extension;
 mod failures;
@@ -11,6 +12,7 @@ mod listing;
 mod memory;
 mod outside;
 mod parts;
+mod recorder;
 mod serialized;
 mod shutdown;
 mod survey;

@@ -253,6 +253,7 @@ fn a_history_without_a_limit() {
     let phases: Vec<_> = runtime
         .operation(fom.id())
         .unwrap()
+        .past
         .history
         .iter()
         .map(|seen| seen.phase)

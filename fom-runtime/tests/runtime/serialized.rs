@@ -19,7 +19,7 @@ fn stable(mut value: Value) -> String {
                 for (name, field) in fields {
                     match name.as_str() {
                         "at" if field.as_f64().is_some_and(|at| at > 1e9) => *field = "now".into(),
-                        "bytes" | "runs" => *field = "some".into(),
+                        "bytes" | "runs" | "idle_runs" | "idle_fom" => *field = "some".into(),
                         "cpus" => *field = Value::Array(Vec::new()),
                         _ => walk(field),
                     }
@@ -54,11 +54,25 @@ fn operations_and_surveys() {
         let listed = serde_json::to_value(runtime.operations()).unwrap();
         insta::assert_snapshot!("operations", stable(listed));
         let page = Page::of(1).sort(Sort::Id).oldest(1);
-        let found = runtime.survey(&Filter::default(), &page);
+        let found = runtime.inspect().survey(&Filter::default(), &page);
         insta::assert_snapshot!("survey", stable(serde_json::to_value(found).unwrap()));
-        let counters = serde_json::to_value(runtime.counters()).unwrap();
+        let counters = serde_json::to_value(runtime.inspect().counters()).unwrap();
         insta::assert_snapshot!("counters", stable(counters));
-        let waits = serde_json::to_value(runtime.waits()).unwrap();
+        let waits = serde_json::to_value(runtime.inspect().waits()).unwrap();
         insta::assert_snapshot!("waits", stable(waits));
+    });
+}
+
+#[test]
+fn a_recording() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).recorder(64).build().unwrap();
+        let sleeps = runtime.submit(Task("sleep")).start().unwrap();
+        runtime.quiet().await;
+        clock.advance(secs(1));
+        let recording = serde_json::to_value(runtime.inspect().recording()).unwrap();
+        insta::assert_snapshot!("recording", stable(recording));
+        drop(sleeps);
     });
 }

@@ -98,7 +98,9 @@ fn counts_and_the_oldest() {
         let clock = TestClock::new();
         let runtime = runtime(&clock);
         let all = tasks(&runtime, &clock, 10).await;
-        let found = runtime.survey(&Filter::default(), &Page::default().oldest(3));
+        let found = runtime
+            .inspect()
+            .survey(&Filter::default(), &Page::default().oldest(3));
         assert_eq!((found.foms, found.page.len(), found.next), (60, 0, None));
         let groups = found.groups.iter();
         let groups: Vec<_> = groups
@@ -135,7 +137,9 @@ fn counts_and_the_oldest() {
             .send(Heard::Go)
             .unwrap();
         runtime.quiet().await;
-        let found = runtime.survey(&Filter::default(), &Page::default());
+        let found = runtime
+            .inspect()
+            .survey(&Filter::default(), &Page::default());
         assert_eq!((found.foms, found.groups[0].foms), (59, 19));
         assert!(found.groups.iter().all(|group| group.oldest.is_empty()));
     });
@@ -164,17 +168,27 @@ fn filters() {
                 1,
             ),
             (any().key_prefix("fail/"), |fom| fom.phase == "Failing", 20),
-            (any().locality(1), |fom| fom.locality == 1, 30),
-            (any().in_phase(secs(9)), |fom| fom.in_phase >= secs(9), 12),
-            (any().attempts(1), |fom| fom.attempt >= 1, 20),
+            (any().locality(1), |fom| fom.home.locality == 1, 30),
+            (
+                any().in_phase(secs(9)),
+                |fom| fom.times.in_phase >= secs(9),
+                12,
+            ),
+            (any().attempts(1), |fom| fom.past.attempt >= 1, 20),
             (
                 any().phase("Hearing").locality(0).in_phase(secs(10)),
-                |fom| fom.phase == "Hearing" && fom.locality == 0 && fom.in_phase >= secs(10),
+                |fom| {
+                    fom.phase == "Hearing"
+                        && fom.home.locality == 0
+                        && fom.times.in_phase >= secs(10)
+                },
                 1,
             ),
         ];
         for (filter, is, count) in cases {
-            let found = runtime.survey(&filter, &Page::of(1000).sort(Sort::Id));
+            let found = runtime
+                .inspect()
+                .survey(&filter, &Page::of(1000).sort(Sort::Id));
             let expected: Vec<_> = listed.iter().filter(|fom| is(fom)).collect();
             let expected: Vec<_> = expected.iter().map(|fom| fom.id).collect();
             assert_eq!(ids(&found), expected, "{filter:?}");
@@ -194,7 +208,7 @@ fn pages() {
             let mut page = Page::of(7).sort(sort);
             let mut seen = Vec::new();
             loop {
-                let found = runtime.survey(&Filter::default(), &page);
+                let found = runtime.inspect().survey(&Filter::default(), &page);
                 assert_eq!(found.foms, 60);
                 seen.extend(ids(&found));
                 let Some(next) = found.next else { break };
@@ -204,11 +218,13 @@ fn pages() {
             assert_eq!(seen, all, "{sort:?}");
         }
         // The last fom of a page ends, a new one comes: the next page goes on behind the place of the former.
-        let first = runtime.survey(&Filter::default(), &Page::of(7).sort(Sort::Id));
+        let first = runtime
+            .inspect()
+            .survey(&Filter::default(), &Page::of(7).sort(Sort::Id));
         assert!(runtime.abort(all[6]) && runtime.abort(all[8]));
         runtime.quiet().await;
         let page = Page::of(7).sort(Sort::Id).after(first.next.unwrap());
-        let second = runtime.survey(&Filter::default(), &page);
+        let second = runtime.inspect().survey(&Filter::default(), &page);
         let expected: Vec<_> = [&all[7..8], &all[9..15]].concat();
         assert_eq!(ids(&second), expected);
         for text in ["", "7", "x.1", "1.x", "1.2.3"] {
@@ -227,7 +243,9 @@ fn of_foms_that_run() {
         let spins = runtime.submit(Spins(Some((tell, wait)))).start().unwrap();
         ran.recv().unwrap();
         let behind = runtime.submit(Task("sleep")).start().unwrap();
-        let found = runtime.survey(&Filter::default(), &Page::of(9).sort(Sort::Id));
+        let found = runtime
+            .inspect()
+            .survey(&Filter::default(), &Page::of(9).sort(Sort::Id));
         let states: BTreeMap<_, _> = found
             .groups
             .iter()
@@ -266,4 +284,56 @@ impl SpinningTransitions for Spins {
         }
         Ok(())
     }
+}
+
+#[test]
+fn the_foms_of_a_filter_are_cancelled_and_the_others_stay() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = runtime(&clock);
+        let ids = tasks(&runtime, &clock, 2).await;
+        let hearing = Filter::default().phase("Hearing");
+        let all = runtime.inspect().matching(&hearing, |_| true);
+        assert_eq!(all.len(), 4);
+        assert!(all.iter().all(|fom| fom.info().phase == "Hearing"));
+        let spared = all[0].id();
+        for fom in runtime.inspect().matching(&hearing, |id| id != spared) {
+            fom.cancel();
+        }
+        runtime.quiet().await;
+        let left = runtime.inspect().survey(&hearing, &Page::of(10));
+        assert_eq!(
+            left.page.iter().map(|fom| fom.id).collect::<Vec<_>>(),
+            [spared]
+        );
+        assert_eq!(runtime.in_flight(), ids.len() - 3);
+    });
+}
+
+/// A filter by the time since the submission, and the fullest mailboxes first.
+#[test]
+fn foms_by_their_age_and_by_their_mailboxes() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = runtime(&clock);
+        let start = || runtime.submit(Task("sleep")).start().unwrap();
+        let old = start();
+        runtime.quiet().await;
+        clock.advance(secs(10));
+        let young = start();
+        runtime.quiet().await;
+        let found = runtime
+            .inspect()
+            .survey(&Filter::default().age(secs(5)), &Page::of(9));
+        let ids = |found: &Survey| found.page.iter().map(|fom| fom.id).collect::<Vec<_>>();
+        assert_eq!((found.foms, ids(&found)), (1, vec![old.id()]));
+        // A fom that sleeps keeps its events.
+        for _ in 0..3 {
+            young.send(Heard::Go).unwrap();
+        }
+        let page = Page::of(9).sort(Sort::Events);
+        let found = runtime.inspect().survey(&Filter::default(), &page);
+        assert_eq!(ids(&found), [young.id(), old.id()]);
+        assert_eq!(found.page[0].events, 3);
+    });
 }

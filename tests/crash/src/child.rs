@@ -24,8 +24,8 @@ use crate::{
     points::{Point, Points},
     power::Power,
     work::{
-        Buy, Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Mail, Move, Payer, Post,
-        Queued, Retry, Speak, Story, Tables, Talk, Tick, Till, Walk, read_newer,
+        Buy, Desk, Die, Fail, Feed, Grown, Guarded, Holds, Late, Loose, Mail, Mend, Move, Payer,
+        Post, Queued, Retry, Speak, Story, Tables, Talk, Tick, Till, Walk, read_newer,
     },
 };
 
@@ -146,6 +146,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
         let waits = spawn_local(resubmit(user.clone(), again));
         spawn_local(user.clone().letters_again());
         spawn_local(user.clone().cancels());
+        spawn_local(user.clone().mends());
         if !drain {
             user.load();
         }
@@ -159,9 +160,7 @@ fn live(orders: &Orders, history: &History, faults: &Faults) -> Result<(), Broke
             // The wait for the resubmitted operations is no longer than the wait for the rest.
             let _ = tokio::time::timeout(DRAIN, waits).await;
             let _ = tokio::time::timeout(DRAIN, newer).await;
-            return tokio::time::timeout(DRAIN, user.runtime.idle())
-                .await
-                .is_ok();
+            return tokio::time::timeout(DRAIN, user.ends()).await.is_ok();
         }
         std::future::pending().await
     });
@@ -241,6 +240,7 @@ fn builder(orders: &Orders, history: &History, points: &Points) -> Builder {
         told::<Payer>,
         told::<Mail>,
         told::<Buy>,
+        told::<Mend>,
         told::<Guarded<Tick>>,
         told::<Guarded<Walk>>,
     ];

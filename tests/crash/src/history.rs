@@ -21,7 +21,8 @@
 //! | `C`, `c` | the journal begins to commit; it has committed |
 //! | `O`, `c` | the same, with changes of failed commits only |
 //! | `R foms` | this many foms came back |
-//! | `B n` | the user was told that the operation is on disk, maybe before it has begun |
+//! | `B n series` | the user was told that the operation of this series is on disk, maybe before it has begun |
+//! | `M fom`, `N fom` | the user tries a failed operation again (`M`); the retry is refused (`N`) |
 //! | `A fom why` | this fom was quarantined, as expected |
 //! | `! point` | the child kills itself here |
 //! | `X what` | something that must never happen |

@@ -13,8 +13,8 @@ use crate::{
     child::{DRAIN, is_newer, stalled},
     history::History,
     work::{
-        Bill, Desk, Die, Fail, Grown, Guarded, Late, Loose, Move, NUMBERS, Post, Queued, Retry,
-        Speak, Story, Tick, Till, Walk, is_desk, is_shared, mixed, posted, send_bills,
+        Bill, Desk, Die, Fail, Grown, Guarded, Late, Loose, Mend, Move, NUMBERS, Post, Queued,
+        Retry, Speak, Story, Tick, Till, Walk, is_desk, is_shared, mixed, posted, send_bills,
     },
 };
 
@@ -77,6 +77,7 @@ impl User {
             spawn_local(self.clone().ones::<Move>(next(), false));
             spawn_local(self.clone().ones::<Die>(next(), false));
             spawn_local(self.clone().ones::<Fail>(next(), place % 2 == 0));
+            spawn_local(self.clone().ones::<Mend>(next(), false));
             spawn_local(self.clone().ones::<Guarded<Tick>>(next(), place % 2 == 0));
             spawn_local(self.clone().ones::<Guarded<Walk>>(next(), false));
         }
@@ -90,7 +91,8 @@ impl User {
         for line in 0..LINES {
             spawn_local(self.clone().line(next(), line));
             spawn_local(self.clone().sharing(next(), line));
-            spawn_local(self.clone().series(next(), line));
+            spawn_local(self.clone().series(next(), line, Queued::of_series));
+            spawn_local(self.clone().series(next(), line, Mend::of_series));
             spawn_local(self.clone().bills(next()));
             spawn_local(self.clone().mails(next()));
             spawn_local(self.clone().buys(next()));
@@ -222,21 +224,23 @@ impl User {
     }
 
     /// Submits operations of a series, each with a key of its own.
-    async fn series(self, first: u64, line: u64) {
-        let mut waiting = VecDeque::<(u64, Handle<Queued>)>::new();
+    async fn series<O: Story>(self, first: u64, line: u64, make: fn(u64, u64) -> O) {
+        let mut waiting = VecDeque::<(u64, Handle<O>)>::new();
         for n in first..first + PER_USER {
             if waiting.len() >= WAITING
                 && let Some((n, handle)) = waiting.pop_front()
             {
                 self.say_outcome(n, handle.await);
             }
-            self.say_submitted::<Queued>(n, false);
-            let queued = self.runtime.submit(Queued::of_series(n, line));
-            match queued.key(("one", n)).serial(line).start() {
+            self.say_submitted::<O>(n, false);
+            let operation = make(n, line);
+            let series = operation.series().unwrap_or_default();
+            let submission = self.runtime.submit(operation);
+            match submission.key(("one", n)).serial(line).start() {
                 Ok(handle) => {
                     // An operation that is not on disk yet may be the only one that a crash loses.
                     if !mixed(n).is_multiple_of(3) && handle.committed().await.is_ok() {
-                        self.history.line(format_args!("B {n}"));
+                        self.history.line(format_args!("B {n} {series}"));
                     }
                     waiting.push_back((n, handle));
                 }

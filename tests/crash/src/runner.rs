@@ -129,13 +129,14 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} locks were had; {} deadlines passed, {} of them while nothing ran; {} lazy foms lost their last transitions; \
-             {} were quarantined for a while; {} times a failed one was looked for",
+             {} were quarantined for a while; {} times a failed one was looked for, and {} times one was tried again",
             counts.locks,
             counts.late,
             counts.overdue,
             counts.lost_lazily,
             counts.quarantined,
-            counts.failed
+            counts.failed,
+            counts.tried_again
         )?;
         writeln!(
             f,

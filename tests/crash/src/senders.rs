@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use fom_durable::{Address, Lookup, NotCommitted, NotSentReason, Sent, prelude::*};
-use fom_runtime::Key;
+use fom_runtime::{FomId, Key, snapshot::QuarantineKind};
 
 use crate::{
     load::{MOST, PAUSE, PER_USER, User},
     work::{
-        Buy, Fail, Guarded, LETTERS, Mail, MailEvent, Retry, Story, Tick, Walk, is_cancelled, mixed,
+        Buy, Fail, Guarded, LETTERS, MENDED_PATH, Mail, MailEvent, Mend, Retry, Story, Tick, Walk,
+        is_cancelled, mixed,
     },
 };
 
@@ -64,6 +65,46 @@ impl User {
                     self.runtime.cancel(fom.id);
                 }
             }
+        }
+    }
+
+    /// Tries the operations again that failed, and that a retry mends.
+    pub(crate) async fn mends(self) {
+        loop {
+            for fom in self.to_mend() {
+                self.history.line(format_args!("M {fom}"));
+                if self.runtime.quarantine().retry(fom).is_err() {
+                    self.history.line(format_args!("N {fom}"));
+                }
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Returns the failed operations that a retry mends. The path of each is whole, also after a restart.
+    fn to_mend(&self) -> Vec<FomId> {
+        let mut failed = self.runtime.quarantine().list_of(QuarantineKind::Failed);
+        let mend = Mend::GRAPH.operation();
+        failed.retain(|entry| entry.operation.as_deref() == Some(mend));
+        for entry in &failed {
+            let path = entry.failure.as_ref().map(|failure| &failure.path);
+            if path.is_none_or(|path| path != &MENDED_PATH) {
+                let id = entry.id;
+                self.history
+                    .line(format_args!("X fom {id} failed with the path {path:?}"));
+            }
+        }
+        failed.iter().map(|entry| entry.id).collect()
+    }
+
+    /// Waits until nothing is in flight, and no retry mends what has failed.
+    pub(crate) async fn ends(&self) {
+        loop {
+            self.runtime.idle().await;
+            if self.to_mend().is_empty() && self.runtime.in_flight() == 0 {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
         }
     }
 

@@ -47,6 +47,88 @@ fn a_failed_operation_is_kept() {
     assert_eq!(then("7 Q 2 40"), ["unreadable"]);
 }
 
+/// A failed operation that is tried again goes on where it failed, and ends once.
+#[test]
+fn a_retry_goes_on_where_it_failed() {
+    // This operation fails twice.
+    let text = "\
+1 L 1
+2 S 9 n -
+3 T 9 n 40 0 - Begin started - 0 mended-0
+4 E 9 40 0 Begin 0 40.0
+5 T 9 n 40 1 Begin Work returned - 0 mended-0
+6 E 9 40 1 Work 0 40.1
+7 T 9 n 40 1 Work - failed-error - 0 mended-1
+8 H 9 failed-error
+9 M 40
+10 T 9 n 40 1 - Work resumed - 0 mended-1
+11 E 9 40 1 Work 0 40.1
+12 T 9 n 40 1 Work - failed-error - 0 mended-2
+13 L 2
+14 Q 1 40
+15 M 40
+16 T 9 n 40 1 - Work resumed - 0 mended-2
+17 E 9 40 1 Work 0 40.1
+18 T 9 n 40 2 Work Last returned - 0 mended-2
+19 E 9 40 2 Last 0 40.2
+20 T 9 n 40 3 Last Done returned - 0 mended-2";
+    assert_eq!(wrong(text.lines()), [""; 0]);
+    let lost = text.replace("14 Q 1 40", "14 Q 0");
+    assert_eq!(wrong(lost.lines()), ["a failed operation is kept"]);
+    // Its data are gone, the visit is another one, or nothing goes on with it.
+    shows(
+        text,
+        "Done returned - 0 mended-2",
+        "Done returned - 0 mended-1",
+        "it comes to what it should",
+    );
+    shows(
+        text,
+        "17 E 9 40 1 Work 0 40.1",
+        "17 E 9 40 1 Work 0 40.7",
+        "one key for a visit",
+    );
+    let stays = text.lines().take(14);
+    assert_eq!(ends_wrong(stays), ["none lost"]);
+}
+
+/// An operation of a series that failed has no turn until those that waited have had theirs.
+#[test]
+fn a_retry_goes_to_the_tail_of_its_series() {
+    let text = "\
+0 L 1 x
+1 S 9 n -
+2 T 9 n 40 0 - Begin started mending/1 0 mended-0
+3 T 9 n 40 1 Begin Work returned mending/1 0 mended-0
+4 S 10 n -
+5 B 10 mending/1
+6 E 9 40 1 Work 0 40.1
+7 T 9 n 40 1 Work - failed-error mending/1 0 mended-1
+8 M 40
+9 T 10 n 41 0 - Begin started mending/1 0 mended-0
+10 T 10 n 41 1 Begin Work returned mending/1 0 mended-0
+11 E 10 41 1 Work 0 41.1
+12 T 10 n 41 1 Work - failed-error mending/1 0 mended-1
+13 T 9 n 40 1 - Work resumed mending/1 0 mended-1
+14 E 9 40 1 Work 0 40.1";
+    // It goes on first.
+    let resumes = "13 T 9 n 40 1 - Work resumed mending/1 0 mended-1\n";
+    let first = format!("8 M 40\n{resumes}");
+    shows(
+        &text.replace(resumes, "13 R 0\n"),
+        "8 M 40\n",
+        &first,
+        "a retry goes to the tail of its series",
+    );
+    // Both have the turn.
+    let fails = "12 T 10 n 41 1 Work - failed-error mending/1 0 mended-1\n";
+    shows(text, fails, "", "order of a key");
+    // A process that was killed may have failed unreported, once its function has worked.
+    let killed = changed(text, fails, "12 L 2 x\n");
+    assert_eq!(wrong(killed.lines()), [] as [&str; 0]);
+    shows(&killed, "11 E 10 41 1 Work 0 41.1\n", "", "order of a key");
+}
+
 /// An event that was acknowledged is not sent again in any life.
 #[test]
 fn an_acknowledged_event_is_sent_once() {
@@ -424,25 +506,42 @@ const LAZY: &str = "\
 19000 L 2 x
 20000 T 2 z 11 0 - Begin resumed - 0 loose-1";
 
+/// Returns these lines, with many transitions at the time 13000. So the locality has looked at the clock.
+fn busy(lines: &[&str]) -> Vec<String> {
+    let more = (100..140).map(|n| format!("13000 T {n} z {n} 0 - Begin started - 0 loose-1"));
+    let mut busy: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
+    let place = lines.iter().position(|line| line.starts_with("13000 "));
+    let place = place.expect("there is such a line");
+    busy.splice(place..place, more);
+    busy
+}
+
 #[test]
 fn lazy_transitions_are_lost_only_at_the_end() {
+    let wrong = |lines: &[&str]| {
+        let busy = busy(lines);
+        wrong(busy.iter().map(String::as_str))
+    };
+    let kept_lines: Vec<_> = LAZY.lines().collect();
     let kept = changed(LAZY, "18000 T 2 z 11 1", "1001 T 2 z 11 1");
     let lines: Vec<_> = kept.lines().collect();
     // The second transition as old as the first.
     let moved = [0, 1, 8, 2, 3, 4, 5, 6, 7, 9, 10].map(|at| lines[at]);
-    assert_eq!(wrong(LAZY.lines()), [] as [&str; 0]);
-    assert_eq!(wrong(moved), ["lazy loses the last only"]);
+    assert_eq!(wrong(&kept_lines), [] as [&str; 0]);
+    assert_eq!(wrong(&moved), ["lazy loses the last only"]);
+    // A locality that did little may not have looked at the clock.
+    assert_eq!(self::wrong(moved), [] as [&str; 0]);
     // A commit of failed changes does not contain the transitions, and a later one does.
     let mut again = moved.to_vec();
     again[7] = "16000 O";
-    assert_eq!(wrong(again.clone()), [] as [&str; 0]);
+    assert_eq!(wrong(&again), [] as [&str; 0]);
     let mut after = again;
     after.splice(9..9, ["17100 C", "17200 c"]);
-    assert_eq!(wrong(after), ["lazy loses the last only"]);
+    assert_eq!(wrong(&after), ["lazy loses the last only"]);
     // The next commit repeats a failed one.
     let mut failed = moved.to_vec();
     failed.remove(6);
-    assert_eq!(wrong(failed), ["lazy loses the last only"]);
+    assert_eq!(wrong(&failed), ["lazy loses the last only"]);
 }
 
 /// Once a transition that may be lost has waited for too long, no lazy fom continues.
@@ -475,7 +574,7 @@ fn all_that_was_acknowledged_comes_to_its_end() {
     let accepted = "\
 0 L 1 x
 1 S 8 q -
-2 B 8";
+2 B 8 series/1";
     let lost = ["what is accepted is carried out"];
     assert_eq!(ends_wrong(accepted.lines()), lost);
     let begins = format!("{accepted}\n3 T 8 q 7 0 - Begin started series/1 0 queued-0");

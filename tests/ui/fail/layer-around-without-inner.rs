@@ -1,4 +1,4 @@
-//! A layer that does not say where the phases of the operation inside stand.
+//! A layer that does not say where the phases of the inner operation stand.
 use fom_runtime::prelude::*;
 
 struct Read;

@@ -25,7 +25,7 @@ struct Guarded {
 enum Standard {
     #[phase(start, to(Serve), on(Ack))]
     Authorise,
-    #[phase(inner(request), within = "2s", late, retry = "1, 1s..1s", exhausted, on(Ack), was = "Run", sync)]
+    #[phase(inner(request), within = "2s", hung = "1s", late, retry = "1, 1s..1s", exhausted, on(Ack), was = "Run", sync)]
     Serve { phase: Reading },
 }
 

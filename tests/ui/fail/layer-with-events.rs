@@ -1,4 +1,4 @@
-//! A layer has the events of the operation inside.
+//! A layer has the events of the inner operation.
 use fom_runtime::prelude::*;
 
 struct Read;

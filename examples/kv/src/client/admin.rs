@@ -150,7 +150,7 @@ fn foms(runtime: &Runtime, request: &Request) -> Reply {
                     let _ = writeln!(
                         text,
                         "{} {} in {} for {:.1?}, waits for {what}",
-                        fom.operation, fom.id, fom.phase, fom.in_phase
+                        fom.operation, fom.id, fom.phase, fom.times.in_phase
                     );
                 }
             }

@@ -2,6 +2,8 @@
 
 #[path = "../second/order.rs"]
 pub mod order;
+#[path = "../progress.rs"]
+pub mod progress;
 #[path = "../provider.rs"]
 pub mod provider;
 #[path = "../serve.rs"]

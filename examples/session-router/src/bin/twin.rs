@@ -17,7 +17,10 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn std::error::Error>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let Command::Serve { settings, drain } = cli::read(std::env::args_os().skip(1))? else {
+    let Command::Serve {
+        settings, drain, ..
+    } = cli::read(std::env::args_os().skip(1))?
+    else {
         return Err("it only serves: twin serve [OPTIONS], as session-router serve".into());
     };
     let mut builder = tokio::runtime::Builder::new_multi_thread();

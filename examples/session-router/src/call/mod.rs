@@ -77,7 +77,8 @@ pub enum Stage {
     #[phase(start, to(Ring, Record), within = "2s", late)]
     Locate,
     /// Rings everywhere, until a place answers, all places refuse, or the caller gives up.
-    #[phase(to(Talk, Record), on(Request, Ack, Cancel, Response))]
+    /// A place that never ends its 180s rings for hours; after some minutes a person would look.
+    #[phase(to(Talk, Record), on(Request, Ack, Cancel, Response), hung = "10m")]
     Ring {
         /// The places to ring.
         bindings: Vec<Binding>,
@@ -92,7 +93,7 @@ pub enum Stage {
     )]
     Talk,
     /// Writes the call detail record.
-    #[phase(blocking, to(Linger))]
+    #[phase(blocking, to(Linger), hung = "10s")]
     Record {
         /// How the call ended.
         outcome: Outcome,
@@ -100,7 +101,8 @@ pub enum Stage {
     /// The call is over, but packets may be on their way, or be lost and come again (timers D, H, I, J).
     #[phase(
         to(Locate, Completed, Cancelled, Rejected),
-        on(Request, Ack, Cancel, Response)
+        on(Request, Ack, Cancel, Response),
+        hung = "2m"
     )]
     Linger {
         /// How the call ended.

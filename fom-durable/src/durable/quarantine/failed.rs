@@ -65,6 +65,12 @@ pub(in crate::durable) fn saved_record(bytes: &[u8]) -> Result<Option<&[u8]>, Re
     Ok(is_saved(body).then_some(record))
 }
 
+/// Returns how the operation in the entry of a failed fom failed, its phase, and its record.
+pub(in crate::durable) fn failure_and_record(bytes: &[u8]) -> Option<(KeptFailure, String, &[u8])> {
+    let (head, record) = decode(bytes)?;
+    Some((head.shown(), head.phase, record))
+}
+
 impl Head {
     /// Leaves out most of the texts, which may be of any length.
     fn shorten(&mut self) {

@@ -28,14 +28,14 @@ use fom_runtime::{
 /// | `NoReceiver` | an event for a fom that is not there | start the fom and retry, or discard it |
 /// | `Uncommitted` | its last transition waits for the journal | nothing: it goes on by itself |
 ///
-/// A failed operation is one that panicked, returned an error (for the last time, if its phase has retries), missed a
-/// deadline without `late`, or could not be saved. Its caller got the failure, and its key, locks and place are free.
-/// An operation that was cancelled, or ended in an end phase with `failure`, is not kept. With
-/// `#[fom(failed = "forget")]` no failed operation of that machine is kept.
+/// A failed operation panicked, returned an error, missed a deadline without `late`, or could not be saved. (If its phase
+/// has retries, this is the error of the last attempt.) Its caller got the failure, and its key and locks are free. The
+/// quarantine does not keep an operation that was cancelled, or ended in an end phase with `failure`. With
+/// `#[fom(failed = "forget")]` it keeps no failed operation of that machine.
 ///
-/// The bounds of the failed ones are set by [`keep_failed`](crate::DurableBuilderExt::keep_failed), those of the events
-/// by [`keep_events`](crate::DurableBuilderExt::keep_events). The other kinds have no limit, because the journal must
-/// not lose them.
+/// [`keep_failed`](crate::DurableBuilderExt::keep_failed) sets the limits of failed operations, and
+/// [`keep_events`](crate::DurableBuilderExt::keep_events) the limits of events. The other kinds have no limit, because
+/// the journal must not lose them.
 ///
 /// ```
 /// use fom_durable::{QuarantineKind, prelude::*};
@@ -139,11 +139,14 @@ impl<'a> Quarantine<'a> {
     /// failed, and any other from the phase that it last committed.
     ///
     /// The fom keeps its id and its step keys, so effects with a step key are not repeated. A failed operation has all
-    /// its attempts and the whole time of the phase again; its data are as its last function left them. Its end
+    /// its attempts and the whole time of the phase again. Its data are as its last function left them. It goes to the
+    /// tail of its series, or of the queue of its key. Its end
     /// replaces the answer for its operation id ([`once`](crate::DurableSubmissionExt::once)). The fom has no handle:
-    /// [`Runtime::operation`](fom_runtime::Runtime::operation) finds it. Its last attempts are gone from the journal
-    /// when the retry is committed, which is soon after this returns. The commit is tried again until the journal takes
-    /// it; a process that ends before has the entry in quarantine at the next start.
+    /// [`Runtime::operation`](fom_runtime::Runtime::operation) finds it.
+    ///
+    /// The journal drops the last attempts of the fom with the commit of the retry, soon after this method returns. The
+    /// runtime tries that commit again until the journal takes it. If the process ends before, the next start has the
+    /// entry in quarantine.
     ///
     /// # Errors
     ///

@@ -65,7 +65,7 @@ impl Rate {
         Self::new(tokens, Duration::from_secs(1))
     }
 
-    /// Sets how many tokens the bucket holds: that many requests may start at once after a pause. The default is 3.
+    /// Sets how many tokens the bucket holds: that many requests may start at once after a pause. Default: 3.
     ///
     /// # Errors
     ///

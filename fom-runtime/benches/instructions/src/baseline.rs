@@ -16,7 +16,7 @@ const LEAST: f64 = 1.5;
 const HEAD: &str = "\
 # Instructions by callgrind, release build of this package (thin LTO, one codegen unit), one locality, not pinned, no
 # listener, panics fenced, registry on. Compared by `cargo run --release -- --check`, written by `-- --bless`.
-# Reads of the clock are system calls under callgrind and count as little; the kernel's instructions are not counted.
+# The clock passes by 1 us at each look, and a look counts as little; the kernel's instructions are not counted.
 ";
 
 /// Returns the file's text for these counts.

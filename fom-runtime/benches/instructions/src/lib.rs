@@ -5,6 +5,7 @@
 
 mod baseline;
 mod callgrind;
+mod clock;
 mod generator;
 mod limit;
 mod machines;

@@ -15,9 +15,12 @@ use std::{
 };
 
 use crossbeam_utils::CachePadded;
-use fom_protocol::sync::{
-    Mutex, RwLock,
-    atomic::{AtomicU64, Ordering},
+use fom_protocol::{
+    count,
+    sync::{
+        Mutex, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 pub(crate) use self::histogram::{NONE, Times, bound};
@@ -71,9 +74,32 @@ pub(crate) struct LocalCounters {
     /// The foms that started in the phase, by phase.
     pub(crate) started: Box<[AtomicU64]>,
     /// The exits that the function of a phase returned.
-    exits: Box<[AtomicU64]>,
+    exits: Box<[Exit]>,
     times: Box<[Times]>,
-    rare: Mutex<Vec<(Edge, u64)>>,
+    rare: Mutex<Vec<(Edge, Taken)>>,
+}
+
+/// The counts of an exit. Its handler writes them.
+#[derive(Default)]
+struct Exit {
+    count: AtomicU64,
+    /// The sum of the times that the foms were in the phase, in nanoseconds.
+    nanos: AtomicU64,
+}
+
+/// How often foms took an edge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) count: u64,
+    /// The sum of the times that these foms were in the phase which they left, in nanoseconds.
+    pub(crate) nanos: u64,
+}
+
+impl std::ops::AddAssign for Taken {
+    fn add_assign(&mut self, more: Self) {
+        self.count += more.count;
+        self.nanos = self.nanos.saturating_add(more.nanos);
+    }
 }
 
 /// An edge of a machine, by the indexes of its phases.
@@ -147,7 +173,7 @@ impl TypeCounters {
         LocalCounters {
             found: cells(phases.len()),
             started: cells(phases.len()),
-            exits: cells(exits),
+            exits: (0..exits).map(|_| Exit::default()).collect(),
             times: phases.iter().map(|_| Times::default()).collect(),
             rare: Mutex::default(),
         }
@@ -167,7 +193,7 @@ impl TypeCounters {
     }
 
     /// Returns the edges of the machine, and those rare ones that were taken, with the counts of one locality.
-    pub(crate) fn edges(&self, of: &LocalCounters) -> Vec<(Edge, u64)> {
+    pub(crate) fn edges(&self, of: &LocalCounters) -> Vec<(Edge, Taken)> {
         let phases = self.graph.phases().iter().enumerate();
         let starts = phases.clone().map(|(to, _)| Edge {
             from: None,
@@ -183,9 +209,14 @@ impl TypeCounters {
             let to = phase.exit_indexes().iter();
             to.map(move |to| exit(from, to))
         });
-        let counted = |cell: &AtomicU64| cell.load(Ordering::Acquire);
-        let counts = of.started.iter().chain(&of.exits).map(counted);
-        let mut edges: Vec<_> = iter::zip(starts.chain(exits), counts).collect();
+        let counted = |count: &AtomicU64, nanos: u64| Taken {
+            count: count.load(Ordering::Acquire),
+            nanos,
+        };
+        let started = of.started.iter().map(|count| counted(count, 0));
+        let left = of.exits.iter();
+        let left = left.map(|exit| counted(&exit.count, exit.nanos.load(Ordering::Relaxed)));
+        let mut edges: Vec<_> = iter::zip(starts.chain(exits), started.chain(left)).collect();
         edges.extend(of.rare.lock().iter().copied());
         edges
     }
@@ -199,21 +230,24 @@ impl LocalCounters {
 
     #[cold]
     #[inline(never)]
-    fn add_rare(&self, edge: Edge) {
+    fn add_rare(&self, edge: Edge, nanos: u64) {
         let mut rare = self.rare.lock();
+        let more = Taken { count: 1, nanos };
         match rare.iter_mut().find(|(of, _)| *of == edge) {
-            Some((_, count)) => *count += 1,
-            None => rare.push((edge, 1)),
+            Some((_, taken)) => *taken += more,
+            None => rare.push((edge, more)),
         }
     }
 
-    /// Counts that a fom leaves the phase at `from`.
+    /// Counts that a fom leaves the phase at `from`. Returns how long it was there, in nanoseconds.
     #[inline]
-    fn leave(&self, from: usize, visit: LastVisit, now: u64) {
+    fn leave(&self, from: usize, visit: LastVisit, now: u64) -> u64 {
         if !visit.is_counted {
             add(&self.found[from]);
         }
-        self.times[from].add(passed(now, visit.since));
+        let nanos = passed(now, visit.since);
+        self.times[from].add(nanos);
+        nanos
     }
 }
 
@@ -240,17 +274,18 @@ pub(crate) fn count_transition(
         (Some(from), TransitionCause::Returned) => of_type.exit(from, to),
         _ => None,
     };
-    if let Some(from) = from {
-        here.leave(from, last, now);
-    }
+    let nanos = from.map_or(0, |from| here.leave(from, last, now));
     match exit {
-        Some(exit) => add(&here.exits[exit]),
+        Some(exit) => {
+            let exit = &here.exits[exit];
+            count(&exit.nanos, nanos);
+            add(&exit.count);
+        }
         None if cause == TransitionCause::Started => add(&here.started[to]),
-        None => here.add_rare(Edge {
-            from,
-            to: Some(to),
-            cause,
-        }),
+        None => {
+            let to = Some(to);
+            here.add_rare(Edge { from, to, cause }, nanos);
+        }
     }
 }
 
@@ -259,14 +294,13 @@ pub(crate) fn count_transition(
 pub(crate) fn count_failure(fom: &Header, cause: &'static str, now: u64) {
     let (_, here) = cells(fom);
     let from = fom.flags.has_begun().then(|| fom.visit().index());
-    if let Some(from) = from {
-        here.leave(from, LastVisit::of(fom), now);
-    }
-    here.add_rare(Edge {
+    let nanos = from.map_or(0, |from| here.leave(from, LastVisit::of(fom), now));
+    let edge = Edge {
         from,
         to: None,
         cause: TransitionCause::Failed(cause),
-    });
+    };
+    here.add_rare(edge, nanos);
 }
 
 /// Returns whether the fom is in a phase, in this locality, and is not counted there.

@@ -1,9 +1,9 @@
 //! The time as of a few steps ago, and the rest of a fom's budget.
 //!
-//! Reading a clock costs as much as ten short transitions. So a locality reads it only every few steps: up to
-//! [`STRIDE`] steps apart if those take no more than [`SHORT`] together, otherwise at each step. Deadlines and
-//! listeners get the exact time. The times of a phase without a deadline may be off by that much, or by one long step
-//! after short ones. Such times are "in it since", and the times of operations in the totals.
+//! Reading a clock costs as much as ten short transitions. So a locality reads its clock only every few steps. Two
+//! reads are up to [`STRIDE`] steps apart, if these steps take no more than [`SHORT`] together. Otherwise the locality
+//! reads the clock at each step. Deadlines and listeners get the exact time. In a phase without a deadline, the time in
+//! the phase may be off by [`SHORT`], or by one long step after short ones. So may the times of operations in the totals.
 
 use crate::clock::Clock;
 
@@ -86,6 +86,11 @@ impl RunBudget {
     pub(crate) fn spend(&mut self) -> bool {
         self.phases = self.phases.wrapping_sub(1);
         self.spent()
+    }
+
+    /// Returns whether the run has spent nothing of its budget.
+    pub(crate) fn is_whole(&self, budget: &BudgetLimits) -> bool {
+        self.phases == budget.phases
     }
 
     /// Returns whether the running fom must go to the tail.

@@ -198,9 +198,9 @@ impl Drop for Peeked {
 /// Borrows the hand of the core that this thread holds, if it holds one. Unlike [`with_hand`], this leaves the core in
 /// its place, which costs nothing.
 ///
-/// It returns a guard instead of taking a closure: code that uses a guard stays in one piece, while a closure may
-/// become a function of its own. User code includes what users implement and what they drop. Builds with debug
-/// assertions check that nothing else borrows the core.
+/// It returns a guard and takes no closure, because a closure may become a function of its own. Code that uses a guard
+/// stays in one piece. User code includes what users implement and what they drop. Builds with debug assertions check
+/// that nothing else borrows the core.
 ///
 /// # Safety
 ///
@@ -217,7 +217,7 @@ pub(crate) unsafe fn peek() -> Option<Peeked> {
 }
 
 /// Runs `f`, which holds the core without being a fom. Examples are a job and a task on the reactor. Blocking in `f`
-/// would last for ever, just as inside [`with_hand`].
+/// would last forever, just as inside [`with_hand`].
 pub(crate) fn holding<R>(f: impl FnOnce() -> R) -> R {
     struct Back;
 

@@ -21,10 +21,10 @@ pub(crate) use self::{
 };
 use self::{budget::RunBudget, context::peek, queue::RunQueue};
 use crate::{
-    fom::{Env, EnvRef, Header, LocalFoms, Resident, Stocks},
+    fom::{Env, EnvRef, Header, LocalFoms, Resident, Stocks, flight::Kind},
     id::FomId,
 };
-use fom_protocol::{FomState, Reader};
+use fom_protocol::{FomState, Reader, TraceRing};
 
 /// What a fom touches of its locality while it runs. Only the thread that holds the locality's core touches it.
 pub(crate) struct Hand {
@@ -44,6 +44,8 @@ pub(crate) struct Hand {
     /// Memory for foms that are submitted here.
     pub(crate) stocks: Stocks,
     numbers: Numbers,
+    /// The ring of the flight recorder, if there is a recorder.
+    pub(super) flight: Option<Arc<TraceRing>>,
 }
 
 /// The numbers that a locality gives.
@@ -67,6 +69,7 @@ impl Hand {
         Self {
             index,
             foms: Arc::clone(&env.homes[index]),
+            flight: env.flight().map(|flight| flight.ring(index)),
             env,
             running: None,
             run_budget: RunBudget::default(),
@@ -123,7 +126,10 @@ impl Hand {
         let mail = self.foms.inbox.drain();
         for parcel in mail {
             match parcel {
-                Parcel::Fom(fom) => self.enqueue(fom),
+                Parcel::Fom(fom) => {
+                    self.record(Kind::Arrived, &fom);
+                    self.enqueue(fom);
+                }
                 Parcel::Message(message) => self.messages.push_back(message),
             }
         }
@@ -166,8 +172,25 @@ impl Hand {
             fom.wake();
         } else if fom.wake_here() {
             // SAFETY: the fom's token was just taken from Waiting to Ready.
-            self.enqueue_ready(unsafe { Resident::new(fom.whole()) });
+            self.enqueue_woken(unsafe { Resident::new(fom.whole()) });
         }
+    }
+
+    /// Queues a fom that was just woken. If the runtime has a recorder, records the wake.
+    #[inline]
+    fn enqueue_woken(&mut self, fom: Resident) {
+        if self.is_recorded() {
+            self.enqueue_recorded(fom);
+        } else {
+            self.enqueue_ready(fom);
+        }
+    }
+
+    /// A separate function, so that a runtime without a recorder does not pay for it.
+    #[inline(never)]
+    fn enqueue_recorded(&mut self, fom: Resident) {
+        self.record_by_running(Kind::Woken, &fom);
+        self.enqueue_ready(fom);
     }
 
     /// Wakes the fom of a timer that has fired.
@@ -178,6 +201,7 @@ impl Hand {
             timing.fired(fom, now);
         }
         if fom.wake_here() {
+            self.record(Kind::TimerFired, fom);
             // SAFETY: the fom's token was just taken from Waiting to Ready.
             self.enqueue(unsafe { Resident::new(header) });
         }
@@ -229,7 +253,7 @@ pub(crate) fn enqueue_woken(env: &EnvRef, fom: Resident) {
     if let Some(mut hand) = unsafe { peek() }
         && hand.is(env, index)
     {
-        hand.enqueue_ready(fom);
+        hand.enqueue_woken(fom);
         return;
     }
     post(env, index, fom);
@@ -239,6 +263,10 @@ pub(crate) fn enqueue_woken(env: &EnvRef, fom: Resident) {
 #[cold]
 #[inline(never)]
 fn post(env: &EnvRef, index: usize, fom: Resident) {
+    // SAFETY: only numbers are copied.
+    if let Some(hand) = unsafe { peek() } {
+        hand.record_by_running(Kind::Woken, &fom);
+    }
     let home = &env.homes[index];
     let reader = home.inbox.push(Parcel::Fom(fom));
     if reader != Reader::Awake || home.is_closed() {

@@ -1,10 +1,10 @@
 //! What listeners are told of failed attempts.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     attempt::Tried,
-    fom::Header,
+    fom::{CarriedBy, Header},
     id::{FomId, Key},
     instant::Instant,
 };
@@ -21,6 +21,7 @@ pub struct FailedAttempt<'a> {
     cause: &'static str,
     next: Option<u64>,
     locality: usize,
+    carried: CarriedBy<'a>,
 }
 
 impl<'a> FailedAttempt<'a> {
@@ -42,6 +43,7 @@ impl<'a> FailedAttempt<'a> {
             cause,
             next,
             locality: header.home_index(),
+            carried: CarriedBy(header),
         }
     }
 
@@ -53,6 +55,11 @@ impl<'a> FailedAttempt<'a> {
     /// Returns the key that the fom was submitted with.
     pub fn key(&self) -> Option<&'a Key> {
         self.key
+    }
+
+    /// Returns the value of this type that the fom [carries](crate::Builder::carry).
+    pub fn carried<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        self.carried.get()
     }
 
     /// Returns the name of the operation type.

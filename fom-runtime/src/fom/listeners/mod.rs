@@ -5,9 +5,11 @@
 //! hooks and counters, a transition costs one relaxed load.
 
 mod failed_attempt;
+mod runs;
 mod transition;
 
 pub use failed_attempt::FailedAttempt;
+pub use runs::{Run, RunListener};
 pub use transition::{Transition, TransitionCause};
 
 use std::{
@@ -16,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::fom::Env;
+use crate::fom::{Env, Header};
 use crate::incident::IncidentKind;
 use fom_protocol::{
     panic_message,
@@ -39,6 +41,8 @@ pub(crate) enum Kind {
     Typed(TypeId, Arc<dyn Any + Send + Sync>),
     /// An interposer of one operation type, as `typed/listeners.rs` knows it.
     Interposer(TypeId, Arc<dyn Any + Send + Sync>),
+    /// A listener to runs.
+    Runs(Arc<dyn RunListener>),
 }
 
 #[derive(Clone)]
@@ -60,6 +64,12 @@ impl Extras {
     const INTERPOSED: u8 = 1 << 2;
     /// Transitions are committed.
     const JOURNALED: u8 = 1 << 3;
+    /// Transitions are recorded.
+    const RECORDED: u8 = 1 << 4;
+    /// There are listeners to runs.
+    const RUNS: u8 = 1 << 5;
+    /// What comes from elsewhere than the list of hooks.
+    const KEPT: u8 = Self::COUNTED | Self::JOURNALED | Self::RECORDED;
 
     /// Returns whether there is anything to do.
     #[inline(always)]
@@ -73,14 +83,40 @@ impl Extras {
         self.0 & (Self::INTERPOSED | Self::JOURNALED) != 0
     }
 
-    /// Returns whether all there is to do is to count.
+    /// Returns whether all there is to do in a transition is to count and to record.
     #[inline(always)]
-    pub(crate) fn are_only_counted(self) -> bool {
-        self.0 == Self::COUNTED
+    pub(crate) fn are_only_observed(self) -> bool {
+        self.0 & !(Self::COUNTED | Self::RECORDED | Self::RUNS) == 0
     }
 
-    fn are_counted(self) -> bool {
+    /// Returns whether localities measure or record their runs, or tell them.
+    #[inline]
+    pub(crate) fn are_observed(self) -> bool {
+        self.0 & (Self::COUNTED | Self::RECORDED | Self::RUNS) != 0
+    }
+
+    /// Returns whether localities record their runs, or tell them.
+    #[inline]
+    pub(crate) fn are_noted(self) -> bool {
+        self.0 & (Self::RECORDED | Self::RUNS) != 0
+    }
+
+    /// Returns whether there are listeners to runs.
+    #[inline]
+    pub(crate) fn tell_runs(self) -> bool {
+        self.0 & Self::RUNS != 0
+    }
+
+    /// Returns whether transitions are counted.
+    #[inline]
+    pub(crate) fn are_counted(self) -> bool {
         self.0 & Self::COUNTED != 0
+    }
+
+    /// Returns whether transitions are recorded.
+    #[inline]
+    pub(crate) fn are_recorded(self) -> bool {
+        self.0 & Self::RECORDED != 0
     }
 }
 
@@ -96,9 +132,10 @@ pub(crate) struct Hooks {
 pub(crate) struct List(Vec<Hook>);
 
 impl Hooks {
-    /// Makes the hooks of a runtime with or without a journal.
-    pub(crate) fn new(journaled: bool) -> Self {
-        let extras = if journaled { Extras::JOURNALED } else { 0 };
+    /// Makes the hooks of a runtime with or without a journal, and with or without a flight recorder.
+    pub(crate) fn new(journaled: bool, recorded: bool) -> Self {
+        let journaled = if journaled { Extras::JOURNALED } else { 0 };
+        let extras = journaled | if recorded { Extras::RECORDED } else { 0 };
         Self {
             extras: AtomicU8::new(extras),
             ..Self::default()
@@ -126,6 +163,12 @@ impl Hooks {
         self.extras().are_counted()
     }
 
+    /// Returns whether transitions are recorded.
+    #[inline]
+    pub(crate) fn are_recorded(&self) -> bool {
+        self.extras().are_recorded()
+    }
+
     /// Returns whether there are interposers.
     #[inline]
     pub(crate) fn interpose(&self) -> bool {
@@ -148,6 +191,11 @@ impl Hooks {
         self.interpose().then(|| self.list())
     }
 
+    /// Returns the hooks of this moment, if there are listeners to runs.
+    pub(crate) fn telling_runs(&self) -> Option<Arc<List>> {
+        self.extras().tell_runs().then(|| self.list())
+    }
+
     fn list(&self) -> Arc<List> {
         Arc::clone(&self.list.read())
     }
@@ -156,9 +204,10 @@ impl Hooks {
         let mut list = self.list.write();
         let mut hooks = list.0.clone();
         change(&mut hooks);
-        let kept = self.extras().0 & (Extras::COUNTED | Extras::JOURNALED);
+        let kept = self.extras().0 & Extras::KEPT;
         let extra = |hook: &Hook| match hook.kind {
             Kind::Interposer(..) => Extras::INTERPOSED,
+            Kind::Runs(_) => Extras::RUNS,
             Kind::General(_) | Kind::Failures(_) | Kind::Typed(..) => Extras::HEARD,
         };
         let extras = hooks.iter().map(extra).fold(kept, |all, one| all | one);
@@ -219,7 +268,7 @@ impl List {
             let told = catch_unwind(AssertUnwindSafe(|| match &hook.kind {
                 Kind::General(listener) => listener(transition),
                 Kind::Typed(of, listener) => typed(*of, &**listener),
-                Kind::Interposer(..) | Kind::Failures(_) => {}
+                Kind::Interposer(..) | Kind::Failures(_) | Kind::Runs(_) => {}
             }));
             take_off_if_panicked(env, hook.id, told);
         }
@@ -235,6 +284,25 @@ impl List {
         for hook in &self.0 {
             if let Kind::Failures(listener) = &hook.kind {
                 let told = catch_unwind(AssertUnwindSafe(|| listener(attempt)));
+                take_off_if_panicked(env, hook.id, told);
+            }
+        }
+    }
+
+    /// Tells the listeners that a run of this fom begins.
+    pub(crate) fn tell_begin(&self, fom: &Header) {
+        self.tell_run(fom.env(), |listener| listener.begins(&Run::of(fom)));
+    }
+
+    /// Tells the listeners that the last run on this thread is over.
+    pub(crate) fn tell_end(&self, env: &Env) {
+        self.tell_run(env, |listener| listener.ends());
+    }
+
+    fn tell_run(&self, env: &Env, tell: impl Fn(&dyn RunListener)) {
+        for hook in &self.0 {
+            if let Kind::Runs(listener) = &hook.kind {
+                let told = catch_unwind(AssertUnwindSafe(|| tell(&**listener)));
                 take_off_if_panicked(env, hook.id, told);
             }
         }

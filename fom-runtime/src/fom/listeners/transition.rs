@@ -1,10 +1,14 @@
 //! What listeners are told.
 
-use std::{fmt, sync::OnceLock, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use crate::{
     clock::elapsed,
-    fom::Header,
+    fom::{CarriedBy, Header},
     graph::Graph,
     id::{FomId, Key},
     instant::Instant,
@@ -175,6 +179,11 @@ impl<'a> Transition<'a> {
         self.to.map(|to| self.graph.phases()[to].name())
     }
 
+    /// Returns whether the fom ends with this transition.
+    pub fn ends(&self) -> bool {
+        self.to.is_none_or(|to| self.graph.phases()[to].is_end())
+    }
+
     /// Returns the index of the phase that the fom entered in [`Graph::phases`].
     pub fn to_index(&self) -> Option<usize> {
         self.to
@@ -211,6 +220,11 @@ impl<'a> Transition<'a> {
     /// Returns the index of the fom's locality.
     pub fn locality(&self) -> usize {
         self.time.header.home_index()
+    }
+
+    /// Returns the value of this type that the fom [carries](crate::Builder::carry).
+    pub fn carried<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        CarriedBy(self.time.header).get()
     }
 
     /// Returns the number of failed attempts in the phase that the fom left.

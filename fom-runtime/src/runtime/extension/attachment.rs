@@ -25,6 +25,10 @@ pub trait Attachment: Any + Send + Sync {
     /// Called when the runtime takes less than before; see [`Extension::state`].
     fn state_changed(self: Arc<Self>, _runtime: &Runtime) {}
 
+    /// Called when a function of a phase panicked, on the thread of its fom. `what` names the fom, the phase and the message.
+    /// Must not block: it holds up the locality.
+    fn panicked(self: Arc<Self>, _runtime: &Runtime, _what: &str) {}
+
     /// Called when no fom runs any more, or no longer waits for one. Returns what did not finish.
     fn close(self: Arc<Self>, _runtime: &Runtime) -> Vec<UnfinishedStop> {
         Vec::new()

@@ -16,12 +16,19 @@
 //! | wake a [`Waker`](std::task::Waker), or a part, at a time | [`Extension::alarm`], [`Local::wake_part_at`](crate::context::Local::wake_part_at) |
 //! | block a thread on a future | [`block_on`], [`holds_locality`], [`runs_foms`] |
 //! | run user code that is no fom in a turn | [`hold_locality`] |
-//! | ask a runtime what it takes, and where this thread is | [`Extension::state`], [`Extension::is_accepting`], [`Extension::current_locality`], [`Runtime::current_fom`] |
+//! | ask a runtime what it takes, and where this thread is | [`Extension::state`], [`Extension::is_accepting`], [`Extension::current_locality`], [`Extension::current_fom`] |
 //! | report a problem that ends no operation | [`Runtime::report`] |
+//! | start an operation later, with what its submitter gives it to carry | [`Extension::inherit`], [`Inherited`] |
+//! | hear of each run of each fom | [`RunListener`], [`Builder::listen_to_runs`](crate::Builder::listen_to_runs) |
+//! | list a named part with its counters | [`Listed`], [`Extension::list`], [`Inspect::parts`](crate::observe::Inspect::parts) |
+//! | give a named part a command | [`Listed::command`], [`Extension::command`] |
+//! | run code beside the localities, on the runtime's clock | [`Extension::spawn_thread`], [`Extension::watch_clock`] |
 
 mod alarm;
 mod attachment;
+mod command;
 mod daemons;
+mod listed;
 mod part;
 mod pending;
 
@@ -30,16 +37,22 @@ use std::{sync::Arc, time::Duration};
 pub use alarm::Alarm;
 pub use attachment::{Attachment, UnfinishedStop};
 pub(super) use attachment::{Attachments, fenced};
+pub use command::CommandError;
 pub use daemons::Daemon;
 pub(super) use daemons::Daemons;
+pub(super) use listed::AllListed;
+pub use listed::{ClockMoved, ClockWatch, Listed, Listing, Question, current_number};
 pub use part::{Part, Turn};
 pub use pending::{LocalWork, PendingWork, Pieces};
 
 pub use crate::{
-    fom::{Attached, Blocker, FomAddress, FomIdentity, Hold, Holder, RuntimeState, Wait, WaitKind},
+    fom::{
+        Attached, Blocker, FomAddress, FomIdentity, Hold, Holder, Run, RunListener, RuntimeState,
+        Wait, WaitKind,
+    },
     gate::{Gate, GateError},
     locality::{PartId, Pause, Ran},
-    runtime::{handle::block_on, observe::waits_for},
+    runtime::{carry::Inherited, handle::block_on, observe::waits_for},
 };
 use crate::{
     fom::{
@@ -55,6 +68,11 @@ use crate::{
     locality::{Home, Sleep},
     runtime::Runtime,
 };
+
+/// How listings are serialized, for `serialize_with` of serde: times in seconds, names and keys as texts.
+pub mod serialized {
+    pub use crate::serial::{clock_time, seconds, since_1970, some_seconds, some_text, text};
+}
 
 /// Returns whether this thread holds a locality, which stands still while the thread blocks.
 ///
@@ -84,7 +102,7 @@ pub fn current_fom() -> Option<FomAddress> {
 }
 
 /// Runs code that is no fom while this thread holds a locality, such as the drop of a user's value in a [`Turn`].
-/// There, a call that would block the locality for ever panics or fails; see [`holds_locality`].
+/// There, a call that would block the locality forever panics or fails; see [`holds_locality`].
 pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
     context::holding(f)
 }
@@ -93,7 +111,7 @@ pub fn hold_locality<R>(f: impl FnOnce() -> R) -> R {
 /// [`Runtime::extension`] returns this view.
 #[derive(Clone, Copy, Debug)]
 pub struct Extension<'a> {
-    runtime: &'a Runtime,
+    pub(super) runtime: &'a Runtime,
 }
 
 impl Extension<'_> {
@@ -124,6 +142,11 @@ impl Extension<'_> {
         here_in(&self.runtime.shared.env)
     }
 
+    /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
+    pub fn current_fom(self) -> Option<FomId> {
+        running(&self.runtime.shared.env, Header::id)
+    }
+
     /// Counts one request as one phase of the [`Budget`](crate::config::Budget) of the locality that this thread holds.
     /// Returns whether the budget is used up. The fom must then let other foms run before it takes the next request.
     /// Returns `true` if this thread holds no locality.
@@ -149,11 +172,6 @@ impl Runtime {
     /// The text is a sentence that also names the subject.
     pub fn report(&self, kind: IncidentKind, subject: impl Into<String>, text: impl Into<String>) {
         self.shared.env.report(kind, subject, text.into());
-    }
-
-    /// Returns the fom of this runtime that runs on this thread, also in a blocking section.
-    pub fn current_fom(&self) -> Option<FomId> {
-        running(&self.shared.env, Header::id)
     }
 
     /// Returns the resource of this type, if the runtime was built [with](crate::Builder::resource) one.

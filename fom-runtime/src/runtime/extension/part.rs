@@ -65,9 +65,9 @@ pub trait Part: Sized + Send + 'static {
         let _ = turn;
     }
 
-    /// A fom that [`Turn::run_here`] has begun leaves its turn: it waits, it has used up its budget, or it is in a
-    /// blocking section while another thread has the locality. `nanos` is its time until then in nanoseconds, or zero
-    /// if that is not known. Returns the number that [`ended`](Self::ended) gets for the fom.
+    /// Called when a fom that [`Turn::run_here`] has begun leaves its turn. The fom waits, has used up its budget, or is
+    /// in a blocking section while another thread has the locality. `nanos` is the time of its run in nanoseconds, or
+    /// zero if the time is not known. Returns the number that [`ended`](Self::ended) gets for the fom.
     fn goes_on(&mut self, nanos: u64) -> u64 {
         let _ = nanos;
         0

@@ -35,10 +35,10 @@ impl<O: Operation> fmt::Debug for Joined<O> {
 
 impl<O: Operation> Submission<'_, O> {
     /// Makes the operation wait for its [key](Self::key), first in, first out, behind all foms that came before it.
-    /// Other keys go on meanwhile. Without a key this does nothing.
+    /// Other keys go on meanwhile. Without a key this setting has no effect.
     ///
-    /// The fom is in flight from the start: it is listed as waiting for its key, can be found by its id, cancelled and
-    /// awaited, and gets an answer at a shutdown. It holds no thread while it waits.
+    /// The fom is in flight from the start. The listing shows that it waits for its key. Callers can find it by its id,
+    /// cancel it and await it, and a shutdown ends it. It holds no thread while it waits.
     ///
     /// The fom's turn comes when the fom before it has ended in any way. Then it goes to the tail of its home's run
     /// queue, so a busy key never delays the turns of others. Its first phase begins there, and with it the time of a
@@ -76,6 +76,9 @@ impl<O: Operation> Submission<'_, O> {
     /// # first.wait()?;
     /// # Ok::<(), BoxError>(())
     /// ```
+    ///
+    /// With a journal, the place in the queue is not on disk yet when [`start`](Self::start) returns. `committed` of the
+    /// handle, in `fom-durable`, waits until it is.
     pub fn queue(mut self) -> Self {
         if self.order == Order::Refuse {
             self.order = Order::Queue {
@@ -138,7 +141,8 @@ impl<O: Operation> Submission<'_, O> {
     /// [`Cause::Refused`](crate::Cause::Refused) if the queue is full then. Any other fom has its key at once.
     ///
     /// With a journal, the fom is on disk while it waits, and its delay goes on over a crash. After a restart it begins
-    /// at its time, or at once if that has passed.
+    /// at its time, or at once if that has passed. It is not on disk yet when [`start`](Self::start) returns: `committed`
+    /// of the handle, in `fom-durable`, waits until it is.
     pub fn after(mut self, time: Duration) -> Self {
         self.special().after = Some(time);
         self

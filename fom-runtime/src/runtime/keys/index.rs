@@ -498,7 +498,8 @@ impl KeyIndex {
         }
     }
 
-    /// Returns the next submission to get a place. `told`: the one before was told of its place, and was not gone.
+    /// Returns the next submission to get a place. `told`: the submission before it learned of its place, and was not
+    /// gone.
     fn next_place(&self, of: &KeyOf, told: bool) -> Option<oneshot::Sender<()>> {
         let mut keys = self.lock(&of.key);
         let entry = keys.get_mut(of)?;

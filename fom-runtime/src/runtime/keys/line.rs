@@ -2,21 +2,21 @@
 //!
 //! # The order over a crash
 //!
-//! A fom that an outbox sent, or that waits and is kept, is in the journal, with a number, before it has its turn. After
-//! a restart the numbers are the order. Foms that have begun have their key again. Of the others, the fom with the lowest number begins. So a fom
-//! may enter its first function unrecorded only if the journal can have no fom with a lower number. The numbers show
-//! this:
+//! Two kinds of foms are in the journal before their turn: foms that an outbox sent, and kept foms that wait. Each has a
+//! number there. After a restart the numbers are the order. Foms that have begun have their key
+//! again. Of the others, the fom with the lowest number begins. So a fom may enter its first function unrecorded only if
+//! the journal can have no fom with a lower number. The numbers show this:
 //!
-//! - A number is drawn under the lock of the key: when the step that sends the fom is written down, or when the fom
-//!   begins to wait. It is above all numbers that were drawn for this key before. So a later draw never gives a lower
-//!   one.
-//! - The number of a fom that an outbox sends is then *announced*, until the fom is here or quarantined, or the step is certainly not in the
-//!   journal.
+//! - A number is drawn under the lock of the key. For a fom from an outbox this is when the step that sends it is written
+//!   down, for other foms when they begin to wait. The number is above all numbers that were drawn for this key before.
+//!   So a later draw never gives a lower number.
+//! - The number of a fom that an outbox sends is then *announced*. This ends when the fom is here or quarantined, or when
+//!   the step is certainly not in the journal.
 //! - Foms wait here by their numbers, and the lowest is granted first. A fom that ends before it begins leaves when the
 //!   journal has deleted it.
 //!
-//! A fom that is granted its turn while a lower number is announced *overtakes* that number. It commits that it begins
-//! before it enters its function, as each fom does that is not in the journal yet. No fom waits for an announced one.
+//! A fom that is granted its turn while a lower number is announced *overtakes* that number. It commits its begin before
+//! it enters its function, as each fom does that is not in the journal yet. No fom waits for an announced number.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -50,31 +50,31 @@ impl Runtime {
     /// # }
     /// ```
     pub fn suspend_key<O: Operation>(&self, key: impl Into<Key>) -> SuspendedKey {
-        self.suspend::<O>(KeyOf::key(TypeId::of::<O>(), key.into()))
+        suspend::<O>(&self.shared, KeyOf::key(TypeId::of::<O>(), key.into()))
     }
 
     /// Suspends a [series](crate::Submission::serial) of an operation type, as [`suspend_key`](Self::suspend_key) does
     /// with a key.
     pub fn suspend_serial<O: Operation>(&self, name: impl Into<Key>) -> SuspendedKey {
-        self.suspend::<O>(KeyOf::serial(TypeId::of::<O>(), name.into()))
+        suspend::<O>(&self.shared, KeyOf::serial(TypeId::of::<O>(), name.into()))
     }
 
-    fn suspend<O: Operation>(&self, of: KeyOf) -> SuspendedKey {
-        self.shared.key_index.suspend::<O>(of.clone());
-        SuspendedKey {
-            shared: Arc::downgrade(&self.shared),
-            of,
-        }
-    }
-
-    /// Returns whether this thread is inside the turn of this key: it runs a fom of type `O` that has the key, or a fom
-    /// [chained](crate::Submission::chain) to that fom. Blocking sections count. Threads and tasks that such a fom has
-    /// spawned are outside.
+    /// Returns whether this thread is inside the turn of this key. Then it runs a fom of type `O` that has the key, or a
+    /// fom [chained](crate::Submission::chain) to that fom. Blocking sections count. Threads and tasks that such a fom
+    /// has spawned are outside.
     pub fn is_current<O: Operation>(&self, key: impl Into<Key>) -> bool {
         let of = KeyOf::key(TypeId::of::<O>(), key.into());
         let current =
             crate::fom::hand::context::running(&self.shared.env, |fom| fom.turn().has_key(&of));
         current == Some(true)
+    }
+}
+
+fn suspend<O: Operation>(shared: &Arc<Shared>, of: KeyOf) -> SuspendedKey {
+    shared.key_index.suspend::<O>(of.clone());
+    SuspendedKey {
+        shared: Arc::downgrade(shared),
+        of,
     }
 }
 
@@ -92,7 +92,7 @@ impl fmt::Debug for SuspendedKey {
 }
 
 impl SuspendedKey {
-    /// Resumes the key, as dropping this does.
+    /// Resumes the key, as the drop of this value does.
     pub fn resume(self) {}
 }
 

@@ -7,8 +7,10 @@ use serde::{Serialize, Serializer, ser::SerializeSeq};
 use crate::{
     fom::{
         TransitionCause, TypeCounters,
-        counters::{Edge, NONE, Times, bound},
+        counters::{Edge, NONE, Taken, Times, bound},
     },
+    graph::Graph,
+    incident::IncidentCounter,
     instant::Instant,
     runtime::Shared,
     serial,
@@ -27,6 +29,8 @@ pub struct Counters {
     pub now: Instant,
     /// The operation types of which a transition was counted, by name.
     pub operations: Vec<OperationCounters>,
+    /// The incidents since the start of the runtime, for each kind.
+    pub incidents: Vec<IncidentCounter>,
 }
 
 /// What the foms of one operation type did.
@@ -35,6 +39,9 @@ pub struct Counters {
 pub struct OperationCounters {
     /// The operation type.
     pub operation: &'static str,
+    /// The graph of its machine.
+    #[serde(skip)]
+    pub graph: &'static Graph,
     /// The phases, in the order of the declaration.
     pub phases: Vec<PhaseCounters>,
     /// The declared edges, in the order of the declaration, and behind them the other edges that a fom has taken.
@@ -68,6 +75,9 @@ pub struct EdgeCounter {
     pub cause: TransitionCause,
     /// How often foms took the edge.
     pub count: u64,
+    /// The sum of the times that these foms were in the phase which they left. Zero for a begin.
+    #[serde(serialize_with = "serial::seconds")]
+    pub time: Duration,
     /// The same count for each locality, by its index.
     pub localities: Vec<u64>,
 }
@@ -148,6 +158,7 @@ pub(crate) fn counters(shared: &Shared) -> Counters {
         at: SystemTime::now(),
         now: Instant::from_nanos(env.clock.nanos()),
         operations,
+        incidents: env.incident_counts(),
     }
 }
 
@@ -157,16 +168,17 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
     let came = came(of);
     let left = |phase: usize| -> u64 {
         let out = edges.iter().filter(|(edge, _)| edge.from == Some(phase));
-        out.map(|(_, counts)| counts.iter().sum::<u64>()).sum()
+        out.map(|(_, taken)| all(taken).count).sum()
     };
     let phases = of.graph.phases();
     let name = |phase: Option<usize>| phase.map(|phase| phases[phase].name());
-    let counter = |(edge, localities): &(Edge, Vec<u64>)| EdgeCounter {
+    let counter = |(edge, localities): &(Edge, Vec<Taken>)| EdgeCounter {
         from: name(edge.from),
         to: name(edge.to),
         cause: edge.cause,
-        count: localities.iter().sum(),
-        localities: localities.clone(),
+        count: all(localities).count,
+        time: Duration::from_nanos(all(localities).nanos),
+        localities: localities.iter().map(|taken| taken.count).collect(),
     };
     let phase = |(index, phase): (usize, &crate::graph::PhaseInfo)| PhaseCounters {
         phase: phase.name(),
@@ -184,25 +196,33 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
         |edge: &Edge| edge.from.is_some() || edge.to.is_some_and(|to| phases[to].is_start());
     let shown = edges
         .iter()
-        .filter(|(edge, counts)| is_declared(edge) || counts.iter().any(|count| *count > 0));
+        .filter(|(edge, taken)| is_declared(edge) || all(taken).count > 0);
     OperationCounters {
         operation: of.graph.operation(),
+        graph: of.graph,
         phases: phases.iter().enumerate().map(phase).collect(),
         edges: shown.map(counter).collect(),
     }
 }
 
+/// Returns the sum over all localities.
+fn all(localities: &[Taken]) -> Taken {
+    let mut sum = Taken::default();
+    localities.iter().for_each(|taken| sum += *taken);
+    sum
+}
+
 /// Returns the edges with their counts by locality.
-fn edges(of: &TypeCounters, localities: usize) -> Vec<(Edge, Vec<u64>)> {
-    let mut edges: Vec<(Edge, Vec<u64>)> = Vec::new();
+fn edges(of: &TypeCounters, localities: usize) -> Vec<(Edge, Vec<Taken>)> {
+    let mut edges: Vec<(Edge, Vec<Taken>)> = Vec::new();
     for (index, here) in of.localities() {
-        for (edge, count) in of.edges(here) {
+        for (edge, taken) in of.edges(here) {
             let found = edges.iter().position(|(one, _)| *one == edge);
             let place = found.unwrap_or_else(|| {
-                edges.push((edge, vec![0; localities]));
+                edges.push((edge, vec![Taken::default(); localities]));
                 edges.len() - 1
             });
-            edges[place].1[index] += count;
+            edges[place].1[index] += taken;
         }
     }
     edges
@@ -212,9 +232,9 @@ fn edges(of: &TypeCounters, localities: usize) -> Vec<(Edge, Vec<u64>)> {
 fn came(of: &TypeCounters) -> Vec<u64> {
     let mut came = vec![0; of.graph.phases().len()];
     for (_, here) in of.localities() {
-        for (edge, count) in of.edges(here) {
+        for (edge, taken) in of.edges(here) {
             if let Some(to) = edge.to {
-                came[to] += count;
+                came[to] += taken.count;
             }
         }
         for (came, found) in came.iter_mut().zip(&here.found) {

@@ -1,5 +1,5 @@
-//! Foms that wait for each other in a circle. The search stops no fom. It reads each wait once more before it reports
-//! the circle.
+//! Foms that wait for each other in a cycle. The search stops no fom. It reads each wait once more before it reports
+//! the cycle.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -26,7 +26,7 @@ use fom_protocol::{
     sync::atomic::{Ordering, fence},
 };
 
-/// A circle of foms, each of which waits for what the next has. `Display` tells it in one sentence.
+/// A cycle of foms, each of which waits for what the next has. `Display` prints it as one sentence.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Deadlock {
@@ -92,7 +92,7 @@ enum Why {
     Key,
 }
 
-/// One wait of a circle: the index of the fom, and which of its waits.
+/// One wait of a cycle: the index of the fom, and which of its waits.
 type Link = (usize, usize);
 
 pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
@@ -173,8 +173,8 @@ fn waits(fom: &AnyRef) -> Vec<(AnyRef, Why)> {
 /// returns `false` if it finds nothing among them. A wait with a time limit counts as well. The search calls
 /// [`Attached::blockers`] of each fom, so the caller must hold no lock that these functions take.
 pub fn waits_for(fom: &FomAddress, other: &FomAddress, limit: usize) -> bool {
-    // The caller has made its own wait known. Of two callers at once, at least one sees the wait of the other: the look
-    // for the parts of a fom takes no lock if there are none.
+    // The caller has made its own wait known. Of two callers at once, at least one sees the wait of the other. This needs
+    // the fence, because the look for the parts of a fom takes no lock if there are none.
     fence(Ordering::SeqCst);
     let mut left = limit;
     loop {
@@ -243,7 +243,7 @@ fn lasts(way: &[Step]) -> bool {
     true
 }
 
-/// Finds circles, by a depth-first search that visits each wait once. Of circles that share foms, it may miss some.
+/// Finds cycles, by a depth-first search that visits each wait once. Of cycles that share foms, it may miss some.
 fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {

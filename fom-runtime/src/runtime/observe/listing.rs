@@ -50,8 +50,30 @@ pub struct FomInfo {
     /// What the runtime does with the fom.
     #[serde(serialize_with = "serial::text")]
     pub state: FomState,
+    /// Whether the fom has begun its first phase.
+    pub begun: bool,
     /// Whether the fom runs between enter-block and leave-block.
     pub blocked: bool,
+    /// What the fom waits for. Several waits mean that the fom goes on after any of them.
+    pub waits: Vec<WaitInfo>,
+    /// The number of events not taken yet, or the number that another package
+    /// [tells](crate::extension::Attached::queued).
+    pub events: usize,
+    /// Its times. Serialized as fields of the fom.
+    #[serde(flatten)]
+    pub times: FomTimes,
+    /// Its failed attempts and its last phases. Serialized as fields of the fom.
+    #[serde(flatten)]
+    pub past: FomPast,
+    /// Where it is, and how much memory it takes. Serialized as fields of the fom.
+    #[serde(flatten)]
+    pub home: FomHome,
+}
+
+/// The times of a [`FomInfo`].
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FomTimes {
     /// How long the fom has been in this phase (in the queue, before the first). With a journal, this includes the time
     /// in which the program did not run. In a phase with `within = "adaptive"`, it counts from the last restart.
     #[serde(serialize_with = "serial::seconds")]
@@ -59,8 +81,6 @@ pub struct FomInfo {
     /// How long ago the fom was submitted. With a journal, this includes the time in which the program did not run.
     #[serde(serialize_with = "serial::seconds")]
     pub age: Duration,
-    /// What the fom waits for. Several waits mean that the fom goes on after any of them.
-    pub waits: Vec<WaitInfo>,
     /// How long the fom [waited](crate::extension::Attached::waited) for things of other packages, such as long locks,
     /// in waits that are over.
     #[serde(serialize_with = "serial::seconds")]
@@ -68,20 +88,29 @@ pub struct FomInfo {
     /// The time left until the deadline of the phase.
     #[serde(serialize_with = "serial::some_seconds")]
     pub deadline_in: Option<Duration>,
-    /// The number of events not taken yet, or the number that another package
-    /// [tells](crate::extension::Attached::queued).
-    pub events: usize,
+}
+
+/// The failed attempts and the last phases of a [`FomInfo`].
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FomPast {
     /// The number of failed attempts in this phase.
     pub attempt: u32,
     /// The failed attempts in this phase, oldest first. The last one has the last error. There are at most sixteen: the
     /// first one, and the last ones.
     pub attempts: Vec<Attempt>,
+    /// The fom's last phases, oldest first, if the runtime keeps a history.
+    pub history: Vec<Visited>,
+}
+
+/// The place of a [`FomInfo`].
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct FomHome {
     /// The index of the fom's home.
     pub locality: usize,
     /// The size of the fom's allocation in bytes, without what the operation itself allocates.
     pub bytes: usize,
-    /// The fom's last phases, oldest first, if the runtime keeps a history.
-    pub history: Vec<Visited>,
 }
 
 /// Totals of one operation type.
@@ -196,6 +225,13 @@ impl FomInfo {
     }
 }
 
+/// Returns the number of events that the fom has not taken.
+pub(super) fn events(fom: &AnyRef) -> usize {
+    let attachments = Attachments::of(fom);
+    let told = attachments.iter().find_map(|part| part.queued());
+    told.unwrap_or_else(|| fom.events())
+}
+
 pub(crate) fn fom_info(fom: &AnyRef) -> FomInfo {
     let header: &Header = fom;
     let shared = Shared::of(header);
@@ -208,37 +244,44 @@ pub(crate) fn fom_info(fom: &AnyRef) -> FomInfo {
         key: header.key().cloned(),
         phase: header.phase_name(),
         state,
+        begun: header.flags.has_begun(),
         blocked: header.flags.is_blocked(),
-        in_phase: header.visit().age(now),
-        age: elapsed(now, header.identity.submitted()),
         waits: WaitInfo::of(header),
-        waited: attachments.iter().map(|part| part.waited()).sum(),
-        deadline_in: header
-            .visit()
-            .deadline()
-            .map(|at| Duration::from_nanos(at.saturating_sub(now))),
-        events: attachments
-            .iter()
-            .find_map(|part| part.queued())
-            .unwrap_or_else(|| fom.events()),
-        attempt: header.visit().attempt(),
-        attempts: header.visit().attempts(),
-        locality: header.home_index(),
-        bytes: fom.bytes(),
-        history: header
-            .cold()
-            .map(|cold| cold.history.lines())
-            .unwrap_or_default()
-            .iter()
-            .map(|seen| Visited {
-                phase: header.graph().phases()[usize::from(seen.phase)].name(),
-                at: Instant::from_nanos(seen.at),
-            })
-            .collect(),
+        events: events(fom),
+        times: FomTimes {
+            in_phase: header.visit().age(now),
+            age: elapsed(now, header.identity.submitted()),
+            waited: attachments.iter().map(|part| part.waited()).sum(),
+            deadline_in: header
+                .visit()
+                .deadline()
+                .map(|at| Duration::from_nanos(at.saturating_sub(now))),
+        },
+        past: FomPast {
+            attempt: header.visit().attempt(),
+            attempts: header.visit().attempts(),
+            history: history(header),
+        },
+        home: FomHome {
+            locality: header.home_index(),
+            bytes: fom.bytes(),
+        },
     }
 }
 
-pub(crate) fn inspect(shared: &Shared) -> Operations {
+/// Returns the last phases of the fom, oldest first.
+fn history(fom: &Header) -> Vec<Visited> {
+    let lines = fom.cold().map(|cold| cold.history.lines());
+    let lines = lines.unwrap_or_default().into_iter();
+    lines
+        .map(|seen| Visited {
+            phase: fom.graph().phases()[usize::from(seen.phase)].name(),
+            at: Instant::from_nanos(seen.at),
+        })
+        .collect()
+}
+
+pub(crate) fn operations(shared: &Shared) -> Operations {
     let mut foms: Vec<_> = shared
         .localities
         .iter()
@@ -338,8 +381,11 @@ impl Operations {
                 || fom.operation.to_owned(),
                 |key| format!("{} {key}", fom.operation),
             );
-            let left = fom.deadline_in.map(|left| format!("{} left", round(left)));
-            let failed = fom.attempts.last().map(|last| {
+            let left = fom
+                .times
+                .deadline_in
+                .map(|left| format!("{} left", round(left)));
+            let failed = fom.past.attempts.last().map(|last| {
                 let ago = round(last.age);
                 format!("attempt {} failed {ago} ago: {}", last.number, last.error)
             });
@@ -356,8 +402,8 @@ impl Operations {
                 named,
                 fom.phase,
                 state,
-                round(fom.in_phase),
-                fom.locality,
+                round(fom.times.in_phase),
+                fom.home.locality,
                 waiting.join("; ")
             )?;
         }

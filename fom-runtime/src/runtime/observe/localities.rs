@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::{
+    id::FomId,
     locality::Locality,
     runtime::{Shared, observe::Histogram},
     serial,
@@ -48,27 +49,40 @@ pub struct MeasuredLoad {
     /// How long the current run goes on, if a fom runs.
     #[serde(serialize_with = "serial::some_seconds")]
     pub running: Option<Duration>,
+    /// The fom of the current run.
+    pub running_fom: Option<FomId>,
+    /// The number of runs in which a fom did nothing that the runtime sees: no transition, and no event of a plain
+    /// phase. A run of an async phase that only awaits something else is such a run.
+    pub idle_runs: u64,
+    /// The fom of the last such run.
+    pub idle_fom: Option<FomId>,
     /// How long foms were ready before they ran, without the time in which a sleeping handler wakes up. The locality
     /// infers each time from the order of the run queue. With foms of several priorities, only the mean is right.
     pub ready: Histogram,
 }
 
 impl MeasuredLoad {
-    fn of(home: &Locality, now: u64) -> Option<Self> {
+    fn of(home: &Locality, now: u64) -> Self {
         let load = &home.load;
         let nanos = |cell: &AtomicU64| Duration::from_nanos(cell.load(Ordering::Relaxed));
-        Some(Self {
+        let running = home.running_for(now);
+        let fom = |cell: &AtomicU64| FomId(cell.load(Ordering::Relaxed));
+        Self {
+            running_fom: running.map(|_| fom(&load.running_fom)),
+            idle_runs: load.idle_runs.load(Ordering::Relaxed),
+            idle_fom: Some(fom(&load.idle_fom)).filter(|id| id.get() > 0),
             busy: nanos(&load.busy),
             longest_run: nanos(&load.longest),
-            running: home.running_for(now).map(Duration::from_nanos),
-            ready: Histogram::of([load.delays()?]),
-        })
+            running: running.map(Duration::from_nanos),
+            ready: Histogram::of(load.delays()),
+        }
     }
 }
 
 /// Lists the localities. This walks no foms.
 pub(crate) fn localities(shared: &Shared) -> Vec<LocalityInfo> {
     let now = shared.env.clock.nanos();
+    let is_counted = shared.env.hooks.are_counted();
     let info = |home: &Locality| LocalityInfo {
         index: home.index,
         cpus: home.plan.cpus.clone(),
@@ -78,7 +92,7 @@ pub(crate) fn localities(shared: &Shared) -> Vec<LocalityInfo> {
         threads: home.threads(),
         blocked_threads: home.blocked_threads(),
         runs: home.load.runs.load(Ordering::Relaxed),
-        measured: MeasuredLoad::of(home, now),
+        measured: is_counted.then(|| MeasuredLoad::of(home, now)),
     };
     shared.localities.iter().map(info).collect()
 }

@@ -157,9 +157,9 @@ fn turn(fom: &Header) -> WaitsFor {
 }
 
 impl WaitsFor {
-    /// Returns the kind of the wait: the name that [`Filter::waits_for`](crate::observe::Filter::waits_for)
-    /// takes, and that a [survey](crate::Runtime::survey) counts by. For a wait of another package, it is the name of
-    /// its [`WaitKind`].
+    /// Returns the kind of the wait: the name that [`Filter::waits_for`](crate::observe::Filter::waits_for) takes, and
+    /// that a [survey](crate::observe::Inspect::survey) counts by. For a wait of another package, it is the name of its
+    /// [`WaitKind`].
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Event { .. } => "event",

@@ -28,7 +28,31 @@ impl Failed {
     }
 }
 
+impl Failed {
+    fn forget(&mut self, fom: u64) {
+        self.before.retain(|other| *other != fom);
+        self.now.retain(|other| *other != fom);
+    }
+}
+
 impl Checker {
+    /// A failed operation is about to go on, or its retry was refused. After a kill it is in quarantine or goes on.
+    pub(super) fn tried_again(
+        &mut self,
+        line: &str,
+        tried: bool,
+        words: &mut Words<'_>,
+    ) -> Option<()> {
+        let fom: u64 = words.number()?;
+        self.failed.forget(fom);
+        self.counts.tried_again += u64::from(tried);
+        if let Some(n) = self.foms.get(&fom).copied() {
+            self.operation(n, line);
+            self.goes_to_tail(n, tried);
+        }
+        Some(())
+    }
+
     /// Reads which failed foms the next life found.
     pub(super) fn found_failed(&mut self, words: &mut Words<'_>) -> Option<()> {
         let count: usize = words.number()?;

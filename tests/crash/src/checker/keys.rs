@@ -18,6 +18,15 @@ struct Key {
     last_alone: u64,
 }
 
+impl Keys {
+    /// Notes that the operation has its turn no more.
+    pub(super) fn leave(&mut self, letter: char, key: &str, n: u64) {
+        if let Some(of) = self.0.get_mut(&(letter, key.to_owned())) {
+            of.have.remove(&n);
+        }
+    }
+}
+
 impl Checker {
     /// Operations with the same key run one after the other, in the order of their numbers. Operations that share the
     /// key run together.
@@ -28,7 +37,7 @@ impl Checker {
         let shares = |n| letter == Queued::LETTER && key.contains("shared") && is_shared(n);
         let of = self.keys.0.entry((letter, key.to_owned())).or_default();
         // The foms of several senders begin in the order of the senders' commits.
-        let ordered = !key.contains("feed");
+        let ordered = !key.contains("feed") && !self.tails.is_retried(n);
         if ordered && (n < of.last_alone || n < of.last && !shares(n)) {
             let before = if shares(n) { of.last_alone } else { of.last };
             let what = format!("{before} came before it with the key {key}");
@@ -47,7 +56,10 @@ impl Checker {
             of.last_alone = n;
         }
         for other in others {
-            let ended = self.operations.get(&other).is_none_or(Self::may_have_ended);
+            let ended = self
+                .operations
+                .get(&other)
+                .is_none_or(|other| Self::may_have_ended(other) || self.may_have_failed(other));
             if !ended && shares(n) && shares(other) {
                 continue;
             }

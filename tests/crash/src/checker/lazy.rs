@@ -1,9 +1,9 @@
 //! Checks which lazy transitions must be on disk by now. The checks use the order of the lines, not how long a step
 //! took: durations mean little on a busy machine.
 //!
-//! A locality hands over its gathered transitions after each run, if they are older than a few milliseconds. So a lazy
-//! transition is handed over once listeners in its locality heard of two other foms, each at least [`GATHERED`] later.
-//! The second commit that begins after that contains the transition. Once a transition has waited for 50 ms and no
+//! A locality hands over its gathered transitions after each run, if they are older than a few milliseconds. It looks at
+//! the clock once in 32 steps, so on a busy machine its time can be old for that many. So a lazy transition is handed over
+//! once listeners in its locality heard of [`STEPS`] transitions of other foms, each at least [`GATHERED`] later. The second commit that begins after that contains the transition. Once a transition has waited for 50 ms and no
 //! commit under way contains it, no lazy fom continues.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,6 +12,9 @@ use super::Checker;
 
 /// The longest time for which a locality gathers, in microseconds, with some tolerance.
 const GATHERED: u64 = 10_000;
+
+/// After so many steps, a locality has looked at the clock, and has ended the run of the last one.
+const STEPS: u32 = 34;
 
 /// The age, in microseconds, at which an unsynced transition makes other foms wait too.
 const BOUND: u64 = 50_000;
@@ -38,8 +41,8 @@ struct Pending {
     n: u64,
     hops: u32,
     at: u64,
-    /// The first other operation here with a transition at least [`GATHERED`] later.
-    heard: Option<u64>,
+    /// The number of transitions here, of other operations, at least [`GATHERED`] later.
+    heard: u32,
     /// The number of commits that had begun when the transition was handed over.
     handed: Option<u64>,
 }
@@ -105,11 +108,9 @@ impl Checker {
         let of = self.lazy.localities.entry(locality).or_default();
         for pending in &mut of.pending {
             if pending.handed.is_none() && now >= pending.at + GATHERED && pending.n != n {
-                // A different fom, so this was a different run.
-                match pending.heard {
-                    None => pending.heard = Some(n),
-                    Some(first) if first != n => pending.handed = Some(begun),
-                    Some(_) => {}
+                pending.heard += 1;
+                if pending.heard > STEPS {
+                    pending.handed = Some(begun);
                 }
             }
         }
@@ -134,7 +135,7 @@ impl Checker {
             n,
             hops,
             at: now,
-            heard: None,
+            heard: 0,
             handed: None,
         });
     }

@@ -25,7 +25,10 @@
 //! - An operation that is on disk begins, also if it waited for its turn when a process ended.
 //! - A deadline passes in its time. A deadline that passed while no process ran is late at once ([`late`]).
 //! - Of lazy transitions only the last ones are lost ([`lazy`]).
-//! - An operation that failed is in quarantine in the next lives ([`failed`]).
+//! - An operation that failed is in quarantine in the next lives ([`failed`]). If it is tried again, it goes on with its
+//!   id, its step key and its data, until it ends well.
+//! - An operation of a series that failed has no turn. If it is tried again, it has its turn after those that wait then
+//!   ([`tails`]).
 //! - A copy of the journal without one of its files reports that, or has all entries.
 //! - In the end all operations have ended, also those that were quarantined for a while.
 
@@ -35,90 +38,34 @@ mod keys;
 mod late;
 mod lazy;
 mod locks;
+mod report;
 mod sent;
+mod tails;
+mod transitions;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    fmt,
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
 };
 
-use self::{bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks, sent::Outside};
+pub use report::{Counts, Violation};
+
+use self::{
+    bills::Bills, failed::Failed, keys::Keys, lazy::Lazy, locks::Locks, sent::Outside, tails::Tails,
+};
 use crate::{
     history::whole,
-    work::{Fail, Feed, KINDS, Kind, Post, Speak, Story, child_of, posted},
+    work::{Fail, Feed, KINDS, Kind, Mend, Post, Speak, Story, child_of, posted},
 };
 
 /// The number of recent lines of an operation shown with a violation.
 const SHOWN: usize = 14;
 
-/// The operation type that must fail.
+/// The operation type that fails for good.
 const FAILS: char = Fail::LETTER;
 
-/// A broken promise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The name of the rule.
-    pub rule: &'static str,
-    /// The life in which it happened.
-    pub life: u64,
-    /// What happened.
-    pub what: String,
-    /// The lines of the history that show it.
-    pub lines: Vec<String>,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (life {}): {}", self.rule, self.life, self.what)?;
-        self.lines
-            .iter()
-            .try_for_each(|line| write!(f, "\n    {line}"))
-    }
-}
-
-/// How much was checked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lines of the history.
-    pub lines: u64,
-    /// Transitions that listeners heard of.
-    pub transitions: u64,
-    /// Foms that came back.
-    pub resumed: u64,
-    /// Of these: foms one transition further than the last one heard of.
-    pub unreported: u64,
-    /// Effects.
-    pub effects: u64,
-    /// Of these: effects of a visit that already had one.
-    pub repeated: u64,
-    /// Operations heard of.
-    pub operations: u64,
-    /// Of these: operations that ended while no listener heard of the end.
-    pub ended_unreported: u64,
-    /// Outcomes that handles were told.
-    pub outcomes: u64,
-    /// Of these: outcomes of operations that were submitted again.
-    pub outcomes_again: u64,
-    /// Locks that operations held.
-    pub locks: u64,
-    /// Deadlines that passed.
-    pub late: u64,
-    /// Of these: deadlines that passed while no process ran.
-    pub overdue: u64,
-    /// Lazy foms that came back behind the last transition heard of, as they may.
-    pub lost_lazily: u64,
-    /// Foms that were quarantined for a while.
-    pub quarantined: u64,
-    /// How often a failed fom was looked for in quarantine.
-    pub failed: u64,
-    /// Durable sends that were acknowledged.
-    pub sent: u64,
-    /// Lookups of outcomes.
-    pub found: u64,
-    /// Operations of which the user was told that they are on disk.
-    pub accepted: u64,
-}
+/// The operation type that fails, and is tried again until it succeeds.
+const MENDS: char = Mend::LETTER;
 
 /// Reads a history, line by line.
 #[derive(Debug, Default)]
@@ -139,6 +86,7 @@ pub struct Checker {
     locks: Locks,
     lazy: Lazy,
     failed: Failed,
+    tails: Tails,
     outside: Outside,
     counts: Counts,
     violations: Vec<Violation>,
@@ -164,6 +112,8 @@ struct Operation {
     waits: Option<late::Waits>,
     /// Whether the user was told that it is on disk.
     accepted: bool,
+    /// The life of its last line.
+    life: u64,
     recent: VecDeque<String>,
 }
 
@@ -295,6 +245,7 @@ impl Checker {
             Some("F") => self.found(line, &mut words),
             Some("Q") => self.found_failed(&mut words),
             Some("B") => self.accepted(line, &mut words),
+            Some(tried @ ("M" | "N")) => self.tried_again(line, tried == "M", &mut words),
             Some("A") => {
                 self.counts.quarantined += 1;
                 Some(())
@@ -320,6 +271,7 @@ impl Checker {
     fn operation(&mut self, n: u64, line: &str) -> &mut Operation {
         let life = self.life;
         let operation = self.operations.entry(n).or_default();
+        operation.life = life;
         if operation.recent.len() == SHOWN {
             operation.recent.pop_front();
         }
@@ -339,7 +291,11 @@ impl Checker {
 
     fn accepted(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let n: u64 = words.number()?;
-        self.operation(n, line).accepted = true;
+        let operation = self.operation(n, line);
+        operation.accepted = true;
+        if operation.at.is_none() {
+            self.tails.accepted(n, words.word()?);
+        }
         self.counts.accepted += 1;
         Some(())
     }
@@ -368,164 +324,6 @@ impl Checker {
                 format!("it is fom {fom}, and was fom {other}"),
             );
         }
-    }
-
-    fn transition(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
-        let (n, letter): (u64, char) = (words.number()?, words.number()?);
-        let (fom, hops): (u64, u32) = (words.number()?, words.number()?);
-        let (from, to, cause) = (words.word()?, words.word()?, words.word()?);
-        let (key, locality, outcome) = (words.word()?, words.number::<u32>()?, words.word()?);
-        let kind = kind(letter)?;
-        self.operation(n, line).letter = Some(letter);
-        if cause == "failed-shutdown" {
-            // The runtime lets go of the fom; the journal keeps it.
-            return Some(());
-        }
-        self.counts.transitions += 1;
-        let operation = self.operations.entry(n).or_default();
-        let (at, ended, stalled) = (operation.at.clone(), operation.ended, operation.stalled);
-        if cause == "failed-journal" {
-            // A fom that was about to start may never come back, and be submitted again. It has lost what it held.
-            operation.stalled = true;
-            operation.durable = None;
-            self.locks.lost(n);
-            return Some(());
-        }
-        operation.stalled = false;
-        self.locks.moved(n);
-        self.is_of(n, fom);
-        if ended && !(kind.lazy && cause == "resumed") {
-            self.wrong_with(
-                "ends once",
-                n,
-                "something was heard of it after its end".into(),
-            );
-        }
-        // A cancel that is a transition.
-        let goes_back = cause == "failed-cancelled" && to != "-";
-        let goes_on = goes_back || matches!(cause, "returned" | "late" | "exhausted");
-        let from_known = kind.graph.find(from);
-        if goes_on && from_known.is_none_or(|from| !self.has_way(letter, from.name(), to)) {
-            self.wrong_with(
-                "a way that there is",
-                n,
-                format!("it went from {from} to {to}, which its graph does not have"),
-            );
-        }
-        match cause {
-            "started" => {
-                if at.is_some() || hops != 0 {
-                    self.wrong_with("none twice", n, "it started again".into());
-                }
-            }
-            "resumed" => {
-                self.counts.resumed += 1;
-                self.resumed(n, at, hops, to);
-            }
-            _ if goes_on || cause == "failed-error" && letter == FAILS => match at {
-                Some((last, _)) if cause == "failed-error" && hops == last => {}
-                Some((last, phase)) if hops == last + 1 && from == phase => {}
-                // It continued in the same process. Only its last commit had failed.
-                Some((last, _)) if stalled && hops == last + 1 => {}
-                Some((last, phase)) => self.wrong_with(
-                    if hops <= last {
-                        "none twice"
-                    } else {
-                        "none lost"
-                    },
-                    n,
-                    format!("transition {hops} from {from}, where {last} led to {phase}"),
-                ),
-                None => self.wrong_with(
-                    "none lost",
-                    n,
-                    format!("transition {hops} was heard of, and no earlier one"),
-                ),
-            },
-            _ => self.wrong_with("ends well", n, format!("it ended with {cause}")),
-        }
-        let operation = self.operations.entry(n).or_default();
-        operation.at = Some((hops, to.to_owned()));
-        operation.ended = to == "Done" || to == "-";
-        if cause == "failed-error" {
-            self.failed.heard(fom);
-        }
-        let operation = self.operations.entry(n).or_default();
-        if operation.ended {
-            self.outside.ended(n);
-            operation.outcome = Some(outcome.to_owned());
-            // No longer needed, and there are many.
-            operation.effect = None;
-            operation.waits = None;
-            let due = (kind.due)(n);
-            if outcome != due {
-                self.wrong_with(
-                    "it comes to what it should",
-                    n,
-                    format!("to {outcome}, and it is to come to {due}"),
-                );
-            }
-        }
-        self.heard_waiting(n, to, cause);
-        self.heard_lazily(n, kind.lazy, hops, locality, cause);
-        self.in_order(n, letter, key);
-        Some(())
-    }
-
-    fn has_way(&self, letter: char, from: &'static str, to: &str) -> bool {
-        // Both names come from the graph.
-        let to = kind(letter).and_then(|kind| kind.graph.find(to));
-        to.is_some_and(|to| self.edges.contains(&(letter, from, to.name())))
-    }
-
-    fn resumed(&mut self, n: u64, at: Option<(u32, String)>, hops: u32, to: &str) {
-        let operation = self.operations.entry(n).or_default();
-        let (lazy, durable) = (operation.is_lazy(), operation.durable);
-        if let Some(durable) = durable.filter(|durable| hops < *durable) {
-            let rule = if lazy {
-                "lazy loses the last only"
-            } else {
-                "a lock is given back by what is committed"
-            };
-            let what = format!("it came back with transition {hops}, and {durable} was committed");
-            self.wrong_with(rule, n, what);
-            return;
-        }
-        match at {
-            Some((last, _)) if lazy && hops < last => {
-                // The lost transitions are made again, as new visits.
-                self.counts.lost_lazily += 1;
-                operation.effect = None;
-            }
-            Some((last, phase)) if hops == last && to == phase => {}
-            Some((last, _)) if hops == last + 1 => self.counts.unreported += 1,
-            None if hops == 0 => self.counts.unreported += 1,
-            Some((last, phase)) => self.wrong_with(
-                if hops <= last {
-                    "none lost"
-                } else {
-                    "none skipped"
-                },
-                n,
-                format!(
-                    "it came back with transition {hops} in {to}, and {last} had led to {phase}"
-                ),
-            ),
-            None => self.wrong_with(
-                "none skipped",
-                n,
-                format!("it came back with transition {hops}, and had not started"),
-            ),
-        }
-    }
-
-    /// Returns whether the operation has ended, or may have ended unreported: the function of its last phase has
-    /// already written its effect.
-    fn may_have_ended(operation: &Operation) -> bool {
-        let Some((hops, phase)) = &operation.at else {
-            return false;
-        };
-        operation.ended || phase == "Last" && operation.effect.is_some_and(|(of, ..)| of == *hops)
     }
 
     fn effect(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
@@ -599,12 +397,16 @@ impl Checker {
     fn told(&mut self, line: &str, words: &mut Words<'_>) -> Option<()> {
         let (n, outcome): (u64, _) = (words.number()?, words.word()?);
         self.counts.outcomes += 1;
-        self.operation(n, line);
+        let letter = self.operation(n, line).letter;
         if matches!(outcome, "failed-journal" | "failed-shutdown") {
             return Some(());
         }
         if outcome == "failed-unread" {
             // The operation ended in a newer release. This release cannot read the outcome.
+            return Some(());
+        }
+        if outcome == "failed-error" && letter == Some(MENDS) {
+            // It is in quarantine, and a retry goes on with it.
             return Some(());
         }
         let outcome = match outcome {

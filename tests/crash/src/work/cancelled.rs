@@ -1,4 +1,4 @@
-//! An operation that goes back the way it came when it is cancelled.
+//! An operation that goes back the way it came when it is cancelled, or fails.
 
 use std::{future::pending, time::Duration};
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Mark, Story, mixed};
 
-/// Buys something. Half of them wait until they are cancelled.
+/// Buys something. Half of them wait until they are cancelled. A quarter of them fail.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Buy {
     mark: Mark,
@@ -16,9 +16,28 @@ pub(crate) struct Buy {
     back: u32,
 }
 
+/// What the operation with this number does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// It waits until the user cancels it.
+    Waits,
+    /// It fails. The user cancels it on its way back.
+    Fails,
+    /// It succeeds.
+    Goes,
+}
+
+fn fate(n: u64) -> Fate {
+    match mixed(n) % 4 {
+        0 | 2 => Fate::Waits,
+        1 => Fate::Fails,
+        _ => Fate::Goes,
+    }
+}
+
 /// Returns whether the user cancels the operation with this number.
 pub(crate) fn is_cancelled(n: u64) -> bool {
-    mixed(n).is_multiple_of(2)
+    fate(n) != Fate::Goes
 }
 
 #[fom(operation(Buy))]
@@ -27,7 +46,7 @@ pub(crate) enum Buying {
     Begin,
     #[phase(to(Last), failed(Back), cancelled)]
     Pack,
-    /// Further cancels change nothing here.
+    /// A cancel changes nothing here.
     #[phase(to(Last))]
     Back,
     #[phase(sync, to(Done))]
@@ -42,8 +61,10 @@ impl BuyingTransitions for Buy {
     }
     async fn pack(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.mark.effect(cx, "Pack");
-        if is_cancelled(self.mark.n) {
-            pending::<()>().await;
+        match fate(self.mark.n) {
+            Fate::Waits => pending::<()>().await,
+            Fate::Fails => return Err("sold out".into()),
+            Fate::Goes => {}
         }
         self.mark.hop();
         Ok(())
@@ -55,6 +76,7 @@ impl BuyingTransitions for Buy {
     ) -> Result<(), BoxError> {
         match cause {
             Cause::Cancelled => self.back += 1,
+            Cause::Error(_) if fate(self.mark.n) == Fate::Fails => self.back += 1,
             other => return Err(format!("it failed: {other}").into()),
         }
         self.mark.hop();
@@ -62,7 +84,12 @@ impl BuyingTransitions for Buy {
     }
     async fn back(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         self.mark.effect(cx, "Back");
-        cx.sleep(Duration::from_micros(mixed(self.mark.n) % 4_000))
+        // Long enough for a cancel.
+        let most = match fate(self.mark.n) {
+            Fate::Fails => 40_000,
+            _ => 4_000,
+        };
+        cx.sleep(Duration::from_micros(mixed(self.mark.n) % most))
             .await;
         self.mark.hop();
         Ok(())

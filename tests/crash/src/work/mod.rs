@@ -25,6 +25,7 @@ mod layered;
 mod locks;
 mod loose;
 mod mail;
+mod mended;
 mod timed;
 
 use std::time::Duration;
@@ -48,6 +49,7 @@ pub(crate) use layered::Guarded;
 pub(crate) use locks::{Move, Tables};
 pub(crate) use loose::Loose;
 pub(crate) use mail::{LETTERS, Mail, MailEvent};
+pub(crate) use mended::{MENDED_PATH, Mend};
 pub(crate) use timed::{Die, Fail, Late, WITHIN};
 
 /// The state that every operation has.
@@ -127,7 +129,7 @@ const fn kind<O: Story>() -> Kind {
     }
 }
 
-pub(crate) const KINDS: [Kind; 21] = [
+pub(crate) const KINDS: [Kind; 22] = [
     kind::<Walk>(),
     kind::<Tick>(),
     kind::<Retry>(),
@@ -147,6 +149,7 @@ pub(crate) const KINDS: [Kind; 21] = [
     kind::<Payer>(),
     kind::<Mail>(),
     kind::<Buy>(),
+    kind::<Mend>(),
     kind::<Guarded<Tick>>(),
     kind::<Guarded<Walk>>(),
 ];

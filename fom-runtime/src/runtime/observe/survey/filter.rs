@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use crate::{
+    clock::elapsed,
     fom::{Header, Pool},
     id::Key,
 };
 use fom_protocol::FomState;
 
-/// Which foms a [survey](crate::Runtime::survey) covers: those that meet all conditions. Default: all foms.
+/// Which foms a [survey](crate::observe::Inspect::survey) covers: those that meet all conditions. Default: all foms.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,6 +26,7 @@ pub struct Filter {
     key: Option<KeyFilter>,
     locality: Option<usize>,
     in_phase: Option<Duration>,
+    age: Option<Duration>,
     attempts: Option<u32>,
 }
 
@@ -70,7 +72,7 @@ impl Filter {
         self
     }
 
-    /// Covers foms with a key whose text, as its `Display` prints it, begins with this prefix. Replaces a
+    /// Covers foms with a key that begins with this prefix, in the text that its `Display` prints. Replaces a
     /// [key](Self::key).
     #[must_use]
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -89,6 +91,13 @@ impl Filter {
     #[must_use]
     pub fn in_phase(mut self, least: Duration) -> Self {
         self.in_phase = Some(least);
+        self
+    }
+
+    /// Covers foms that were submitted at least this time ago.
+    #[must_use]
+    pub fn age(mut self, least: Duration) -> Self {
+        self.age = Some(least);
         self
     }
 
@@ -132,6 +141,9 @@ impl Filter {
             && self
                 .in_phase
                 .is_none_or(|least| fom.visit().age(now) >= least)
+            && self
+                .age
+                .is_none_or(|least| elapsed(now, fom.identity.submitted()) >= least)
             && self
                 .attempts
                 .is_none_or(|least| fom.visit().attempt() >= least)

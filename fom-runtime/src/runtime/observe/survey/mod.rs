@@ -2,6 +2,7 @@
 
 mod counts;
 mod filter;
+mod matching;
 mod page;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    fom::Header,
+    fom::{AnyRef, Header, Pool},
     id::FomId,
     instant::Instant,
     runtime::{
@@ -26,6 +27,8 @@ use fom_protocol::FomState;
 
 use counts::{Counts, Place, Totals};
 pub use filter::Filter;
+pub use matching::MatchingFom;
+pub(in crate::runtime) use matching::matching;
 use page::Best;
 pub use page::{Cursor, CursorError, Page, Sort};
 
@@ -34,8 +37,8 @@ const PIECE: Duration = Duration::from_millis(1);
 /// The number of foms between two looks at the time.
 const STRIDE: u32 = 1024;
 
-/// The foms that a [`Filter`] covers, as [`Runtime::survey`](crate::Runtime::survey) found them. The survey stops no
-/// fom, so each fom is counted as it was at its own moment.
+/// The foms that a [`Filter`] covers, as [`Inspect::survey`](crate::observe::Inspect::survey) found them. The survey
+/// stops no fom, so each fom is counted as it was at its own moment.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Survey {
@@ -91,28 +94,14 @@ pub(crate) fn survey(shared: &Shared, filter: &Filter, page: &Page) -> Survey {
     let now = shared.env.clock.nanos();
     let mut best = Best::new(page);
     let mut totals = Totals::new(page.oldest);
-    let mut pace = Pace::default();
-    let homes = shared.localities.iter();
-    for home in homes.filter(|home| filter.covers_locality(home.index)) {
-        for pool in home.pools.all() {
-            let Some(phases) = filter.phases(&pool) else {
-                continue;
-            };
-            let is_covered = |fom: &Header| phases.get(fom.visit().index()) == Some(&true);
-            let mut counts = Counts::new(page.oldest);
-            let _: ControlFlow<()> = pool.visit(is_covered, |fom| {
-                pace.step();
-                let visit = fom.visit();
-                let place = Place::of(&fom);
-                if is_covered(&fom) && filter.covers(&fom, place.state, || place.kind(), now) {
-                    counts.add(place, fom.id(), visit.since());
-                    best.offer(fom);
-                }
-                ControlFlow::Continue(())
-            });
-            totals.add(&pool, counts);
-        }
-    }
+    walk(shared, filter, now, |pool, foms| {
+        let mut counts = Counts::new(page.oldest);
+        foms(&mut |place, fom| {
+            counts.add(place, fom.id(), fom.visit().since());
+            best.offer(fom);
+        });
+        totals.add(pool, counts);
+    });
     let groups = totals.finish(now);
     let (page, next) = best.finish();
     Survey {
@@ -122,6 +111,38 @@ pub(crate) fn survey(shared: &Shared, filter: &Filter, page: &Page) -> Survey {
         groups,
         page: page.iter().map(fom_info).collect(),
         next,
+    }
+}
+
+/// Takes each fom of a pool that the filter covers.
+type Take<'a> = dyn FnMut(Place, AnyRef) + 'a;
+
+/// Walks the pools of the foms that a filter covers. `each` gets a pool, and what walks its foms.
+fn walk(
+    shared: &Shared,
+    filter: &Filter,
+    now: u64,
+    mut each: impl FnMut(&Pool, &mut dyn FnMut(&mut Take<'_>)),
+) {
+    let mut pace = Pace::default();
+    let homes = shared.localities.iter();
+    for home in homes.filter(|home| filter.covers_locality(home.index)) {
+        for pool in home.pools.all() {
+            let Some(phases) = filter.phases(&pool) else {
+                continue;
+            };
+            let is_covered = |fom: &Header| phases.get(fom.visit().index()) == Some(&true);
+            each(&pool, &mut |take| {
+                let _: ControlFlow<()> = pool.visit(is_covered, |fom| {
+                    pace.step();
+                    let place = Place::of(&fom);
+                    if is_covered(&fom) && filter.covers(&fom, place.state, || place.kind(), now) {
+                        take(place, fom);
+                    }
+                    ControlFlow::Continue(())
+                });
+            });
+        }
     }
 }
 

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Serialize, Serializer};
 
-use crate::{fom::AnyRef, id::FomId};
+use crate::{fom::AnyRef, id::FomId, runtime::observe::listing::events};
 
 /// The most foms on a page.
 const LARGEST: usize = 1000;
 
-/// Which foms a [survey](crate::Runtime::survey) lists, of those that its filter covers. Default: none.
+/// Which foms a [survey](crate::observe::Inspect::survey) lists, of those that its filter covers. Default: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Page {
@@ -64,6 +64,8 @@ pub enum Sort {
     InPhase,
     /// The first submitted first.
     Age,
+    /// The most events not taken yet first, or the most [queued](crate::extension::Attached::queued) requests.
+    Events,
     /// By id.
     Id,
 }
@@ -142,6 +144,7 @@ impl<'a> Best<'a> {
         let at = match self.page.sort {
             Sort::InPhase => fom.visit().since().cast_signed(),
             Sort::Age => fom.identity.submitted().cast_signed(),
+            Sort::Events => -i64::try_from(events(&fom)).unwrap_or(i64::MAX),
             Sort::Id => 0,
         };
         let place = Cursor { at, id: fom.id() };

@@ -1,0 +1,32 @@
+//! The journal among the parts of its runtime.
+
+use std::sync::Arc;
+
+use fom_protocol::sync::now;
+use fom_runtime::{Runtime, extension::Listed, observe::PartInfo};
+
+use crate::durable::Committer;
+
+impl Listed for Committer {
+    fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
+        let (queued, oldest) = {
+            let queue = self.queue.lock();
+            let groups = |part: &super::Handover| {
+                part.batch.len() + part.lazy.as_ref().map_or(0, |lazy| lazy.len())
+            };
+            let since = queue.parts.iter().map(|part| part.since).min();
+            (queue.parts.iter().map(groups).sum(), since)
+        };
+        let stats = self.stats();
+        let mut info = PartInfo::new("journal", "journal")
+            .queued(queued)
+            .with("entries", stats.entries)
+            .with("live_bytes", stats.live_bytes)
+            .with("size_bytes", stats.size_bytes)
+            .with("written_bytes", stats.written_bytes)
+            .with("moved_bytes", stats.moved_bytes)
+            .with("syncs", stats.syncs);
+        info.oldest = oldest.map(|since| now().saturating_duration_since(since));
+        vec![info]
+    }
+}

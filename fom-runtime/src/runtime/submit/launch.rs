@@ -1,0 +1,278 @@
+//! The start of a submission: its home, its room, and its fom.
+
+use std::any::TypeId;
+
+use super::{Placement, StartOnce, Submission};
+use crate::{
+    exclusive::Exclusive,
+    fom::{NewFom, Order, OtherTurn, RefusedReason, RuntimeState, hand},
+    id::FomId,
+    locality::Locality,
+    operation::{Operation, kept_codec},
+    runtime::{
+        FomRef, Refused, RefusedInner, Shared,
+        keys::{self, Names},
+        room::HeldRoom,
+        spawn::{Begin, Brought, Place, SpawnRequest},
+    },
+    typed::{TypedRef, start_here},
+};
+
+impl<'a, O: Operation> Submission<'a, O> {
+    #[inline(always)]
+    pub(super) fn launch(self, wanted: bool) -> Result<New<O>, Refused<O>> {
+        if self.key.is_none()
+            && self.placement.is_none()
+            && self.special.is_none()
+            && self.order != Order::Chain
+            && self.shared.env.takes_all()
+            && hand::here_in(&self.shared.env).is_some()
+        {
+            Ok(self.launch_here(wanted))
+        } else {
+            self.launch_anywhere(wanted)
+                .map_err(|turned| turned.refuse())
+        }
+    }
+
+    /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
+    /// submitting fom is in flight, so a thread that waits for an idle runtime keeps waiting.
+    #[inline(always)]
+    fn launch_here(self, wanted: bool) -> New<O> {
+        let Self {
+            shared,
+            operation,
+            phase,
+            key,
+            priority,
+            special,
+            ..
+        } = self;
+        // Both are `None`: there is nothing to drop.
+        std::mem::forget((key, special));
+        // This is user code if the operation is written by hand. So it runs before the core is borrowed.
+        let number = O::index(O::kind(&phase));
+        let birth = NewFom {
+            // The locality sets its own number, the id and the time.
+            id: FomId(0),
+            home: 0,
+            priority,
+            now: 0,
+            phase: number,
+            settled: false,
+            resumed: false,
+            cold: None,
+            wanted,
+            ready: true,
+        };
+        start_here(&shared.env, birth, operation, phase)
+    }
+
+    #[inline(never)]
+    pub(in crate::runtime) fn launch_anywhere(self, wanted: bool) -> Result<New<O>, Turned<'a, O>> {
+        let shared = self.shared;
+        // This is user code if the operation is written by hand. So it runs before anything is counted, locked or
+        // borrowed.
+        let phase_index = O::index(O::kind(&self.phase));
+        let carried = self.new_carried(is_to_be_kept(&self));
+        let turned = |sent, reason, operation, live| Turned {
+            shared,
+            sent,
+            reason,
+            operation,
+            live,
+        };
+        let Target { index, here, sent } = self.target();
+        let (settled, chosen) = is_placed(&self);
+        let reason = refused_by_state(&self, here);
+        let special = self.special.map(|special| *special).unwrap_or_default();
+        let recorded = special.recorded;
+        let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
+        let names = Names {
+            key: self.key,
+            series: special.series,
+        };
+        let other = other_turn::<O>(shared, self.order, &names);
+        let no_turn = self.order == Order::Chain && other.is_none();
+        let reason = reason
+            .or(no_turn.then_some(RefusedReason::NoTurn))
+            .or_else(|| take_room(shared, is_recorded, special.room));
+        let (reason, index) = match (reason, index) {
+            (None, Some(index)) => (None, index),
+            (None, None) => {
+                shared.env.give_room();
+                (Some(RefusedReason::NoSuchLocality), 0)
+            }
+            (reason, _) => (reason, 0),
+        };
+        if let Some(reason) = reason {
+            return Err(turned(sent, reason, self.operation, None));
+        }
+        let (id, number, state) = match recorded {
+            Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
+            None => (None, None, None),
+        };
+        let request = SpawnRequest {
+            shared,
+            place: Place {
+                index,
+                here,
+                settled,
+                chosen,
+            },
+            phase: phase_index,
+            wanted,
+            meta: special.meta,
+            priority: self.priority,
+            id,
+            state,
+            back: None,
+            operation_id: special.once.map(|once| once.id),
+            brought: Brought {
+                ticket: special.ticket,
+                carried,
+            },
+            begin: Begin {
+                order: self.order,
+                after: special.after,
+                other,
+            },
+        };
+        let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
+        let (ready, made) =
+            keys::enter(request, self.operation, self.phase, names, number).map_err(refused)?;
+        if let Some(fom) = ready {
+            crate::locality::enqueue(shared, fom);
+        }
+        Ok(made)
+    }
+
+    /// Chooses the home of the fom, and counts the fom there.
+    #[inline(always)]
+    fn target(&self) -> Target<'a> {
+        let index = self.home();
+        let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
+        let sent = index
+            .filter(|_| !here)
+            .map(|index| &self.shared.localities[index]);
+        if let Some(home) = sent {
+            // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
+            home.counts.one_sent();
+        }
+        Target { index, here, sent }
+    }
+}
+
+fn has_ticket<O: Operation>(submission: &Submission<'_, O>) -> bool {
+    let special = submission.special.as_ref();
+    special.is_some_and(|special| special.ticket.is_some())
+}
+
+/// Returns how a submission that runs once is started.
+pub(super) fn starts_once<O: Operation>(submission: &Submission<'_, O>) -> Option<StartOnce<O>> {
+    let once = submission.special.as_ref()?.once.as_ref();
+    once.map(|once| once.start)
+}
+
+/// Returns whether the fom needs a record, and has none.
+#[inline]
+fn is_to_be_kept<O: Operation>(submission: &Submission<'_, O>) -> bool {
+    let recorded = submission
+        .special
+        .as_ref()
+        .and_then(|it| it.recorded.as_ref());
+    let has_record = recorded.is_some_and(|it| it.state.is_some());
+    submission.shared.env.journaled && const { kept_codec::<O>().is_some() } && !has_record
+}
+
+/// Returns whether the fom stays in its home, and whether the submission chose the home other than by the key.
+#[inline(always)]
+fn is_placed<O: Operation>(submission: &Submission<'_, O>) -> (bool, bool) {
+    let chosen = matches!(
+        submission.placement,
+        Some(Placement::Here | Placement::Locality(_) | Placement::Key(_))
+    );
+    match submission.home_name() {
+        Some(_) => (true, submission.placement.is_some()),
+        None => (chosen, chosen),
+    }
+}
+
+/// Returns why the state of the runtime refuses the submission, if it does.
+#[inline(always)]
+fn refused_by_state<O: Operation>(
+    submission: &Submission<'_, O>,
+    here: bool,
+) -> Option<RefusedReason> {
+    match submission.shared.env.state() {
+        RuntimeState::Open => None,
+        RuntimeState::Draining if here || hand::context::runs_fom_of(&submission.shared.env) => {
+            None
+        }
+        RuntimeState::Draining if has_ticket(submission) => None,
+        _ => Some(RefusedReason::ShuttingDown),
+    }
+}
+
+/// Returns the turn that the fom has beside its key: the one of its submitter, or the one in its series.
+#[inline(always)]
+fn other_turn<O: Operation>(shared: &Shared, order: Order, names: &Names) -> Option<OtherTurn> {
+    if order == Order::Chain {
+        let turn = hand::context::running(&shared.env, |fom| fom.turn().key()).flatten();
+        return turn.map(OtherTurn::Chained);
+    }
+    let turn = names.turn(TypeId::of::<O>());
+    turn.filter(|of| of.is_serial).map(OtherTurn::Serial)
+}
+
+/// Takes the room that the fom needs. Returns why there is none.
+#[inline(always)]
+fn take_room(shared: &Shared, is_recorded: bool, kept: Option<HeldRoom>) -> Option<RefusedReason> {
+    if is_recorded {
+        // It is in the journal, and takes room there already.
+        shared.env.room.take_again();
+        return None;
+    }
+    if let Some(kept) = kept {
+        kept.use_up();
+        return None;
+    }
+    (!shared.env.room.take()).then_some(RefusedReason::Full)
+}
+
+/// The home of a submission.
+struct Target<'a> {
+    /// Its index, or `None` if there is no such locality.
+    index: Option<usize>,
+    /// Whether this thread holds the core of the home.
+    here: bool,
+    /// The home that counts the fom already.
+    sent: Option<&'a Locality>,
+}
+
+/// The reference for the handle of a new fom, if one is wanted, and the id of the fom.
+pub(in crate::runtime) type New<O> = (Option<TypedRef<O>>, FomId);
+
+/// A submission that was turned away, before its caller learns of it.
+pub(in crate::runtime) struct Turned<'a, O: Operation> {
+    pub(in crate::runtime) shared: &'a Shared,
+    pub(in crate::runtime) sent: Option<&'a Locality>,
+    pub(in crate::runtime) reason: RefusedReason,
+    pub(in crate::runtime) operation: O,
+    pub(in crate::runtime) live: Option<FomRef<O>>,
+}
+
+impl<O: Operation> Turned<'_, O> {
+    #[cold]
+    pub(in crate::runtime) fn refuse(self) -> Refused<O> {
+        if let Some(home) = self.sent {
+            home.take_back();
+            self.shared.tell_idle();
+        }
+        Refused(Box::new(RefusedInner {
+            reason: self.reason,
+            operation: Exclusive::new(self.operation),
+            live: self.live,
+        }))
+    }
+}

@@ -1,0 +1,122 @@
+//! Deadlines that most foms miss.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
+
+use fom_runtime::{
+    observe::{EdgeCounter, OperationCounters, TransitionCause},
+    time::Instant,
+};
+
+use crate::{Level, WarningKind, board::Finding, sight::Sight};
+
+/// The time that the check looks back, and the time between two samples.
+const WINDOW: Duration = Duration::from_secs(60);
+const STEP: Duration = Duration::from_secs(10);
+/// The least number of foms that left the phase in that time, and the share that missed the deadline.
+const LEAST: u64 = 20;
+const SHARE: f64 = 0.5;
+
+/// The earlier counts of each phase with a deadline.
+#[derive(Default)]
+pub(super) struct Late(HashMap<(&'static str, &'static str), VecDeque<Sample>>);
+
+#[derive(Clone, Copy)]
+struct Sample {
+    at: Instant,
+    left: u64,
+    late: u64,
+}
+
+impl Late {
+    pub(super) fn check(&mut self, sight: &Sight) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for of in &sight.counters.operations {
+            for (info, counted) in of.graph.phases().iter().zip(&of.phases) {
+                let deadline = info.deadline();
+                if deadline.within().is_none() && !deadline.is_asked() {
+                    continue;
+                }
+                let place = (of.operation, counted.phase);
+                let now = sample(of, counted.phase, sight.now);
+                let before = self.before(place, now);
+                let (left, late) = (now.left - before.left, now.late - before.late);
+                if left >= LEAST && late as f64 > left as f64 * SHARE {
+                    found.push(missed(place, left, late, deadline.within()));
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the counts at the begin of the window, and keeps those of now.
+    fn before(&mut self, place: (&'static str, &'static str), now: Sample) -> Sample {
+        let samples = self.0.entry(place).or_default();
+        if samples.is_empty() {
+            // Nothing was counted before the first look.
+            samples.push_back(Sample {
+                left: 0,
+                late: 0,
+                ..now
+            });
+        }
+        if samples.back().is_none_or(|last| now.at - last.at >= STEP) {
+            samples.push_back(now);
+        }
+        while samples
+            .get(1)
+            .is_some_and(|next| now.at - next.at >= WINDOW)
+        {
+            samples.pop_front();
+        }
+        samples.front().copied().unwrap_or(now)
+    }
+}
+
+fn sample(of: &OperationCounters, phase: &str, at: Instant) -> Sample {
+    let leaves = |edge: &&EdgeCounter| edge.from == Some(phase);
+    let is_late = |edge: &&EdgeCounter| {
+        let cause = edge.cause;
+        cause == TransitionCause::Late || cause == TransitionCause::Failed("late")
+    };
+    let edges = of.edges.iter().filter(leaves);
+    Sample {
+        at,
+        left: edges.clone().map(|edge| edge.count).sum(),
+        late: edges.filter(is_late).map(|edge| edge.count).sum(),
+    }
+}
+
+fn missed(
+    place: (&'static str, &'static str),
+    left: u64,
+    late: u64,
+    within: Option<Duration>,
+) -> Finding {
+    let (operation, phase) = place;
+    let share = late as f64 / left as f64;
+    let level = match share {
+        share if share >= 0.95 => Level::Critical,
+        share if share >= 0.75 => Level::Severe,
+        _ => Level::Warning,
+    };
+    let deadline = within.map_or_else(String::new, |within| format!(" of {within:?}"));
+    Finding {
+        kind: WarningKind::MissedDeadlines,
+        level,
+        subject: format!("{operation} in {phase}"),
+        detail: String::new(),
+        text: format!(
+            "{late} of the last {left} foms that left {phase} of {operation} missed its deadline{deadline}"
+        ),
+        place: Some(place),
+        ids: Vec::new(),
+        foms: usize::try_from(late).unwrap_or(usize::MAX),
+        age: WINDOW,
+        limit: within,
+        common: Vec::new(),
+        advice: "see why the answer comes late; a longer `within`, or `within = \"adaptive\"`, follows a slow partner".to_owned(),
+    }
+}

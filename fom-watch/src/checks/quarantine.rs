@@ -1,0 +1,64 @@
+//! Operations in quarantine.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fom_runtime::{Runtime, snapshot::Quarantined, time::Instant};
+
+use crate::{Level, WarningKind, board::Finding};
+
+/// The list has up to some ten thousand entries, so it is not read in each look.
+const EVERY: Duration = Duration::from_secs(10);
+/// The number of ids in a warning.
+const IDS: usize = 8;
+/// The number of operations of one phase that is a first level.
+const FEW: f64 = 10.0;
+
+/// What the last look at the quarantine found, and when the next one is due.
+#[derive(Default)]
+pub(super) struct Quarantine {
+    due: Option<Instant>,
+    found: Vec<Finding>,
+}
+
+impl Quarantine {
+    pub(super) fn check(&mut self, runtime: &Runtime, now: Instant) -> Vec<Finding> {
+        if self.due.is_none_or(|due| now >= due) {
+            self.due = Some(now + EVERY);
+            let mut groups: BTreeMap<String, Vec<Quarantined>> = BTreeMap::new();
+            for one in runtime.inspect().quarantined() {
+                groups.entry(subject(&one)).or_default().push(one);
+            }
+            self.found = groups.into_iter().filter_map(finding).collect();
+        }
+        self.found.clone()
+    }
+}
+
+fn subject(of: &Quarantined) -> String {
+    let operation = of.operation.as_deref().unwrap_or("an unknown operation");
+    match &of.phase {
+        Some(phase) => format!("{operation} in {phase}"),
+        None => operation.to_owned(),
+    }
+}
+
+fn finding((subject, all): (String, Vec<Quarantined>)) -> Option<Finding> {
+    let last = all.last()?;
+    let foms = all.len();
+    let ages = all.iter().filter_map(|one| Some(one.failure.as_ref()?.age));
+    let are = if foms == 1 { "is" } else { "are" };
+    Some(Finding {
+        kind: WarningKind::Quarantine,
+        level: Level::of(foms as f64, FEW),
+        text: format!("{foms} of {subject} {are} in quarantine, and will not run"),
+        subject,
+        detail: String::new(),
+        place: None,
+        ids: all.iter().take(IDS).map(|one| one.id).collect(),
+        foms,
+        age: ages.max().unwrap_or_default(),
+        limit: None,
+        common: vec![format!("the last one: {last}")],
+        advice: "remove the cause, then retry or discard the operation: `runtime.quarantine()` of `fom-durable`".to_owned(),
+    })
+}

@@ -1,0 +1,11 @@
+//! The watcher: what it warns about, whom it names, and what it leaves alone.
+
+#[path = "../../../fom-runtime/tests/kit/mod.rs"]
+mod kit;
+
+mod circles;
+mod hung;
+mod levels;
+mod queues;
+mod running;
+mod task;

@@ -1,0 +1,117 @@
+//! Queues that only grow, and deadlines that most foms miss.
+
+use fom_patterns::{
+    admission::Admission,
+    streams::{KeyedStream, StreamOptions},
+};
+use fom_runtime::{observe::WaitsFor, time::TestClock};
+use fom_watch::{Warned, WarningKind};
+
+use crate::{
+    kit::{limited, secs},
+    task::{Task, Word, only, submit, until_waits, warned, watched},
+};
+
+const GROWTH: WarningKind = WarningKind::Growth;
+
+#[test]
+fn a_mailbox_that_only_grows_is_named() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = watched(&clock);
+        // It takes no event while it blocks.
+        let (_over, blocks) = crate::task::held();
+        let fom = submit(&runtime, Task::Block(blocks));
+        until_waits(&runtime, &fom, |wait| *wait == WaitsFor::Blocking);
+        for _ in 0..8 {
+            for _ in 0..20 {
+                fom.send(Word::Go).unwrap();
+            }
+            clock.advance(secs(5));
+            runtime.inspect().warnings();
+        }
+        let warning = only(&runtime, GROWTH);
+        assert_eq!(
+            (&*warning.ids, warning.phase),
+            (&[fom.id()][..], Some("Blocking"))
+        );
+        assert!(warning.subject.starts_with("mailbox of Task"), "{warning}");
+    });
+}
+
+#[test]
+fn a_stream_and_an_admission_that_only_grow_are_named() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = watched(&clock);
+        let intake = Admission::builder(&runtime)
+            .name("front door")
+            .in_flight(1)
+            .build()
+            .unwrap();
+        let stream = KeyedStream::new(&runtime, StreamOptions::default().name("moves"));
+        for _ in 0..8 {
+            for _ in 0..20 {
+                drop(intake.submit(Task::Rest).start().unwrap());
+                stream.push(1_u32, Task::Rest).unwrap();
+            }
+            runtime.quiet().await;
+            clock.advance(secs(5));
+            runtime.inspect().warnings();
+        }
+        let names: Vec<_> = warned(&runtime, GROWTH)
+            .into_iter()
+            .map(|one| one.subject)
+            .collect();
+        assert_eq!(names, ["admission front door", "stream moves"]);
+    });
+}
+
+#[test]
+fn a_queue_that_is_emptied_in_between_does_not_only_grow() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = watched(&clock);
+        let stream = KeyedStream::new(&runtime, StreamOptions::default());
+        for round in 0..20_u32 {
+            // The naps of one round end before the next but one.
+            for key in 0..200 {
+                stream
+                    .push(round * 200 + key, Task::Nap { long: false })
+                    .unwrap();
+            }
+            runtime.quiet().await;
+            clock.advance(secs(5));
+            runtime.inspect().warnings();
+        }
+        assert_eq!(warned(&runtime, GROWTH), []);
+    });
+}
+
+#[test]
+fn a_deadline_that_most_foms_miss_is_told() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = watched(&clock);
+        let run = async |all: usize, late: usize| {
+            let foms: Vec<_> = (0..all).map(|_| submit(&runtime, Task::Hurry)).collect();
+            runtime.quiet().await;
+            for fom in &foms[late..] {
+                fom.send(Word::Go).unwrap();
+            }
+            runtime.quiet().await;
+            clock.advance(secs(11));
+            for fom in foms {
+                fom.await.unwrap();
+            }
+            runtime.quiet().await;
+            clock.advance(secs(1));
+            warned(&runtime, WarningKind::MissedDeadlines)
+        };
+        assert_eq!(run(40, 10).await, []);
+        let found = run(100, 90).await;
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].phase, found[0].foms), (Some("Hurrying"), 100));
+        assert_eq!(found[0].limit, Some(secs(10)));
+    });
+}
