@@ -248,8 +248,8 @@ fn two_types_have_two_names() {
     let builder = carrying(one(&TestClock::new()));
     let same = builder.carry("depth", |_: Option<&u32>| 0);
     let refused = same.build().unwrap_err();
-    assert!(matches!(refused, BuildError::Range { what: "carry", .. }));
-    let text = "carry is out of range: a name of its own for each type";
+    assert!(matches!(refused, BuildError::SameName { name: "depth" }));
+    let text = "two carried types have the name `depth`; give each a name of its own";
     assert_eq!(refused.to_string(), text);
 }
 

@@ -22,7 +22,7 @@ use crate::{
 /// | measure | [`counters`](Self::counters), [`loads`](Self::loads), [`queued`](Self::queued) |
 /// | find what a fom waits for | [`waits`](Self::waits), [`deadlocks`](Self::deadlocks), [`keys`](Self::keys) |
 /// | find what went wrong | [`failures`](Self::failures), [`incidents`](Self::incidents), [`quarantined`](Self::quarantined) |
-/// | read the flight recorder | [`recording`](Self::recording), [`dump_recording`](Self::dump_recording) |
+/// | read the flight recorder | [`recording`](Self::recording) |
 /// | list admissions, streams, locks and services | [`parts`](Self::parts) |
 ///
 /// [`Runtime::operations`] lists the foms and most of this at once.
