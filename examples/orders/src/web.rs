@@ -114,6 +114,18 @@ impl App {
     /// Returns the phase that an order is in, or its end.
     pub(crate) fn phase(&self, reference: &str) -> Option<String> {
         match self.runtime.outcome::<Order>(reference) {
+            Lookup::InFlight(id) => {
+                let running = self.runtime.operation(id);
+                // Without one, it has ended since.
+                running.map_or_else(|| self.end(reference), |info| Some(info.phase.to_owned()))
+            }
+            Lookup::Quarantined(_) => Some("on hold".to_owned()),
+            _ => self.end(reference),
+        }
+    }
+
+    fn end(&self, reference: &str) -> Option<String> {
+        match self.runtime.outcome::<Order>(reference) {
             Lookup::Ended {
                 outcome: Ok(ended), ..
             } => Some(format!("{:?}", ended.kind())),
@@ -122,16 +134,16 @@ impl App {
                 ..
             } if !is_cancel(&failure) => Some("failed".to_owned()),
             Lookup::Ended { .. } => Some("Cancelled".to_owned()),
-            Lookup::InFlight(id) => self.runtime.operation(id).map(|info| info.phase.to_owned()),
-            Lookup::Quarantined(_) => Some("on hold".to_owned()),
             _ => None,
         }
     }
 
-    /// The answer to a cancel of an order that has ended.
+    /// The answer to a cancel of an order that does not run.
     fn ended(&self, reference: &str) -> StatusCode {
         match self.phase(reference).as_deref() {
             Some("Cancelled") => StatusCode::ACCEPTED,
+            // It failed, and runs again when the operator says so.
+            Some("on hold") => StatusCode::SERVICE_UNAVAILABLE,
             Some(_) => StatusCode::CONFLICT,
             None => StatusCode::NOT_FOUND,
         }

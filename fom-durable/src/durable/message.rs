@@ -4,7 +4,6 @@
 use std::{
     any::{Any, TypeId},
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
 };
 
 use fom_journal::EntryId;
@@ -263,7 +262,7 @@ impl Message {
             machine: message.machine,
             key: message.key,
             receiver: message.receiver.map(seam::fom_id),
-            event: SavedValue::new(message.event.0, &Arc::default()),
+            event: SavedValue::hidden(message.event.0),
         })
     }
 

@@ -239,8 +239,9 @@ impl SavedOutcome {
     /// Returns the values of the end. Returns `None` for a failure.
     #[must_use]
     pub fn values(&self) -> Option<Values<'_>> {
-        let values = seam::snapshot_values(self.end.as_ref().ok()?)?;
-        Some(Values::of(values, &self.secrets))
+        let (values, own) = seam::snapshot_values(self.end.as_ref().ok()?)?;
+        let secrets = self.secrets.iter().cloned().chain(own).collect();
+        Some(Values::of(values, &secrets))
     }
 }
 
@@ -256,7 +257,7 @@ pub struct SavedEvent<'a> {
     pub key: Option<Key>,
     /// The id of the receiver, if the event is for one fom.
     pub receiver: Option<FomId>,
-    /// The event.
+    /// The event. All of it is a secret if the journal does not have the schema of the machine, which names the secrets.
     pub event: SavedValue<'a>,
 }
 
@@ -365,13 +366,14 @@ impl Decoder<'_> {
             }
             kind if kind == Kind::Outcome as u8 => {
                 let mut outcome = decode_outcome(rest)?.shown();
-                outcome.secrets = self.secrets_of(&outcome.machine);
+                outcome.secrets = self.secrets_of(&outcome.machine).unwrap_or_default();
                 Content::Outcome(Box::new(outcome))
             }
             kind if kind == Kind::Message as u8 => {
                 let mut event = Message::shown(rest).ok_or(RestoreError::Damaged)?;
-                event.event =
-                    SavedValue::new(event.event.as_bytes(), &self.secrets_of(&event.machine));
+                if let Some(secrets) = self.secrets_of(&event.machine) {
+                    event.event.show(&secrets);
+                }
                 Content::Event(Box::new(event))
             }
             kind if kind == Kind::Sent as u8 => Mark::decode(bytes).map(|_| Content::Sent)?,
@@ -379,8 +381,8 @@ impl Decoder<'_> {
         })
     }
 
-    fn secrets_of(&self, machine: &str) -> Arc<[String]> {
-        self.secrets.get(machine).cloned().unwrap_or_default()
+    fn secrets_of(&self, machine: &str) -> Option<Arc<[String]>> {
+        self.secrets.get(machine).cloned()
     }
 
     fn fom<'a>(&self, id: FomId, record: &'a [u8]) -> Result<SavedFom<'a>, RestoreError> {
@@ -395,7 +397,8 @@ impl Decoder<'_> {
             fom.phase = seam::phase_of(&schema, body).map(str::to_owned);
             let path = meta.path.names(&schema);
             fom.values = seam::values_of(&schema, body)
-                .map(|values| Values::of(values, &self.secrets_of(&schema.machine)));
+                .zip(self.secrets_of(&schema.machine))
+                .map(|(values, secrets)| Values::of(values, &secrets));
             fom.body = Some(Body {
                 id,
                 schema,

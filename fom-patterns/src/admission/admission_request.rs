@@ -128,7 +128,8 @@ impl<'a, O: Operation> AdmissionRequest<'a, O> {
 
     /// Sets the series, like [`Submission::serial`](fom_runtime::Submission::serial). Of the operations of a series that
     /// come through this intake, one runs at a time. The policy chooses the others in its order, and they wait in the
-    /// queue until the one before them has ended. So a busy series takes one of the permits, and no more.
+    /// queue until the one before them has ended. So a busy series takes one of the permits, and no more. An operation
+    /// that waits for its series can be cancelled. It is not promoted, and a full queue sheds another one.
     ///
     /// Operations of the series that another way submits do not count here. An operation that the intake starts behind
     /// them waits in the line of the runtime, with its permit.

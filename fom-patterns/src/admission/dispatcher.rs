@@ -129,8 +129,7 @@ impl Dispatcher {
             Event::Look => {}
             Event::Status(tell) => {
                 let status = self.status(shared, now);
-                // The caller may have gone.
-                fenced(shared, || drop(tell.send(status)));
+                fenced(shared, || tell(status));
             }
         }
     }
@@ -161,10 +160,12 @@ impl Dispatcher {
             behind,
         } = &mut self.changing;
         older.clear();
-        self.policies.visit(|tags| {
+        let mut note = |tags: &Tags| {
             *since = (*since).max(tags.number() + 1);
             *older.entry(tags.client().cloned()).or_default() += 1;
-        });
+        };
+        self.policies.visit(&mut note);
+        self.series.iter().for_each(|request| note(request));
         // A policy may have lost the older requests that these were behind.
         let free: Vec<_> = behind
             .extract_if(|client, _| !older.contains_key(client))
@@ -175,7 +176,7 @@ impl Dispatcher {
         }
     }
 
-    /// Notes that a request has left the policies. Requests behind it may be next.
+    /// Notes that a request starts or leaves the queue. Requests behind it may be next.
     fn gone(&mut self, tags: &Tags, now: Instant) {
         let changing = &mut self.changing;
         if changing.older.is_empty() || tags.number() >= changing.since {
@@ -200,12 +201,15 @@ impl Dispatcher {
     fn queued(&self) -> usize {
         let behind = self.changing.behind.values();
         let behind = behind.map(VecDeque::len).sum::<usize>();
-        self.policies.queued() + behind + self.series.iter().count()
+        self.policies.queued() + behind + self.series.len()
     }
 
     /// Takes a request out, if it has not started.
     fn take_out(&mut self, request: &Arc<WaitingRequest>, now: Instant) -> Option<Request> {
         if let Some(request) = self.series.remove(request) {
+            // Its policy gave it, and may count it among those that run.
+            self.policies.ended(request.waiting());
+            self.gone(&request, now);
             return Some(request);
         }
         let client = request.tags.client().cloned();
@@ -256,6 +260,9 @@ impl Dispatcher {
         if shared.is_closed() {
             let behind = mem::take(&mut self.changing.behind);
             let kept: Vec<_> = self.series.drain().collect();
+            for request in &kept {
+                self.policies.ended(request.waiting());
+            }
             for request in behind.into_values().flatten().chain(kept) {
                 self.answer(shared, request, Unstarted::Shutdown);
             }
@@ -268,13 +275,14 @@ impl Dispatcher {
         let force = shared.runtime.extension().state() != RuntimeState::Open;
         while self.running < shared.settings.in_flight {
             if let Some(request) = self.series.next() {
+                self.gone(&request, now);
                 self.start(shared, request);
                 continue;
             }
             match self.policies.next(now, force) {
                 Next::Request(request) => {
-                    self.gone(&request, now);
                     if let Some(request) = self.series.admit(request) {
+                        self.gone(&request, now);
                         self.start(shared, request);
                     }
                 }

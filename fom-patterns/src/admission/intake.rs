@@ -15,6 +15,10 @@ use std::{
     sync::{Arc, OnceLock, Weak, mpsc},
 };
 
+use crate::admission::{
+    AdmissionStatus, Level, Policy, Request, WhenFull, dispatcher::Dispatcher,
+    waiting_request::WaitingRequest,
+};
 use fom_protocol::{
     caught,
     shrink::Shrink as _,
@@ -25,12 +29,6 @@ use fom_runtime::{
     error::RefusedReason,
     extension::{Attachment, Listing, PendingWork, RuntimeState},
     observe::IncidentKind,
-};
-use tokio::sync::oneshot;
-
-use crate::admission::{
-    AdmissionStatus, Level, Policy, Request, WhenFull, dispatcher::Dispatcher,
-    waiting_request::WaitingRequest,
 };
 
 /// The number of rounds that one thread works for others before the work continues elsewhere. Each round handles the
@@ -57,7 +55,7 @@ pub(super) enum Event {
     Level(Level),
     /// Time has passed, settings have changed, or the runtime is closing.
     Look,
-    Status(oneshot::Sender<AdmissionStatus>),
+    Status(Box<dyn FnOnce(AdmissionStatus) + Send>),
 }
 
 /// The settings of an intake.
@@ -181,10 +179,8 @@ impl Shared {
     }
 
     /// Asks the dispatcher for the status. This can run the policies on the calling thread.
-    pub(super) fn ask(self: &Arc<Self>) -> oneshot::Receiver<AdmissionStatus> {
-        let (tell, told) = oneshot::channel();
-        self.deliver(Event::Status(tell));
-        told
+    pub(super) fn ask(self: &Arc<Self>, tell: impl FnOnce(AdmissionStatus) + Send + 'static) {
+        self.deliver(Event::Status(Box::new(tell)));
     }
 
     /// Returns the part of the status that the intake holds. This runs no policy.

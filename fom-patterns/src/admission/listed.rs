@@ -1,6 +1,12 @@
 //! An intake among the parts of its runtime. A status runs the policies, so it has a time limit.
 
-use std::sync::{Arc, mpsc};
+use std::{
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError},
+    },
+    time::Duration,
+};
 
 use fom_runtime::{
     Runtime,
@@ -14,22 +20,37 @@ use crate::admission::{
     intake::{Event, Shared},
 };
 
+/// How long a thread waits for an answer of the policies. Longer than the runtime waits for the thread.
+const LIMIT: Duration = Duration::from_millis(200);
+
 /// Returns the status. If a policy does not return in time, the status is `busy`.
 pub(super) async fn status(shared: &Arc<Shared>) -> AdmissionStatus {
     #[cfg(not(fom_shuttle))]
     let full = {
         let asked = Arc::clone(shared);
-        // The answer may come from the thread that works for the intake now.
-        let question = move || asked.ask().blocking_recv().ok();
+        let question = move || ask(&asked);
         shared.runtime.extension().ask(question).await.flatten()
     };
     // The model checker knows no limits of real time.
     #[cfg(fom_shuttle)]
-    let full = shared.ask().await.ok();
+    let full = {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        shared.ask(move |status| drop(tell.send(status)));
+        told.await.ok()
+    };
     full.unwrap_or_else(|| AdmissionStatus {
         busy: true,
         ..shared.part_of_status()
     })
+}
+
+/// Returns the status, or `None` if a policy does not return in time. The answer may come from the thread that works for
+/// the intake now.
+fn ask(shared: &Arc<Shared>) -> Option<AdmissionStatus> {
+    let (tell, told) = mpsc::channel();
+    // The caller may have gone.
+    shared.ask(move |status| drop(tell.send(status)));
+    told.recv_timeout(LIMIT).ok()
 }
 
 impl Listed for Shared {
@@ -38,10 +59,9 @@ impl Listed for Shared {
     }
 
     fn question(self: Arc<Self>) -> Option<Question> {
-        Some(Box::new(move || match self.ask().blocking_recv() {
-            Ok(status) => vec![full(&status)],
-            // The work of the dispatcher panicked, which is reported elsewhere.
-            Err(_) => vec![brief(&self.part_of_status())],
+        Some(Box::new(move || match ask(&self) {
+            Some(status) => vec![full(&status)],
+            None => vec![brief(&self.part_of_status())],
         }))
     }
 
@@ -64,7 +84,7 @@ fn change_policy(shared: &Arc<Shared>, text: &str) -> Result<String, BoxError> {
 fn promote(shared: &Arc<Shared>, client: &str) -> Result<String, BoxError> {
     let (tell, told) = mpsc::channel();
     shared.deliver(Event::PromoteClient(client.to_owned(), tell));
-    match told.recv() {
+    match told.recv_timeout(LIMIT) {
         Ok(true) => Ok(format!(
             "promoted the oldest request of the client {client}"
         )),
@@ -72,7 +92,10 @@ fn promote(shared: &Arc<Shared>, client: &str) -> Result<String, BoxError> {
             let why = "no queued request of the client can move up: it has none, or the policy knows no priorities";
             Err(why.into())
         }
-        Err(_) => Err("the runtime has ended".into()),
+        Err(RecvTimeoutError::Timeout) => {
+            Err("a policy does not return; the request moves up when it does".into())
+        }
+        Err(RecvTimeoutError::Disconnected) => Err("the runtime has ended".into()),
     }
 }
 

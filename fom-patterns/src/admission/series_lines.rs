@@ -14,6 +14,8 @@ pub(super) struct SeriesLines {
     busy: HashMap<Key, VecDeque<Request>>,
     /// The requests that have their turn and wait for a permit. Each keeps its series busy.
     ready: VecDeque<Request>,
+    /// The number of requests in all lines.
+    len: usize,
 }
 
 impl SeriesLines {
@@ -24,6 +26,7 @@ impl SeriesLines {
         };
         if let Some(line) = self.busy.get_mut(series) {
             line.push_back(request);
+            self.len += 1;
             return None;
         }
         self.busy.insert(series.clone(), VecDeque::new());
@@ -32,7 +35,14 @@ impl SeriesLines {
 
     /// Returns a kept request whose turn has come.
     pub(super) fn next(&mut self) -> Option<Request> {
-        self.ready.pop_front()
+        let next = self.ready.pop_front()?;
+        self.len -= 1;
+        Some(next)
+    }
+
+    /// Returns the number of kept requests.
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 
     /// Notes that a request no longer needs its series: the next one of the series has its turn.
@@ -54,15 +64,20 @@ impl SeriesLines {
             let place = line.iter().position(|kept| kept.number() == number)?;
             line.remove(place)
         };
-        if let Some(request) = take(&mut self.ready) {
-            self.release(&request);
-            return Some(request);
-        }
-        take(self.busy.get_mut(request.tags.series()?)?)
+        let taken = match take(&mut self.ready) {
+            Some(request) => {
+                self.release(&request);
+                request
+            }
+            None => take(self.busy.get_mut(request.tags.series()?)?)?,
+        };
+        self.len -= 1;
+        Some(taken)
     }
 
     /// Takes out all kept requests.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Request> {
+        self.len = 0;
         let lines = self.busy.drain().flat_map(|(_, line)| line);
         self.ready.drain(..).chain(lines)
     }

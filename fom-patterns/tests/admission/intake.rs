@@ -9,12 +9,16 @@ use std::{
 
 use fom_patterns::{
     admission::{
-        Admission, BuildAdmissionError, ClientRoundRobin, ConfigError, DeadlineFirst, Level,
-        Policy, Priorities, Rate, Share, SortedBatches, TokenBuckets, WhenFull,
+        Admission, BuildAdmissionError, ClientRoundRobin, ConfigError, DeadlineFirst, Level, Line,
+        Next, Policy, Priorities, Rate, Request, Share, SortedBatches, Tags, TokenBuckets,
+        WhenFull,
     },
     prelude::*,
 };
-use fom_runtime::{error::RefusedReason, time::TestClock};
+use fom_runtime::{
+    error::RefusedReason,
+    time::{Instant, TestClock},
+};
 
 use crate::kit::{limited, one, poll_once, secs};
 use crate::queue::{self, Held, Slow, Starts, Word, reason};
@@ -81,6 +85,107 @@ fn what_waits_for_its_series_can_leave_the_queue() {
         runtime.shutdown(Shutdown::Now, secs(10)).await;
         assert!(matches!(d.await.unwrap_err().cause, Cause::Shutdown));
         assert!(matches!(c.await.unwrap_err().cause, Cause::Shutdown));
+    });
+}
+
+/// Counts the requests that it gave and that have not ended.
+struct Counting {
+    line: Line,
+    running: Arc<Mutex<usize>>,
+}
+
+impl Policy for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+
+    fn enqueue(&mut self, request: Request, _: Instant) -> Result<(), Request> {
+        self.line.put(request);
+        Ok(())
+    }
+
+    fn get(&mut self, _: Instant, _: bool) -> Next {
+        let next = self.line.take();
+        *self.running.lock().unwrap() += usize::from(next.is_some());
+        next.map_or(Next::Empty, Next::Request)
+    }
+
+    fn remove(&mut self, request: &Tags) -> Option<Request> {
+        self.line.remove(request.number())
+    }
+
+    fn visit(&self, visitor: &mut dyn FnMut(&Tags)) {
+        self.line.iter().for_each(visitor);
+    }
+
+    fn ended(&mut self, _: &Tags) {
+        *self.running.lock().unwrap() -= 1;
+    }
+}
+
+/// A policy hears the end of each request that it gave, also of one that left the queue while it waited for its series.
+#[test]
+fn a_policy_hears_of_what_waited_for_its_series_in_vain() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let running = Arc::new(Mutex::new(0));
+        let counting = Counting {
+            line: Line::default(),
+            running: Arc::clone(&running),
+        };
+        let builder = Admission::builder(&runtime).in_flight(4);
+        let intake = builder.policy(counting).build().unwrap();
+        let starts = Starts::default();
+        let submit = |name: &'static str| {
+            let slow = Slow {
+                name: name.to_owned(),
+                starts: starts.clone(),
+            };
+            intake.submit(slow).serial(7).start().unwrap()
+        };
+        let [mut a, b, c] = ["a", "b", "c"].map(submit);
+        a.started().await.unwrap();
+        assert_eq!(*running.lock().unwrap(), 3);
+        b.cancel();
+        assert!(matches!(b.await.unwrap_err().cause, Cause::Cancelled));
+        assert_eq!(*running.lock().unwrap(), 2);
+        runtime.shutdown(Shutdown::Now, secs(10)).await;
+        assert!(matches!(c.await.unwrap_err().cause, Cause::Shutdown));
+        drop(a);
+        assert_eq!(*running.lock().unwrap(), 0);
+    });
+}
+
+/// A change of the policy keeps the order of a client, also if its older request waits for a series.
+#[test]
+fn a_change_of_the_policy_passes_no_request_that_waits_for_its_series() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).build().unwrap();
+        let intake = Admission::builder(&runtime).in_flight(4).build().unwrap();
+        let starts = Starts::default();
+        let submit = |name: &'static str, series: Option<u64>| {
+            let slow = Slow {
+                name: name.to_owned(),
+                starts: starts.clone(),
+            };
+            let request = intake.submit(slow).client("one");
+            match series {
+                Some(series) => request.serial(series).start().unwrap(),
+                None => request.start().unwrap(),
+            }
+        };
+        let mut first = submit("a", Some(7));
+        first.started().await.unwrap();
+        let mut older = submit("b", Some(7));
+        intake.set_policy(ClientRoundRobin::new(1).unwrap());
+        let mut later = submit("c", None);
+        assert_eq!(intake.status().await.queued, 2);
+        assert_eq!(starts.line(), "a");
+        for queued in [&mut first, &mut older, &mut later] {
+            queued.started().await.unwrap().send(Word::Go).unwrap();
+            queued.await.unwrap();
+        }
+        assert_eq!(starts.line(), "b c");
     });
 }
 

@@ -39,8 +39,8 @@ pub fn set_saved(quarantined: &mut Quarantined, schema: Arc<Schema>, from: usize
     });
 }
 
-/// Returns the values in a snapshot, without a copy of them.
-pub fn snapshot_values(snapshot: &Snapshot) -> Option<SavedValues<'_>> {
+/// Returns the values in a snapshot, without a copy of them, and the names of the secrets.
+pub fn snapshot_values(snapshot: &Snapshot) -> Option<(SavedValues<'_>, Vec<String>)> {
     snapshot.values()
 }
 

@@ -153,11 +153,12 @@ impl Snapshot {
         self.parts(|_, parts| Ok(Saved::of(parts)))
     }
 
-    /// Returns the values, without a copy of them.
-    pub(crate) fn values(&self) -> Option<SavedValues<'_>> {
+    /// Returns the values, without a copy of them, and the names of the secrets.
+    pub(crate) fn values(&self) -> Option<(SavedValues<'_>, Vec<String>)> {
         let inner = self.bytes.get(MAGIC.len()..self.bytes.len() - CHECKSUM)?;
         let record: Record<'_> = decode(inner).ok()?;
-        body::values_of(&Schema::from_bytes(record.schema.0).ok()?, record.body.0)
+        let schema = Schema::from_bytes(record.schema.0).ok()?;
+        Some((body::values_of(&schema, record.body.0)?, schema.secrets))
     }
 
     /// Makes a self-contained snapshot from a body.

@@ -29,12 +29,25 @@ pub struct SavedValue<'a> {
 }
 
 impl<'a> SavedValue<'a> {
-    pub(crate) fn new(bytes: &'a [u8], secrets: &Arc<[String]>) -> Self {
+    pub(super) fn new(bytes: &'a [u8], secrets: &Arc<[String]>) -> Self {
         Self {
             bytes,
             secrets: Arc::clone(secrets),
             is_secret: false,
         }
+    }
+
+    /// Returns a value all of which is a secret.
+    pub(crate) fn hidden(bytes: &'a [u8]) -> Self {
+        Self {
+            is_secret: true,
+            ..Self::new(bytes, &Arc::default())
+        }
+    }
+
+    /// Shows the value, without the secrets in it.
+    pub(super) fn show(&mut self, secrets: &Arc<[String]>) {
+        *self = Self::new(self.bytes, secrets);
     }
 
     /// Returns the value of the field `name`.
@@ -182,7 +195,7 @@ impl<'de, S: Serializer> Visitor<'de> for Pass<'_, S> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<S::Ok, A::Error> {
         let mut to = self.0.serialize_map(None).map_err(A::Error::custom)?;
-        while let Some(key) = from.next_key_seed(Key)? {
+        while let Some(key) = from.next_key_seed(Key(self.1))? {
             to.serialize_key(&key).map_err(A::Error::custom)?;
             if is_in(self.1, &key) {
                 from.next_value::<IgnoredAny>()?;
@@ -219,10 +232,11 @@ impl<'de, S: SerializeMap> DeserializeSeed<'de> for Of<'_, S> {
     }
 }
 
-/// A key, as text.
-struct Key;
+/// A key, as text without the secrets in it.
+#[derive(Clone, Copy)]
+struct Key<'a>(&'a [String]);
 
-impl<'de> DeserializeSeed<'de> for Key {
+impl<'de> DeserializeSeed<'de> for Key<'_> {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<String, D::Error> {
@@ -230,7 +244,7 @@ impl<'de> DeserializeSeed<'de> for Key {
     }
 }
 
-impl<'de> Visitor<'de> for Key {
+impl<'de> Visitor<'de> for Key<'_> {
     type Value = String;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -272,20 +286,32 @@ impl<'de> Visitor<'de> for Key {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<String, A::Error> {
         let mut text = "[".to_owned();
-        while let Some(next) = from.next_element_seed(Key)? {
-            let comma = if text.len() > 1 { "," } else { "" };
-            text = format!("{text}{comma}{next}");
+        while let Some(next) = from.next_element_seed(self)? {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&next);
         }
-        Ok(text + "]")
+        text.push(']');
+        Ok(text)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<String, A::Error> {
         let mut text = "{".to_owned();
-        while let Some(key) = from.next_key_seed(Key)? {
-            let value = from.next_value_seed(Key)?;
-            let comma = if text.len() > 1 { "," } else { "" };
-            text = format!("{text}{comma}{key}:{value}");
+        while let Some(key) = from.next_key_seed(self)? {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            text.push_str(&key);
+            text.push(':');
+            if is_in(self.0, &key) {
+                from.next_value::<IgnoredAny>()?;
+                text.push_str(HIDDEN);
+            } else {
+                text.push_str(&from.next_value_seed(self)?);
+            }
         }
-        Ok(text + "}")
+        text.push('}');
+        Ok(text)
     }
 }
