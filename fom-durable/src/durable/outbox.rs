@@ -118,14 +118,17 @@ impl OutboxItems {
         self.items.iter().filter_map(|item| item.entry.as_ref())
     }
 
-    /// Writes all entries into the group of the transition.
-    pub(crate) fn write(&mut self, shared: &Shared, batch: &mut Batch) {
+    /// Writes all entries into the group of the transition. Returns whether there is one.
+    pub(crate) fn write(&mut self, shared: &Shared, batch: &mut Batch) -> bool {
+        let mut writes = false;
         for item in &mut self.items {
             if let Some(entry) = &mut item.entry {
                 entry.take_number(shared);
                 batch.put(entry.id, &entry.bytes);
+                writes = true;
             }
         }
+        writes
     }
 
     /// Takes the announced numbers out, because the transition is not committed. It may be committed later.

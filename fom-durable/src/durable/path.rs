@@ -43,8 +43,11 @@ impl Path {
     /// Adds the phase that the fom leaves, of a machine with this many phases.
     pub(super) fn leaves(&mut self, phase: usize, phases: usize) {
         let base = base(phases);
-        let before = MOST - 1 - u32::from(base > LARGEST);
-        let limit = base.pow(before);
+        // Constant exponents, so this is no loop.
+        let limit = match base > LARGEST {
+            true => base.pow(MOST - 2),
+            false => base.pow(MOST - 1),
+        };
         if self.0 >= 2 * limit {
             // The oldest phase is forgotten.
             self.0 = limit + self.0 % limit;

@@ -263,16 +263,12 @@ impl Inner {
         });
     }
 
-    /// Notes that the last step is in the journal, or will be. Returns what waits for that.
-    fn recorded(&mut self) -> Vec<oneshot::Sender<Infallible>> {
+    /// Notes that the last step is in the journal, or will be. Returns what waits for that, if something does.
+    fn recorded(&mut self) -> Option<Vec<oneshot::Sender<Infallible>>> {
         self.event = None;
-        match self.more_mut() {
-            Some(more) => {
-                more.taken.clear();
-                std::mem::take(&mut more.recording)
-            }
-            None => Vec::new(),
-        }
+        let more = self.more.as_deref_mut()?;
+        more.taken.clear();
+        (!more.recording.is_empty()).then(|| std::mem::take(&mut more.recording))
     }
 
     /// Notes that the fom leaves its phase.

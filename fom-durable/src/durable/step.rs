@@ -27,8 +27,12 @@ use fom_runtime::{
     snapshot::SnapshotError,
 };
 
-/// Whether a step could be written down. The error is boxed because it is rare, which keeps the result small.
-type Saved = Result<(), Box<SnapshotError>>;
+/// Whether a step could be written down, and whether entries of the outbox are in it. The error is boxed because it is
+/// rare, which keeps the result small.
+type Saved = Result<Sends, Box<SnapshotError>>;
+
+/// Whether entries of the outbox are in a group.
+type Sends = bool;
 
 impl KeptFom for DurableState {
     fn is_recorded(&self) -> bool {
@@ -144,11 +148,11 @@ impl KeptFom for DurableState {
             self.write(fom, committer, batch, inner, ends, content)
         });
         match written {
-            Ok(()) if !waits => {
+            Ok(_) if !waits => {
                 self.went_on();
                 Written::Now
             }
-            Ok(()) => {
+            Ok(_) => {
                 self.begin_waiting();
                 Written::Later
             }
@@ -173,7 +177,7 @@ impl KeptFom for DurableState {
         let write = || self.write(fom, committer, &mut group, self.inner(), ends, content);
         let written = catch_unwind(AssertUnwindSafe(write));
         // A state that could be written before can be written now. If not, the last committed state stays.
-        if let Ok(Ok(())) = written {
+        if let Ok(Ok(_)) = written {
             group.end_group();
             self.keep(fom, group, error);
         }
@@ -219,7 +223,7 @@ impl KeptFom for DurableState {
                 drop(inner);
                 durable.leaves_failed(fom);
             }
-            Ok(())
+            Ok(false)
         });
         if let Err(error) = written {
             // The record stays in the journal, as it is.
@@ -318,18 +322,19 @@ fn group(
     let batch = seam::with_local(take);
     let mut batch = batch.flatten().unwrap_or_default();
     let fenced = AssertUnwindSafe(|| {
-        write(&mut batch)?;
+        let sends = write(&mut batch)?;
         committer.check_length(batch.longest_open_entry())?;
-        Ok(())
+        Ok(sends)
     });
     let written = catch_unwind(fenced).unwrap_or_else(|panic| {
         let message = panic_message(panic);
         Err(Box::new(SnapshotError::Panicked(message)))
     });
     match written {
-        Ok(()) => batch.end_group(),
+        Ok(_) => batch.end_group(),
         Err(_) => batch.drop_group(),
     }
+    let sends = matches!(written, Ok(true));
     let waiting = (waits && written.is_ok()).then(|| AnyRef::of(fom));
     seam::with_local(|local| {
         let now = seam::last_look(local);
@@ -340,17 +345,14 @@ fn group(
             buffer.waiting.push(fom);
         }
         buffer.uses(fom.graph());
-        let sends = with_outbox(fom, |outbox| {
-            let mut sends = false;
-            for entry in outbox.entries() {
-                buffer.uses(entry.graph);
-                sends = true;
-            }
-            sends
-        });
+        if sends {
+            with_outbox(fom, |outbox| {
+                outbox.entries().for_each(|entry| buffer.uses(entry.graph));
+            });
+        }
         buffer.added(waits, batch, now);
         local.ask_pause();
-        if sends == Some(true) && !waits {
+        if sends && !waits {
             // The outbox is sent at once, maybe to another locality. What its entries cause there enters the journal
             // after this step.
             durable.hand_over_now(local);
@@ -423,8 +425,8 @@ impl DurableState {
         if took {
             self.delete_taken(batch);
         }
-        with_outbox(fom, |outbox| outbox.write(seam::shared_of(fom), batch));
-        Ok(())
+        let sends = with_outbox(fom, |outbox| outbox.write(seam::shared_of(fom), batch));
+        Ok(sends.unwrap_or(false))
     }
 }
 

@@ -257,7 +257,7 @@ pub struct KeptStep<'a> {
     /// Whether the fom holds the gate of its phase; `None` if no phase has a gate.
     pub holds_gate: Option<bool>,
     /// The attempts and deadlines, if the machine has any.
-    pub timing: Option<SavedTiming>,
+    pub timing: Option<&'a mut SavedTiming>,
     /// When the fom entered its phase, on the runtime's clock.
     pub since: u64,
     /// Whether the fom is in an end phase.

@@ -157,11 +157,12 @@ impl<O: Operation> Instance<O> {
             fom.leave_unread_phase();
         }
         let was_there = matches!(then, Then::Begin { .. }) && kept.is_recorded();
+        let mut timing = self.timing_after(fom, then);
         let mut step = KeptStep {
             then,
             waits: O::DURABILITY == Durability::Sync || was_there,
             holds_gate: keeps_gate(fom, kept, then).map(|held| held && self.info().is_gated()),
-            timing: self.timing_after(fom, then),
+            timing: timing.as_mut(),
             since: match then {
                 Then::Enter { .. } | Then::Begin { resumed: false } | Then::Wait => {
                     hand::now(fom.env())
