@@ -224,24 +224,46 @@ fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> boo
     let part = turn.part();
     let (common, index) = (Arc::clone(&part.common), part.index);
     part.exchange();
-    let mut moves = MOVES;
-    for _ in 0..TURN {
-        let part = turn.part();
-        let mut next = None;
+    let (mut left, mut moves) = (TURN, MOVES);
+    loop {
+        let mut is_over = false;
+        // One fence for all of them: the foms have fences of their own.
         common.fenced("a key of a stream in", index, || {
-            next = part.next(&mut moves)
+            run_requests(turn, common.rules.merge, &mut left, &mut moves);
+            is_over = true;
         });
-        let Some((who, mut operation)) = next else {
-            if !std::mem::take(&mut part.looking) {
-                break;
-            }
-            // Comparing its key panicked, and the request is gone.
-            part.ended += 1;
-            let lost = part.pieces.split(1);
-            turn.local().leave(lost);
-            continue;
+        let part = turn.part();
+        if is_over || !std::mem::take(&mut part.looking) {
+            break;
+        }
+        // Comparing its key panicked, and the request is gone.
+        part.ended += 1;
+        let lost = part.pieces.split(1);
+        turn.local().leave(lost);
+    }
+    turn.count_ended();
+    let part = turn.part();
+    if !part.has_work() {
+        part.exchange();
+    }
+    part.has_work()
+}
+
+/// Runs requests until none may run, the turn is over, or user code panics: the comparison of keys, or a rule.
+#[inline]
+fn run_requests<O: Operation, K: StreamKey>(
+    turn: &mut Turn<'_, StreamPart<O, K>>,
+    merge: Option<Merge<O>>,
+    left: &mut u32,
+    moves: &mut u32,
+) {
+    while *left > 0 {
+        *left -= 1;
+        let part = turn.part();
+        let Some((who, mut operation)) = part.next(moves) else {
+            return;
         };
-        if let (Some(merge), Who::Held(key)) = (common.rules.merge, &who) {
+        if let (Some(merge), Who::Held(key)) = (merge, &who) {
             let merged = part.merge(merge, *key, &mut operation);
             if merged > 0 {
                 let pieces = part.pieces.split(merged);
@@ -256,15 +278,9 @@ fn run<O: Operation, K: StreamKey>(turn: &mut Turn<'_, StreamPart<O, K>>) -> boo
         }
         // After the runtime is closed, the next turn refuses the queued requests.
         if turn.should_end() {
-            break;
+            return;
         }
     }
-    turn.count_ended();
-    let part = turn.part();
-    if !part.has_work() {
-        part.exchange();
-    }
-    part.has_work()
 }
 
 /// Refuses all queued requests because the runtime is closed. `take_refused` returns them.
