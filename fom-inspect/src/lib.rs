@@ -24,6 +24,7 @@
 //! | serve metrics for Prometheus | [`Inspector::metrics`] |
 //! | show the journal and its quarantine | the feature `durable` of this package |
 //! | show the data of foms | [`Inspector::data`], with the feature `durable` |
+//! | show the parent and the children of a fom | [`ParentsExt::parents`] |
 //! | stop it | drop the [`InspectorHandle`] |
 //!
 //! Clients use the page at `/`, or the HTTP API, which `API.md` of this package describes.
@@ -35,7 +36,7 @@
 //
 // - `error`, `address`, `token`, `problem`, `query`: small types without knowledge of foms
 // - `catalog`, `layout`, `samples`: the machines of the program, and what was counted
-// - `source`, `types`, `suspended`, `journal`: what the program gives the inspector
+// - `source`, `types`, `suspended`, `journal`, `parents`: what the program gives the inspector
 // - `state`: what the requests share
 // - `resources`, `live`, `actions`: what is answered
 // - `server`: HTTP
@@ -49,6 +50,7 @@ mod inspector;
 mod journal;
 mod layout;
 mod live;
+mod parents;
 mod problem;
 mod query;
 mod resources;
@@ -63,6 +65,7 @@ mod types;
 pub use address::Address;
 pub use error::StartError;
 pub use inspector::{Inspector, InspectorHandle};
+pub use parents::ParentsExt;
 pub use source::Source;
 
 /// Compiles the example of the README.

@@ -111,7 +111,8 @@ pub(super) fn freeze(
     let mut more = false;
     for filter in &filters {
         // Only the ids are of interest.
-        let _ = state.runtime.inspect().matching(filter, |id| {
+        let _ = state.runtime.inspect().matching(filter, |fom| {
+            let id = fom.id();
             more |= ids.len() == FOMS && !ids.contains(&id);
             if ids.len() < FOMS {
                 ids.insert(id);
@@ -155,7 +156,7 @@ pub(super) fn carry_out(
         for fom in state
             .runtime
             .inspect()
-            .matching(filter, |id| left.contains(&id))
+            .matching(filter, |fom| left.contains(&fom.id()))
         {
             left.remove(&fom.id());
             match run.action {

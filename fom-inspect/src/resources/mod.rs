@@ -1,5 +1,6 @@
 //! What `GET` answers, by resource.
 
+mod family;
 mod foms;
 mod localities;
 mod machine;
@@ -34,6 +35,8 @@ pub(crate) enum Resource {
     Fom(u64),
     /// The data of a fom.
     Data(u64),
+    /// The parent and the children of a fom.
+    Family(u64),
     Find,
     Waits,
     Keys,
@@ -101,8 +104,10 @@ impl Resource {
                     Self::Machine(name)
                 })
             }
-            ("foms", Some(rest)) => match rest.strip_suffix("/data") {
-                Some(rest) => Ok(Self::Data(id(rest)?)),
+            ("foms", Some(rest)) => match rest.split_once('/') {
+                Some((rest, "data")) => Ok(Self::Data(id(rest)?)),
+                Some((rest, "family")) => Ok(Self::Family(id(rest)?)),
+                Some(_) => Err(unknown()),
                 None => Ok(Self::Fom(id(rest)?)),
             },
             ("journal", Some(rest)) => Ok(Self::Entry(id(rest)?)),
@@ -146,6 +151,7 @@ pub(crate) fn answer(state: &State, resource: &Resource, query: &Query) -> Answe
         Resource::Foms => foms::foms(state, query)?,
         Resource::Fom(id) => return stamped(state, foms::fom(state, *id)?, usize::MAX),
         Resource::Data(id) => return stamped(state, foms::data(state, *id)?, usize::MAX),
+        Resource::Family(id) => family::family(state, *id)?,
         Resource::Find => foms::find(state, query)?,
         Resource::Waits => waits::waits(state, query)?,
         Resource::Keys => waits::keys(state, query)?,

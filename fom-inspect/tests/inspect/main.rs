@@ -3,6 +3,7 @@
 mod access;
 mod actions;
 mod data;
+mod family;
 mod hostile;
 mod kit;
 mod life;

@@ -5,7 +5,14 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use fom_runtime::{Builder, error::BuildError, prelude::*, submission::Placement, time::TestClock};
+use fom_runtime::{
+    Builder,
+    error::BuildError,
+    observe::{Filter, MatchingFom},
+    prelude::*,
+    submission::Placement,
+    time::TestClock,
+};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -219,6 +226,26 @@ fn listeners_read_what_a_fom_carries() {
         fails.await.unwrap_err();
         let expected = ["Tell acme", "attempt acme", "attempt acme", "failed acme"];
         assert_eq!(log.lines(), expected);
+    });
+}
+
+/// A walk over the foms reads what they carry, and chooses by that.
+#[test]
+fn a_walk_chooses_foms_by_what_they_carry() {
+    limited(|| async {
+        let runtime = carrying(one(&TestClock::new())).resource(Log::default());
+        let runtime = runtime.build().unwrap();
+        let _other = runtime.submit(Task("wait")).start().unwrap();
+        let acme = runtime.submit(Task("wait")).carrying(tenant("acme"));
+        let acme = acme.start().unwrap();
+        runtime.quiet().await;
+        let is_of_acme = |fom: &MatchingFom| fom.carried().as_deref() == Some(&tenant("acme"));
+        let found = runtime.inspect().matching(&Filter::default(), is_of_acme);
+        assert_eq!(
+            found.iter().map(MatchingFom::id).collect::<Vec<_>>(),
+            [acme.id()]
+        );
+        assert!(found[0].carried::<String>().is_none());
     });
 }
 

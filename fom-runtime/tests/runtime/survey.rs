@@ -297,7 +297,10 @@ fn the_foms_of_a_filter_are_cancelled_and_the_others_stay() {
         assert_eq!(all.len(), 4);
         assert!(all.iter().all(|fom| fom.info().phase == "Hearing"));
         let spared = all[0].id();
-        for fom in runtime.inspect().matching(&hearing, |id| id != spared) {
+        for fom in runtime
+            .inspect()
+            .matching(&hearing, |fom| fom.id() != spared)
+        {
             fom.cancel();
         }
         runtime.quiet().await;

@@ -2,7 +2,6 @@
 
 use crate::{
     fom::FailedFom,
-    id::FomId,
     incident::Incident,
     runtime::{
         Runtime,
@@ -82,7 +81,11 @@ impl Inspect<'_> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn matching(self, filter: &Filter, choose: impl FnMut(FomId) -> bool) -> Vec<MatchingFom> {
+    pub fn matching(
+        self,
+        filter: &Filter,
+        choose: impl FnMut(&MatchingFom) -> bool,
+    ) -> Vec<MatchingFom> {
         matching(&self.runtime.shared, filter, choose)
     }
 

@@ -1,10 +1,10 @@
 //! The foms that a filter covers, to act on them.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use super::{Filter, walk};
 use crate::{
-    fom::AnyRef,
+    fom::{AnyRef, Carried},
     id::FomId,
     locality,
     runtime::{Shared, observe::FomInfo, observe::fom_info},
@@ -30,6 +30,11 @@ impl MatchingFom {
         fom_info(&self.0)
     }
 
+    /// Returns what the fom [carries](crate::Builder::carry) of this type. Returns `None` if it carries no such value.
+    pub fn carried<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Carried::of(&self.0)?.get()
+    }
+
     /// Wakes the fom, as [`FomRef::wake`](crate::FomRef::wake) does.
     pub fn wake(self) {
         locality::at_home_of(self.0, |fom| fom.wake_to_retry());
@@ -45,14 +50,15 @@ impl MatchingFom {
 pub(in crate::runtime) fn matching(
     shared: &Shared,
     filter: &Filter,
-    mut choose: impl FnMut(FomId) -> bool,
+    mut choose: impl FnMut(&MatchingFom) -> bool,
 ) -> Vec<MatchingFom> {
     let now = shared.env.clock.nanos();
     let mut found = Vec::new();
     walk(shared, filter, now, |_, foms| {
         foms(&mut |_, fom| {
-            if choose(fom.id()) {
-                found.push(MatchingFom(fom));
+            let fom = MatchingFom(fom);
+            if choose(&fom) {
+                found.push(fom);
             }
         });
     });
