@@ -29,6 +29,10 @@ impl Cycles {
         watch: &Watch,
         sight: &Sight,
     ) -> Vec<Finding> {
+        // A look without foms knows nothing of circles.
+        if sight.foms().is_none() {
+            return Vec::new();
+        }
         let may_be = sight.groups().iter().any(|group| {
             let is_long = group
                 .oldest
