@@ -89,6 +89,10 @@ impl Board {
                 finding.subject.clone(),
                 finding.detail.clone(),
             );
+            if self.active.contains_key(&id) {
+                // Foms of two types with one name, which are found together.
+                continue;
+            }
             let known = before.remove(&id).or_else(|| self.back(&id, now));
             let is_news = known
                 .as_ref()

@@ -50,9 +50,7 @@ fn a_circle_is_told_although_the_looks_between_see_no_foms() {
         let (one, two) = (LongLock::new("one"), LongLock::new("two"));
         let first = submit(&runtime, Task::Lock(one.clone(), two.clone()));
         let second = submit(&runtime, Task::Lock(two, one));
-        let _others: Vec<_> = (0..100_000)
-            .map(|_| submit(&runtime, Task::Rest))
-            .collect();
+        let _others: Vec<_> = (0..100_000).map(|_| submit(&runtime, Task::Rest)).collect();
         runtime.quiet().await;
         first.send(Word::Go).unwrap();
         second.send(Word::Go).unwrap();
