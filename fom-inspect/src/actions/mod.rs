@@ -69,6 +69,13 @@ pub(crate) struct Prepared {
     peer: String,
 }
 
+impl Prepared {
+    /// Whether it is a discard, which waits for the journal.
+    pub(crate) fn is_discard(&self) -> bool {
+        self.request.action == Action::Discard
+    }
+}
+
 impl Actions {
     pub(crate) fn new(state: Arc<State>) -> Self {
         Self {
@@ -117,17 +124,10 @@ impl Actions {
         bulk::freeze(&self.state, &self.dry_runs, request)
     }
 
-    /// Carries out a discard, if the request asks for it.
-    pub(crate) async fn discard(&self, prepared: &Prepared) -> Option<Answered> {
-        let request = &prepared.request;
-        if request.action != Action::Discard {
-            return None;
-        }
-        let done = match request.id() {
-            Ok(number) => self.discard_one(number).await,
-            Err(problem) => Err(problem),
-        };
-        Some(done.map(|done| self.record(prepared, done)))
+    /// Carries out a discard. It must run to its end: an entry that is half discarded is in no list.
+    pub(crate) async fn discard(&self, prepared: &Prepared) -> Answered {
+        let done = self.discard_one(prepared.request.id()?).await?;
+        Ok(self.record(prepared, done))
     }
 
     async fn discard_one(&self, number: u64) -> Result<Done, Problem> {

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     actions::Actions,
     journal, live,
-    problem::{Answered, Problem},
+    problem::Problem,
     query::{Query, short},
     resources::{self, Resource, id},
     source::MetricsSource,
@@ -234,16 +234,19 @@ impl Handler {
         let body = timeout(PATIENCE, body::read(body)).await;
         let body = body.map_err(|_| Problem::slow())??;
         let prepared = Actions::read(&body, &conn.peer)?;
-        let discard = timeout(JOURNAL, self.actions.discard(&prepared)).await;
-        let answered: Answered = match discard {
-            Err(_) => Err(Problem::busy(
-                "the journal does not answer; look again later",
-            )),
-            Ok(Some(answered)) => answered,
-            Ok(None) => {
-                let actions = Arc::clone(&self.actions);
-                self.work.act(move || actions.act(&prepared)).await
+        let actions = Arc::clone(&self.actions);
+        let answered = if prepared.is_discard() {
+            // A task of its own: it goes on if its client goes away.
+            let discard = spawn(async move { actions.discard(&prepared).await });
+            match timeout(JOURNAL, discard).await {
+                Ok(Ok(answered)) => answered,
+                Ok(Err(_)) => Err(Problem::panicked()),
+                Err(_) => Err(Problem::busy(
+                    "the journal does not answer; look again later",
+                )),
             }
+        } else {
+            self.work.act(move || actions.act(&prepared)).await
         };
         Ok(answer::json(written(&answered?)?))
     }

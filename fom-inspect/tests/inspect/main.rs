@@ -3,6 +3,9 @@
 mod access;
 mod actions;
 mod data;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../../fom-runtime/tests/kit/held.rs"]
+mod held;
 mod hostile;
 mod kit;
 mod life;
