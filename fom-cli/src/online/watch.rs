@@ -12,7 +12,7 @@ use crate::{
     client::Client,
     failure::Failure,
     output::Output,
-    seen::{list, text, whole},
+    seen::{list, text, warning_name, whole},
 };
 
 /// The time between two requests. The watcher of a program looks once a second.
@@ -89,7 +89,11 @@ impl Known {
         let mut news = Vec::new();
         let mut there = HashSet::new();
         for warning in list(answer, "warnings") {
-            let (name, state) = (warning_name(warning, &there), state(warning));
+            let (mut name, state) = (warning_name(warning), state(warning));
+            // The program's own warnings can have no detail.
+            while there.contains(&name) {
+                name.push('+');
+            }
             let before = self
                 .warnings
                 .insert(name.clone(), (state.clone(), warning.clone()));
@@ -116,22 +120,6 @@ impl Known {
         }
         news
     }
-}
-
-/// Returns what tells a warning from others. `there` has those before it: several warnings can be about one subject.
-fn warning_name(of: &Value, there: &HashSet<String>) -> String {
-    let (kind, subject) = (text(of, "kind"), text(of, "subject"));
-    // A warning of the program's own may have no subject.
-    let subject = if subject.is_empty() {
-        text(of, "text")
-    } else {
-        subject
-    };
-    let mut name = format!("{kind}\n{subject}");
-    while there.contains(&name) {
-        name.push('+');
-    }
-    name
 }
 
 /// Returns what tells an incident from others.
@@ -201,6 +189,20 @@ mod tests {
             [News::Warning(severe.clone())]
         );
         assert_eq!(known.read(&look(&[])), [News::Over(severe)]);
+    }
+
+    #[test]
+    fn the_end_of_one_of_two_warnings_about_a_subject_is_told_of_that_one() {
+        let mut known = Known::default();
+        let detailed = |detail: &str| {
+            let mut warning = warning("warning", detail);
+            warning["detail"] = detail.into();
+            warning
+        };
+        let (ready, waits) = (detailed("ready"), detailed("waiting: event"));
+        let look = |of: &[&Value]| json!({"warnings": of, "incidents": []});
+        assert_eq!(known.read(&look(&[&ready, &waits])).len(), 2);
+        assert_eq!(known.read(&look(&[&waits])), [News::Over(ready)]);
     }
 
     #[test]

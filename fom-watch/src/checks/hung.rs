@@ -77,7 +77,10 @@ fn of_group(runtime: &Runtime, watch: &Watch, sight: &Sight, group: &Group) -> O
         kind: WarningKind::Hung,
         level: Level::of_time(age, limit),
         subject: format!("{} in {}", group.operation, group.phase),
-        detail: format!("{state} {}", group.wait.unwrap_or_default()),
+        detail: match group.wait {
+            Some(wait) => format!("{state}: {wait}"),
+            None => state.to_owned(),
+        },
         text: format!(
             "{foms} {one} been in {} of {} for up to {age:.0?}, {state}",
             group.phase, group.operation
