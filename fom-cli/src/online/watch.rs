@@ -58,7 +58,7 @@ pub(super) fn run(client: &Client, output: &mut Output<'_>) -> Result<(), Failur
 struct Known {
     /// The warnings that were there at the last look, with what makes them new.
     warnings: HashMap<String, (String, Value)>,
-    /// The numbers of incidents.
+    /// The numbers of the incidents that the program listed at the last look.
     incidents: HashMap<String, u64>,
 }
 
@@ -111,12 +111,14 @@ impl Known {
             stays
         });
         news.extend(over);
+        // The program forgets its oldest incidents, and counts one that it has forgotten from the start.
+        let before = std::mem::take(&mut self.incidents);
         for incident in list(answer, "incidents") {
-            let count = whole(incident, "count");
-            let before = self.incidents.insert(incident_name(incident), count);
-            if before != Some(count) {
+            let (name, count) = (incident_name(incident), whole(incident, "count"));
+            if before.get(&name) != Some(&count) {
                 news.push(News::Incident(incident.clone()));
             }
+            self.incidents.insert(name, count);
         }
         news
     }
@@ -216,5 +218,18 @@ mod tests {
         assert_eq!(known.read(&look(1)).len(), 1);
         assert_eq!(known.read(&look(1)).len(), 0);
         assert_eq!(known.read(&look(2)).len(), 1);
+    }
+
+    #[test]
+    fn an_incident_that_the_program_forgot_is_new_again() {
+        let mut known = Known::default();
+        let look = |text: &str| {
+            let incident = json!({"kind": "machine", "subject": "link", "text": text, "count": 1});
+            json!({"warnings": null, "incidents": [incident]})
+        };
+        assert_eq!(known.read(&look("down")).len(), 1);
+        assert_eq!(known.read(&look("slow")).len(), 1);
+        assert_eq!(known.read(&look("down")).len(), 1);
+        assert_eq!(known.incidents.len(), 1);
     }
 }
