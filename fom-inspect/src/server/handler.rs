@@ -168,7 +168,7 @@ impl Handler {
         };
         let (to, from) = mpsc::channel(1);
         spawn(live::run(Arc::clone(&self.state), machine, to));
-        Ok(answer::stream(Body::stream(from, place)))
+        Ok(answer::stream(Body::stream(from, Arc::new(place))))
     }
 
     /// Lists the warnings while there are clients, so that their number is known.
@@ -180,13 +180,15 @@ impl Handler {
         }
     }
 
-    /// Returns the recording, which may be long, in pieces.
+    /// Returns the recording, which may be long, in pieces. Its place is free when the body is sent and the writer has ended.
     fn trace(&self) -> Result<Answer, Problem> {
         resources::check_recorder(&self.state)?;
-        let place = self.work.download()?;
+        let place = Arc::new(self.work.download()?);
         let (to, from) = mpsc::channel(1);
         let state = Arc::clone(&self.state);
+        let of_writer = Arc::clone(&place);
         spawn_blocking(move || {
+            let _place = of_writer;
             let mut pieces = Pieces::new(to);
             // An error means that the client is gone.
             let _ = resources::write_trace(&state, &mut pieces);
