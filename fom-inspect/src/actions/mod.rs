@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     journal,
     problem::{Answered, Problem},
-    resources::id,
+    resources::entry,
     state::State,
 };
 
@@ -131,8 +131,7 @@ impl Actions {
     }
 
     async fn discard_one(&self, number: u64) -> Result<Done, Problem> {
-        let missing = || Problem::not_found(format!("the quarantine has no entry {number}"));
-        let id = id(number).ok_or_else(missing)?;
+        let id = entry(number)?;
         journal::bytes(&self.state.runtime, id)?;
         if !self.downloaded().contains(&number) {
             let message = format!("download journal/{number} first: nothing else has its bytes");

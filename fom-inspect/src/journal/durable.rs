@@ -70,7 +70,7 @@ pub(crate) fn list(
 fn find(runtime: &Runtime, id: FomId) -> Result<Quarantined, Problem> {
     let mut all = runtime.quarantine().list().into_iter();
     let found = all.find(|entry| entry.id == id);
-    found.ok_or_else(|| Problem::not_found(format!("the quarantine has no entry {id}")))
+    found.ok_or_else(|| Problem::no_entry(id))
 }
 
 /// Returns the bytes of an entry in quarantine.

@@ -28,7 +28,7 @@ use crate::{
     journal, live,
     problem::Problem,
     query::{Query, short},
-    resources::{self, Resource, id},
+    resources::{self, Resource, entry},
     source::MetricsSource,
     state::State,
 };
@@ -207,8 +207,7 @@ impl Handler {
         if !grant.has_token {
             return Err(token_missing("downloads"));
         }
-        let missing = || Problem::not_found(format!("the quarantine has no entry {number}"));
-        let id = id(number).ok_or_else(missing)?;
+        let id = entry(number)?;
         let state = Arc::clone(&self.state);
         let walk = self.work.walk(move || journal::bytes(&state.runtime, id));
         let bytes = walk.await?;

@@ -10,5 +10,6 @@ mod hostile;
 mod kit;
 mod life;
 mod metrics;
+mod names;
 mod resources;
 mod stream;
