@@ -106,7 +106,7 @@ impl Actions {
         Ok(Prepared { request, peer })
     }
 
-    /// Carries out what needs no wait. It may call code of the program.
+    /// Carries out an action. It may call code of the program, and a discard waits for the journal.
     pub(crate) fn act(&self, prepared: &Prepared) -> Answered {
         let request = &prepared.request;
         if let Some(answer) = self.frozen(request)? {
@@ -114,6 +114,7 @@ impl Actions {
         }
         let done = match bulk::carry_out(&self.state, &self.dry_runs, request)? {
             Some(done) => done,
+            None if request.action == Action::Discard => self.discard(request.id()?)?,
             None => single::act(&self.state, request)?,
         };
         Ok(self.record(prepared, done))
@@ -124,20 +125,14 @@ impl Actions {
         bulk::freeze(&self.state, &self.dry_runs, request)
     }
 
-    /// Carries out a discard. It must run to its end: an entry that is half discarded is in no list.
-    pub(crate) async fn discard(&self, prepared: &Prepared) -> Answered {
-        let done = self.discard_one(prepared.request.id()?).await?;
-        Ok(self.record(prepared, done))
-    }
-
-    async fn discard_one(&self, number: u64) -> Result<Done, Problem> {
+    fn discard(&self, number: u64) -> Result<Done, Problem> {
         let id = entry(number)?;
         journal::bytes(&self.state.runtime, id)?;
         if !self.downloaded().contains(&number) {
             let message = format!("download journal/{number} first: nothing else has its bytes");
             return Err(Problem::conflict(message));
         }
-        let text = journal::discard(&self.state.runtime, id).await?;
+        let text = journal::discard(&self.state.runtime, id)?;
         self.downloaded().remove(&number);
         Ok(Done::one(format!("entry {number}"), text))
     }

@@ -30,7 +30,7 @@ pub(super) fn act(state: &State, request: &Request) -> Result<Done, Problem> {
         Action::Send => send(state, request),
         Action::Policy => to_admission(state, request, "policy", &request.policy),
         Action::Promote => to_admission(state, request, "client", &request.client),
-        // The caller has carried it out.
+        // The caller carries it out.
         Action::Discard => Err(Problem::conflict("a discard waits for the journal")),
     }
 }

@@ -7,7 +7,7 @@ use fom_durable::{
     journal::{Damage, EntryId},
     reading::{self, Content, Reader, Record, SavedFom},
 };
-use fom_runtime::{FomId, Runtime};
+use fom_runtime::{FomId, Runtime, extension::block_on};
 use serde_json::{Value, json};
 
 use crate::{problem::Problem, samples::Rates};
@@ -129,10 +129,10 @@ pub(crate) fn retry(runtime: &Runtime, id: FomId) -> Result<String, Problem> {
     Ok(format!("tried {} {id} again", entry.named()))
 }
 
-/// Removes an entry. Returns what was done.
-pub(crate) async fn discard(runtime: &Runtime, id: FomId) -> Result<String, Problem> {
+/// Removes an entry, and waits for the journal. Returns what was done.
+pub(crate) fn discard(runtime: &Runtime, id: FomId) -> Result<String, Problem> {
     find(runtime, id)?;
-    let gone = runtime.quarantine().discard(id).await;
+    let gone = block_on(runtime.quarantine().discard(id));
     let gone = gone.map_err(|error| Problem::conflict(error.to_string()))?;
     Ok(format!("discarded {} {id}", gone.named()))
 }

@@ -35,8 +35,6 @@ use crate::{
 
 /// How long the body of a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an action may wait for the journal.
-const JOURNAL: Duration = Duration::from_secs(10);
 /// The largest answer.
 const LARGEST: usize = 1024 * 1024;
 /// The path of the metrics.
@@ -236,18 +234,11 @@ impl Handler {
         let body = body.map_err(|_| Problem::slow())??;
         let prepared = Actions::read(&body, &conn.peer)?;
         let actions = Arc::clone(&self.actions);
-        let answered = if prepared.is_discard() {
-            // A task of its own: it goes on if its client goes away.
-            let discard = spawn(async move { actions.discard(&prepared).await });
-            match timeout(JOURNAL, discard).await {
-                Ok(Ok(answered)) => answered,
-                Ok(Err(_)) => Err(Problem::panicked()),
-                Err(_) => Err(Problem::busy(
-                    "the journal does not answer; look again later",
-                )),
-            }
-        } else {
-            self.work.act(move || actions.act(&prepared)).await
+        let waits_for_journal = prepared.is_discard();
+        let work = move || actions.act(&prepared);
+        let answered = match waits_for_journal {
+            true => self.work.discard(work).await,
+            false => self.work.act(work).await,
         };
         Ok(answer::json(written(&answered?)?))
     }
