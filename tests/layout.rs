@@ -177,7 +177,7 @@ const LARGER: &[(&str, &str, usize)] = &[
     ("fom-patterns", "ServiceStatus", 14),
     ("fom-patterns", "Keys", 14),
     // A row of a listing.
-    ("fom-watch", "Warning", 15),
+    ("fom-watch", "Warning", 16),
 ];
 
 #[test]

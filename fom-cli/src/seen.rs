@@ -67,3 +67,14 @@ pub(crate) fn holders(wait: &Value) -> Vec<&str> {
     let holders = list(wait, "holders").iter();
     holders.map(|holder| text(holder, "name")).collect()
 }
+
+/// Returns what tells a warning from others.
+pub(crate) fn warning_name(of: &Value) -> String {
+    let (kind, detail) = (text(of, "kind"), text(of, "detail"));
+    // A warning of the program's own may have no subject.
+    let subject = match text(of, "subject") {
+        "" => text(of, "text"),
+        subject => subject,
+    };
+    format!("{kind}\n{subject}\n{detail}")
+}

@@ -54,7 +54,7 @@ export function warningList(limit = Infinity) {
 		el,
 		update(warnings) {
 			const shown = [...warnings].sort((a, b) => Number(isSevere(b)) - Number(isSevere(a)) || b.age - a.age).slice(0, limit);
-			keyed(el, shown, (of) => `${of.kind}|${of.subject ?? of.text}|${of.level}`, warningRow);
+			keyed(el, shown, (of) => `${of.kind}|${of.subject ?? of.text}|${of.detail}`, warningRow);
 		},
 	};
 }
@@ -71,7 +71,7 @@ function warningsCard(onWarnings) {
 		setText(view.note, answer.warnings === null ? "the program does not watch" : warnings.length === 0 ? "none now" : `${count(warnings.length)} now`);
 		list.update(warnings);
 		onWarnings(warnings);
-		keyed(incidents, answer.incidents.slice(-3).reverse(), (of) => `${of.kind} ${of.subject}`, () => {
+		keyed(incidents, answer.incidents.slice(-3).reverse(), (of) => `${of.kind} ${of.subject} ${of.text}`, () => {
 			const text = h("span");
 			const time = h("small");
 			return { el: h("div.incident", text, time), update: (now) => { setText(text, `${now.subject}: ${now.text}`); setText(time, `${now.count > 1 ? `${count(now.count)} times, ` : ""}${duration(now.age)} ago`); } };
@@ -131,7 +131,6 @@ export function journalFacts(known, journal) {
 	known.set("entries", `${count(journal.entries)} · ${bytes(journal.live_bytes)} of ${bytes(journal.size_bytes)} live`, "num");
 	known.set("written", `${bytes(journal.rates.written_bytes["10s"] === null ? null : Math.round(journal.rates.written_bytes["10s"]))}/s`, "num");
 	known.set("commits", `${rate(journal.rates.syncs["10s"])} syncs`, "num");
-	for (const [name, label] of [["sync_p50", "sync p50"], ["sync_p99", "sync p99"]]) if (journal[name] !== undefined) known.set(label, duration(journal[name]), "num");
 }
 
 function waitsCard() {

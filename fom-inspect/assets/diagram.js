@@ -151,7 +151,7 @@ export function phaseNow(machine, phase, live, more) {
 
 /** `update({ live, oldest, warned, picked })`; `trail` are the phases of one fom. */
 export function diagram(machine) {
-	if (!machine.layout || matchMedia("(max-width: 560px)").matches) return column(machine);
+	if (matchMedia("(max-width: 560px)").matches) return column(machine);
 	const place = placed(machine);
 	const all = pairs(machine);
 	const scale = Math.min(1.25, Math.max(0.72, 900 / place.width));

@@ -105,25 +105,21 @@ async function follow(signal) {
 	let pause = 500;
 	while (!signal.aborted) {
 		setLink(state.link === "lost" ? "lost" : "connecting", state.error);
-		let reason = null;
+		let reason = "the program closed the stream";
 		try {
 			await loadSummary();
 			await stream(machine, signal, (name, data) => {
-				if (signal.aborted) return;
-				if (name === "bye") reason = data.reason;
-				if (name !== "live") return;
+				if (signal.aborted || name !== "live") return;
 				pause = 500;
 				receive(data);
 			});
-			reason ??= "the program closed the stream";
 		} catch (error) {
 			if (signal.aborted) return;
-			if (!(error instanceof ApiError)) reason = "the connection broke off";
-			else if (error.status > 0 && error.code !== "busy") {
+			reason = error instanceof ApiError ? error.message : "the connection broke off";
+			if (error.status > 0 && error.code !== "busy") {
 				setLink("lost", error);
 				if (error.code === "token" || error.code === "version") return;
 			}
-			reason ??= error.message;
 		}
 		if (signal.aborted) return;
 		setLink("lost", state.error ?? new ApiError(0, "unreachable", reason));

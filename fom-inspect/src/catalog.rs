@@ -74,13 +74,17 @@ impl Catalog {
         })
     }
 
-    /// Returns the name in paths of an operation. Of operations that share a name, it is that of the first machine.
-    pub(crate) fn name_of(&self, operation: &str) -> String {
+    /// Returns the machine of an operation in this phase. Of operations that share a name, the phase tells.
+    pub(crate) fn machine_of(&self, operation: &str, phase: &str) -> Result<Arc<Machine>, Problem> {
         let all = self.all();
-        let found = all
+        let mut found = all
             .iter()
-            .find(|machine| machine.graph.operation() == operation);
-        found.map_or_else(|| operation.to_owned(), |machine| machine.name.clone())
+            .filter(|machine| machine.graph.operation() == operation);
+        let is_it = |machine: &&Arc<Machine>| machine.graph.find(phase).is_some();
+        match found.clone().find(is_it).or_else(|| found.next()) {
+            Some(machine) => Ok(Arc::clone(machine)),
+            None => self.find(operation),
+        }
     }
 }
 

@@ -245,12 +245,17 @@ impl Inspector {
     }
 
     /// Starts the inspector on a thread of its own. It runs in no locality and waits for none. From now on the runtime
-    /// [counts](Runtime::observe).
+    /// [counts](Runtime::observe). When this returns, the inspector listens. A runtime can have several inspectors.
     ///
     /// # Errors
     ///
-    /// Fails with [`StartError`] if the address cannot be bound to, if other machines reach it or it shows data and there is no
-    /// token, or if a token is too short.
+    /// Fails with [`StartError`], and then nothing listens:
+    ///
+    /// - [`WeakToken`](StartError::WeakToken): a token has fewer than 16 bytes.
+    /// - [`Bind`](StartError::Bind), [`PathInUse`](StartError::PathInUse): the address cannot be bound to.
+    /// - [`NeedsToken`](StartError::NeedsToken): other machines reach the address, and there is no token.
+    /// - [`DataNeedsToken`](StartError::DataNeedsToken): the inspector shows data, and there is no token.
+    /// - [`Thread`](StartError::Thread): the system has no thread for it.
     pub fn start(self) -> Result<InspectorHandle, StartError> {
         for token in self.read.iter().chain(&self.act) {
             token.check()?;
@@ -370,8 +375,12 @@ async fn watch(handler: Arc<Handler>) {
     }
 }
 
-/// A running inspector. When this is dropped, the inspector stops: its port is closed, and the keys that its clients suspended
-/// are resumed.
+/// A running inspector. It stops when this is dropped; [`forever`](Self::forever) leaves it running. It also answers after the
+/// runtime is closed, and does not keep the runtime alive.
+///
+/// A drop waits for the thread of the inspector. It closes the port and all connections, removes the file of a Unix socket, and
+/// resumes the keys that clients suspended. It does not wait for work that is under way: a walk, an action, a discard, or a
+/// source of the program. Such work goes on in its thread. While it does, the keys stay suspended.
 #[must_use = "the inspector stops when this is dropped"]
 pub struct InspectorHandle {
     bound: Bound,

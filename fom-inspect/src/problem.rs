@@ -1,6 +1,6 @@
 //! The errors of the API, as its clients get them.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Display};
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -58,6 +58,16 @@ impl Problem {
 
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    /// No fom has this id.
+    pub(crate) fn no_fom(id: u64) -> Self {
+        Self::not_found(format!("no fom has the id {id}; it may have ended"))
+    }
+
+    /// No entry of the quarantine has this id.
+    pub(crate) fn no_entry(id: impl Display) -> Self {
+        Self::not_found(format!("the quarantine has no entry {id}"))
     }
 
     pub(crate) fn unavailable(message: impl Into<String>) -> Self {

@@ -20,7 +20,6 @@ pub(crate) struct Finding {
     pub(crate) kind: WarningKind,
     pub(crate) level: Level,
     pub(crate) subject: String,
-    /// What tells it from other findings with the same kind and subject.
     pub(crate) detail: String,
     pub(crate) text: String,
     pub(crate) place: Option<(&'static str, &'static str)>,
@@ -56,6 +55,7 @@ impl Entry {
             kind: found.kind,
             level: found.level,
             subject: found.subject,
+            detail: found.detail,
             text: found.text,
             operation: found.place.map(|(operation, _)| operation),
             phase: found.place.map(|(_, phase)| phase),
@@ -89,6 +89,10 @@ impl Board {
                 finding.subject.clone(),
                 finding.detail.clone(),
             );
+            if self.active.contains_key(&id) {
+                // Foms of two types with one name, which are found together.
+                continue;
+            }
             let known = before.remove(&id).or_else(|| self.back(&id, now));
             let is_news = known
                 .as_ref()

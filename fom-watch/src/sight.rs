@@ -50,15 +50,15 @@ impl Sight {
         self.survey.as_ref().map_or(&[], |survey| &survey.page)
     }
 
-    /// Returns a phase of an operation, and its counters.
+    /// Returns a phase of an operation, and its counters. Several operation types can have one name.
     pub(crate) fn phase(
         &self,
         operation: &str,
         phase: &str,
     ) -> Option<(&PhaseInfo, &PhaseCounters)> {
-        let mut all = self.counters.operations.iter();
-        let of = all.find(|of| of.operation == operation)?;
-        let mut phases = of.graph.phases().iter().zip(&of.phases);
+        let all = self.counters.operations.iter();
+        let all = all.filter(|of| of.operation == operation);
+        let mut phases = all.flat_map(|of| of.graph.phases().iter().zip(&of.phases));
         phases.find(|(info, _)| info.name() == phase)
     }
 

@@ -64,7 +64,7 @@ impl Level {
     }
 }
 
-/// A condition that the watcher has found. `Display` writes it in some lines, with the advice.
+/// A condition that the watcher has found. Its kind, its subject and its detail tell it from others. `Display` writes it in some lines, with the advice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Warning {
@@ -74,6 +74,9 @@ pub struct Warning {
     pub level: Level,
     /// What has the problem, such as `Charge in Wait` or `locality 2`.
     pub subject: String,
+    /// What is wrong, beside the kind and the subject, such as `waiting: event`. Two warnings of one kind about one subject
+    /// differ in it. Empty if there can be only one.
+    pub detail: String,
     /// What happens, in a sentence.
     pub text: String,
     /// The operation type, if the foms are of one type.

@@ -12,7 +12,7 @@ use crate::{
     client::Client,
     failure::Failure,
     output::Output,
-    seen::{list, text, whole},
+    seen::{list, text, warning_name, whole},
 };
 
 /// The time between two requests. The watcher of a program looks once a second.
@@ -58,7 +58,7 @@ pub(super) fn run(client: &Client, output: &mut Output<'_>) -> Result<(), Failur
 struct Known {
     /// The warnings that were there at the last look, with what makes them new.
     warnings: HashMap<String, (String, Value)>,
-    /// The numbers of incidents.
+    /// The numbers of the incidents that the program listed at the last look.
     incidents: HashMap<String, u64>,
 }
 
@@ -89,7 +89,11 @@ impl Known {
         let mut news = Vec::new();
         let mut there = HashSet::new();
         for warning in list(answer, "warnings") {
-            let (name, state) = (warning_name(warning, &there), state(warning));
+            let (mut name, state) = (warning_name(warning), state(warning));
+            // The program's own warnings can have no detail.
+            while there.contains(&name) {
+                name.push('+');
+            }
             let before = self
                 .warnings
                 .insert(name.clone(), (state.clone(), warning.clone()));
@@ -107,31 +111,17 @@ impl Known {
             stays
         });
         news.extend(over);
+        // The program forgets its oldest incidents, and counts one that it has forgotten from the start.
+        let before = std::mem::take(&mut self.incidents);
         for incident in list(answer, "incidents") {
-            let count = whole(incident, "count");
-            let before = self.incidents.insert(incident_name(incident), count);
-            if before != Some(count) {
+            let (name, count) = (incident_name(incident), whole(incident, "count"));
+            if before.get(&name) != Some(&count) {
                 news.push(News::Incident(incident.clone()));
             }
+            self.incidents.insert(name, count);
         }
         news
     }
-}
-
-/// Returns what tells a warning from others. `there` has those before it: several warnings can be about one subject.
-fn warning_name(of: &Value, there: &HashSet<String>) -> String {
-    let (kind, subject) = (text(of, "kind"), text(of, "subject"));
-    // A warning of the program's own may have no subject.
-    let subject = if subject.is_empty() {
-        text(of, "text")
-    } else {
-        subject
-    };
-    let mut name = format!("{kind}\n{subject}");
-    while there.contains(&name) {
-        name.push('+');
-    }
-    name
 }
 
 /// Returns what tells an incident from others.
@@ -204,6 +194,20 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_one_of_two_warnings_about_a_subject_is_told_of_that_one() {
+        let mut known = Known::default();
+        let detailed = |detail: &str| {
+            let mut warning = warning("warning", detail);
+            warning["detail"] = detail.into();
+            warning
+        };
+        let (ready, waits) = (detailed("ready"), detailed("waiting: event"));
+        let look = |of: &[&Value]| json!({"warnings": of, "incidents": []});
+        assert_eq!(known.read(&look(&[&ready, &waits])).len(), 2);
+        assert_eq!(known.read(&look(&[&waits])), [News::Over(ready)]);
+    }
+
+    #[test]
     fn an_incident_is_new_when_it_happens_again() {
         let mut known = Known::default();
         let look = |count: u64| {
@@ -214,5 +218,18 @@ mod tests {
         assert_eq!(known.read(&look(1)).len(), 1);
         assert_eq!(known.read(&look(1)).len(), 0);
         assert_eq!(known.read(&look(2)).len(), 1);
+    }
+
+    #[test]
+    fn an_incident_that_the_program_forgot_is_new_again() {
+        let mut known = Known::default();
+        let look = |text: &str| {
+            let incident = json!({"kind": "machine", "subject": "link", "text": text, "count": 1});
+            json!({"warnings": null, "incidents": [incident]})
+        };
+        assert_eq!(known.read(&look("down")).len(), 1);
+        assert_eq!(known.read(&look("slow")).len(), 1);
+        assert_eq!(known.read(&look("down")).len(), 1);
+        assert_eq!(known.incidents.len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::fetch::Answers;
 use crate::{
-    seen::{attempt, holders, list, named, number, state, text, waiting_for, whole},
+    seen::{attempt, holders, list, named, number, state, text, waiting_for, warning_name, whole},
     words::time,
 };
 
@@ -251,12 +251,6 @@ fn locality(of: &Value) -> Locality {
 }
 
 fn warning(of: &Value) -> Warning {
-    let (kind, subject) = (text(of, "kind"), text(of, "subject"));
-    let subject = if subject.is_empty() {
-        text(of, "text")
-    } else {
-        subject
-    };
     let common = list(of, "common").iter().filter_map(Value::as_str);
     let mut detail = vec![format!("{}: {}", text(of, "level"), text(of, "text"))];
     let ids: Vec<_> = list(of, "ids").iter().filter_map(Value::as_u64).collect();
@@ -271,9 +265,9 @@ fn warning(of: &Value) -> Warning {
         detail.push(format!("advice: {advice}"));
     }
     Warning {
-        name: format!("{kind}\n{subject}"),
+        name: warning_name(of),
         level: text(of, "level").to_owned(),
-        kind: kind.replace('_', " "),
+        kind: text(of, "kind").replace('_', " "),
         ids,
         text: text(of, "text").to_owned(),
         detail,

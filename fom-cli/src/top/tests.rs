@@ -186,6 +186,28 @@ fn the_choice_stays_with_its_row_while_rows_move() {
 }
 
 #[test]
+fn the_choice_stays_with_a_warning_among_others_about_its_subject() {
+    let detailed = |detail: &str| {
+        let mut warning = warning("warning", "Call in Ring", &[7]);
+        warning["detail"] = detail.into();
+        warning
+    };
+    let with = |details: &[&str]| {
+        let warnings: Vec<_> = details.iter().map(|one| detailed(one)).collect();
+        let warnings = json!({"warnings": warnings});
+        Answers {
+            warnings,
+            ..answers()
+        }
+    };
+    let mut model = model(with(&["ready", "waiting: event"]));
+    press(&mut model, &[KeyCode::Tab, KeyCode::Down]);
+    assert_eq!(model.row(), Some(1));
+    model.take(Ok(with(&["blocked", "ready", "waiting: event"])));
+    assert_eq!(model.row(), Some(2));
+}
+
+#[test]
 fn a_pause_keeps_the_frame() {
     let mut model = model(answers());
     press(&mut model, &[KeyCode::Char('p')]);

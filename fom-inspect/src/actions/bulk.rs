@@ -10,17 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{
-    FomId,
-    observe::{Filter, FomInfo},
-};
+use fom_runtime::{FomId, observe::Filter};
 use serde_json::{Value, json};
 
 use super::{
     Done,
     request::{Action, DryRun, Request},
 };
-use crate::{problem::Problem, query::short, resources::filter, state::State};
+use crate::{
+    problem::Problem,
+    query::short,
+    resources::{filter, waits_for_attempt},
+    state::State,
+};
 
 /// How long a dry run can be carried out.
 const VALID: Duration = Duration::from_secs(60);
@@ -71,13 +73,6 @@ impl DryRuns {
         runs.insert(name.clone(), run);
         name
     }
-}
-
-/// Returns whether a fom waits for its next attempt.
-pub(super) fn waits_for_attempt(fom: &FomInfo) -> bool {
-    fom.waits
-        .iter()
-        .any(|wait| wait.on.kind() == "next attempt")
 }
 
 fn is_for_many(action: Action) -> bool {

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::{
     journal,
     problem::{Answered, Problem},
-    resources::id,
+    resources::entry,
     state::State,
 };
 
@@ -69,6 +69,13 @@ pub(crate) struct Prepared {
     peer: String,
 }
 
+impl Prepared {
+    /// Whether it is a discard, which waits for the journal.
+    pub(crate) fn is_discard(&self) -> bool {
+        self.request.action == Action::Discard
+    }
+}
+
 impl Actions {
     pub(crate) fn new(state: Arc<State>) -> Self {
         Self {
@@ -99,7 +106,7 @@ impl Actions {
         Ok(Prepared { request, peer })
     }
 
-    /// Carries out what needs no wait. It may call code of the program.
+    /// Carries out an action. It may call code of the program, and a discard waits for the journal.
     pub(crate) fn act(&self, prepared: &Prepared) -> Answered {
         let request = &prepared.request;
         if let Some(answer) = self.frozen(request)? {
@@ -107,6 +114,7 @@ impl Actions {
         }
         let done = match bulk::carry_out(&self.state, &self.dry_runs, request)? {
             Some(done) => done,
+            None if request.action == Action::Discard => self.discard(request.id()?)?,
             None => single::act(&self.state, request)?,
         };
         Ok(self.record(prepared, done))
@@ -117,28 +125,14 @@ impl Actions {
         bulk::freeze(&self.state, &self.dry_runs, request)
     }
 
-    /// Carries out a discard, if the request asks for it.
-    pub(crate) async fn discard(&self, prepared: &Prepared) -> Option<Answered> {
-        let request = &prepared.request;
-        if request.action != Action::Discard {
-            return None;
-        }
-        let done = match request.id() {
-            Ok(number) => self.discard_one(number).await,
-            Err(problem) => Err(problem),
-        };
-        Some(done.map(|done| self.record(prepared, done)))
-    }
-
-    async fn discard_one(&self, number: u64) -> Result<Done, Problem> {
-        let missing = || Problem::not_found(format!("the quarantine has no entry {number}"));
-        let id = id(number).ok_or_else(missing)?;
+    fn discard(&self, number: u64) -> Result<Done, Problem> {
+        let id = entry(number)?;
         journal::bytes(&self.state.runtime, id)?;
         if !self.downloaded().contains(&number) {
             let message = format!("download journal/{number} first: nothing else has its bytes");
             return Err(Problem::conflict(message));
         }
-        let text = journal::discard(&self.state.runtime, id).await?;
+        let text = journal::discard(&self.state.runtime, id)?;
         self.downloaded().remove(&number);
         Ok(Done::one(format!("entry {number}"), text))
     }

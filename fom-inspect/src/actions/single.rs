@@ -13,7 +13,7 @@ use crate::{
     journal,
     problem::Problem,
     query::short,
-    resources::{id, info, keys},
+    resources::{entry, id, info, keys, waits_for_attempt},
     state::State,
     types::{NotSent, Receiver},
 };
@@ -30,7 +30,7 @@ pub(super) fn act(state: &State, request: &Request) -> Result<Done, Problem> {
         Action::Send => send(state, request),
         Action::Policy => to_admission(state, request, "policy", &request.policy),
         Action::Promote => to_admission(state, request, "client", &request.client),
-        // The caller has carried it out.
+        // The caller carries it out.
         Action::Discard => Err(Problem::conflict("a discard waits for the journal")),
     }
 }
@@ -48,15 +48,11 @@ fn name(fom: &FomInfo) -> String {
     }
 }
 
-fn ended(number: u64) -> Problem {
-    Problem::not_found(format!("no fom has the id {number}; it may have ended"))
-}
-
 fn cancel(state: &State, request: &Request) -> Result<Done, Problem> {
     let number = request.id()?;
     let fom = info(state, number)?;
     if !state.runtime.cancel(fom.id) {
-        return Err(ended(number));
+        return Err(Problem::no_fom(number));
     }
     let text = format!("cancelled {} in {}", name(&fom), fom.phase);
     Ok(Done::one(name(&fom), text))
@@ -66,7 +62,7 @@ fn wake(state: &State, request: &Request) -> Result<Done, Problem> {
     let number = request.id()?;
     let fom = info(state, number)?;
     if !state.runtime.wake(fom.id) {
-        return Err(ended(number));
+        return Err(Problem::no_fom(number));
     }
     let text = format!("woke {} in {}", name(&fom), fom.phase);
     Ok(Done::one(name(&fom), text))
@@ -75,13 +71,13 @@ fn wake(state: &State, request: &Request) -> Result<Done, Problem> {
 fn next_attempt(state: &State, request: &Request) -> Result<Done, Problem> {
     let number = request.id()?;
     let fom = info(state, number)?;
-    if !super::bulk::waits_for_attempt(&fom) {
+    if !waits_for_attempt(&fom) {
         let waits = fom.waiting_for().unwrap_or_else(|| "nothing".into());
         let message = format!("{} waits for no attempt, but for {waits}", name(&fom));
         return Err(Problem::conflict(message));
     }
     if !state.runtime.wake(fom.id) {
-        return Err(ended(number));
+        return Err(Problem::no_fom(number));
     }
     let text = format!("began the next attempt of {} in {}", name(&fom), fom.phase);
     Ok(Done::one(name(&fom), text))
@@ -98,9 +94,7 @@ fn resubmit(state: &State, request: &Request) -> Result<Done, Problem> {
         let message = format!("{subject} has no snapshot: it cannot be submitted again");
         return Err(Problem::conflict(message));
     };
-    let machine = state
-        .catalog
-        .find(&state.catalog.name_of(failed.operation))?;
+    let machine = state.catalog.machine_of(failed.operation, failed.phase)?;
     let Some(resubmit) = state.types.resubmit(machine.graph) else {
         return Err(unnamed(state, &machine, "persistent"));
     };
@@ -129,8 +123,7 @@ fn unnamed(state: &State, machine: &Machine, call: &str) -> Problem {
 
 fn retry(state: &State, request: &Request) -> Result<Done, Problem> {
     let number = request.id()?;
-    let missing = || Problem::not_found(format!("the quarantine has no entry {number}"));
-    let text = journal::retry(&state.runtime, id(number).ok_or_else(missing)?)?;
+    let text = journal::retry(&state.runtime, entry(number)?)?;
     Ok(Done::one(format!("entry {number}"), text))
 }
 
@@ -145,7 +138,7 @@ struct KeyOf {
 fn key_of(state: &State, request: &Request) -> Result<KeyOf, Problem> {
     if let Some(number) = request.id {
         let fom = info(state, number)?;
-        let machine = state.catalog.find(&state.catalog.name_of(fom.operation))?;
+        let machine = state.catalog.machine_of(fom.operation, fom.phase)?;
         let missing = || Problem::conflict(format!("{} has no key", name(&fom)));
         let key = fom.key.clone().ok_or_else(missing)?;
         let text = key.to_string();
@@ -229,12 +222,14 @@ fn send(state: &State, request: &Request) -> Result<Done, Problem> {
     let missing = |what: &str| Problem::body(format!("`send` needs {what}"));
     let event = request.event.clone();
     let event = event.ok_or_else(|| missing("`event`, as serde's JSON of the event type"))?;
-    let named = match (&request.name, request.id) {
-        (Some(name), _) => name.clone(),
-        (None, Some(number)) => state.catalog.name_of(info(state, number)?.operation),
+    let machine = match (&request.name, request.id) {
+        (Some(name), _) => state.catalog.find(name)?,
+        (None, Some(number)) => {
+            let fom = info(state, number)?;
+            state.catalog.machine_of(fom.operation, fom.phase)?
+        }
         (None, None) => return Err(missing("`type` and `key`, or `id`")),
     };
-    let machine = state.catalog.find(&named)?;
     let Some(send) = state.types.send(machine.graph) else {
         return Err(unnamed(state, &machine, "event"));
     };

@@ -7,7 +7,7 @@ use fom_durable::{
     journal::{Damage, EntryId},
     reading::{self, Content, Reader, Record, SavedFom},
 };
-use fom_runtime::{FomId, Runtime};
+use fom_runtime::{FomId, Runtime, extension::block_on};
 use serde_json::{Value, json};
 
 use crate::{problem::Problem, samples::Rates};
@@ -70,7 +70,7 @@ pub(crate) fn list(
 fn find(runtime: &Runtime, id: FomId) -> Result<Quarantined, Problem> {
     let mut all = runtime.quarantine().list().into_iter();
     let found = all.find(|entry| entry.id == id);
-    found.ok_or_else(|| Problem::not_found(format!("the quarantine has no entry {id}")))
+    found.ok_or_else(|| Problem::no_entry(id))
 }
 
 /// Returns the bytes of an entry in quarantine.
@@ -129,10 +129,10 @@ pub(crate) fn retry(runtime: &Runtime, id: FomId) -> Result<String, Problem> {
     Ok(format!("tried {} {id} again", entry.named()))
 }
 
-/// Removes an entry. Returns what was done.
-pub(crate) async fn discard(runtime: &Runtime, id: FomId) -> Result<String, Problem> {
+/// Removes an entry, and waits for the journal. Returns what was done.
+pub(crate) fn discard(runtime: &Runtime, id: FomId) -> Result<String, Problem> {
     find(runtime, id)?;
-    let gone = runtime.quarantine().discard(id).await;
+    let gone = block_on(runtime.quarantine().discard(id));
     let gone = gone.map_err(|error| Problem::conflict(error.to_string()))?;
     Ok(format!("discarded {} {id}", gone.named()))
 }

@@ -37,7 +37,6 @@ pub(crate) fn retry(_: &Runtime, _: FomId) -> Result<String, Problem> {
     Err(missing())
 }
 
-#[allow(clippy::unused_async, reason = "as with the feature")]
-pub(crate) async fn discard(_: &Runtime, _: FomId) -> Result<String, Problem> {
+pub(crate) fn discard(_: &Runtime, _: FomId) -> Result<String, Problem> {
     Err(missing())
 }

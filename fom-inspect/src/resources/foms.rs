@@ -15,18 +15,8 @@ use crate::{
     state::State,
 };
 
-/// The parameters that select foms, in a query and in the filter of an action.
-pub(crate) const FILTER: &[&str] = &[
-    "type",
-    "phase",
-    "state",
-    "wait",
-    "key",
-    "key_prefix",
-    "locality",
-    "in_phase",
-    "attempts",
-];
+/// The parameters that select foms, in a query and in the filter of an action: those before `sort`.
+pub(crate) const FILTER: &[&str] = PARAMETERS.split_at(9).0;
 
 pub(super) const PARAMETERS: &[&str] = &[
     "type",
@@ -158,16 +148,27 @@ pub(crate) fn id(number: u64) -> Option<FomId> {
     serde_json::from_value(number.into()).ok()
 }
 
+/// Returns the id of an entry in quarantine from a number.
+pub(crate) fn entry(number: u64) -> Result<FomId, Problem> {
+    id(number).ok_or_else(|| Problem::no_entry(number))
+}
+
+/// Returns whether a fom waits for its next attempt.
+pub(crate) fn waits_for_attempt(fom: &FomInfo) -> bool {
+    let mut waits = fom.waits.iter();
+    waits.any(|wait| wait.on.kind() == "next attempt")
+}
+
 /// Describes a fom, or fails because it has ended.
 pub(crate) fn info(state: &State, number: u64) -> Result<FomInfo, Problem> {
     let found = id(number).and_then(|id| state.runtime.operation(id));
-    let missing = || Problem::not_found(format!("no fom has the id {number}; it may have ended"));
-    found.ok_or_else(missing)
+    found.ok_or_else(|| Problem::no_fom(number))
 }
 
 pub(super) fn fom(state: &State, number: u64) -> Result<Value, Problem> {
     let info = info(state, number)?;
-    let name = state.catalog.name_of(info.operation);
+    let machine = state.catalog.machine_of(info.operation, info.phase);
+    let name = machine.map_or_else(|_| info.operation.to_owned(), |of| of.name.clone());
     let actions = actions(state, &info);
     let timeline = recorder::timeline(state, info.id);
     let mut fom = value(&info);
@@ -185,8 +186,8 @@ pub(super) fn data(state: &State, number: u64) -> Result<Value, Problem> {
         let message = "the inspector shows no data; the program allows it with `Inspector::data`";
         return Err(Problem::forbidden("data_off", message));
     };
-    let missing = || Problem::not_found(format!("no fom has the id {number}"));
-    journal::data(journal, id(number).ok_or_else(missing)?)
+    let id = id(number).ok_or_else(|| Problem::no_fom(number))?;
+    journal::data(journal, id)
 }
 
 /// Returns the actions that apply to a fom now.
@@ -195,15 +196,10 @@ fn actions(state: &State, info: &FomInfo) -> Vec<&'static str> {
         return Vec::new();
     }
     let mut actions = vec!["cancel", "wake"];
-    if info
-        .waits
-        .iter()
-        .any(|wait| wait.on.kind() == "next attempt")
-    {
+    if waits_for_attempt(info) {
         actions.push("next_attempt");
     }
-    let machine = state.catalog.find(&state.catalog.name_of(info.operation));
-    if let Ok(machine) = machine {
+    if let Ok(machine) = state.catalog.machine_of(info.operation, info.phase) {
         if state.types.send(machine.graph).is_some() {
             actions.push("send");
         }

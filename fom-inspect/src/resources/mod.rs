@@ -19,7 +19,7 @@ use crate::{
     state::{State, clock},
 };
 
-pub(crate) use foms::{FILTER, filter, id, info, keys};
+pub(crate) use foms::{FILTER, entry, filter, id, info, keys, waits_for_attempt};
 pub(crate) use recorder::{check as check_recorder, write_trace};
 
 /// A resource that a path names.

@@ -16,12 +16,18 @@ const LAST: usize = 100;
 /// The most entries of one fom.
 const TIMELINE: usize = 500;
 
-/// Reads the recorder, if there is one.
-fn recording(state: &State) -> Result<FlightRecording, Problem> {
-    if !state.runtime.inspect().is_recording() {
-        let message = "the program has no flight recorder; give it one with `Builder::recorder`";
-        return Err(Problem::unavailable(message));
+/// Checks that there is a recorder. This copies nothing.
+pub(crate) fn check(state: &State) -> Result<(), Problem> {
+    if state.runtime.inspect().is_recording() {
+        return Ok(());
     }
+    let message = "the program has no flight recorder; give it one with `Builder::recorder`";
+    Err(Problem::unavailable(message))
+}
+
+/// Copies what the recorder has, if there is one.
+fn recording(state: &State) -> Result<FlightRecording, Problem> {
+    check(state)?;
     Ok(state.runtime.inspect().recording())
 }
 
@@ -36,11 +42,6 @@ pub(super) fn recorder(state: &State) -> Result<Value, Problem> {
             "last": last,
         },
     }))
-}
-
-/// Checks that there is a recorder, for a download.
-pub(crate) fn check(state: &State) -> Result<(), Problem> {
-    recording(state).map(drop)
 }
 
 /// Writes the recording as JSON for Perfetto.

@@ -5,6 +5,7 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -30,7 +31,7 @@ enum Kind {
     Whole(Option<Bytes>),
     Stream(
         mpsc::Receiver<Bytes>,
-        #[allow(dead_code, reason = "dropped with it")] OwnedSemaphorePermit,
+        #[allow(dead_code, reason = "dropped with it")] Arc<OwnedSemaphorePermit>,
     ),
 }
 
@@ -44,7 +45,7 @@ impl Body {
     }
 
     /// Returns a body that ends with its sender. It has one place of the streams.
-    pub(super) fn stream(from: mpsc::Receiver<Bytes>, place: OwnedSemaphorePermit) -> Self {
+    pub(super) fn stream(from: mpsc::Receiver<Bytes>, place: Arc<OwnedSemaphorePermit>) -> Self {
         Self {
             kind: Kind::Stream(from, place),
             _busy: None,

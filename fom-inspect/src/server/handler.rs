@@ -26,17 +26,15 @@ use super::{
 use crate::{
     actions::Actions,
     journal, live,
-    problem::{Answered, Problem},
+    problem::Problem,
     query::{Query, short},
-    resources::{self, Resource, id},
+    resources::{self, Resource, entry},
     source::MetricsSource,
     state::State,
 };
 
 /// How long the body of a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long an action may wait for the journal.
-const JOURNAL: Duration = Duration::from_secs(10);
 /// The largest answer.
 const LARGEST: usize = 1024 * 1024;
 /// The path of the metrics.
@@ -168,7 +166,7 @@ impl Handler {
         };
         let (to, from) = mpsc::channel(1);
         spawn(live::run(Arc::clone(&self.state), machine, to));
-        Ok(answer::stream(Body::stream(from, place)))
+        Ok(answer::stream(Body::stream(from, Arc::new(place))))
     }
 
     /// Lists the warnings while there are clients, so that their number is known.
@@ -180,13 +178,15 @@ impl Handler {
         }
     }
 
-    /// Returns the recording, which may be long, in pieces.
+    /// Returns the recording, which may be long, in pieces. Its place is free when the body is sent and the writer has ended.
     fn trace(&self) -> Result<Answer, Problem> {
         resources::check_recorder(&self.state)?;
-        let place = self.work.download()?;
+        let place = Arc::new(self.work.download()?);
         let (to, from) = mpsc::channel(1);
         let state = Arc::clone(&self.state);
+        let of_writer = Arc::clone(&place);
         spawn_blocking(move || {
+            let _place = of_writer;
             let mut pieces = Pieces::new(to);
             // An error means that the client is gone.
             let _ = resources::write_trace(&state, &mut pieces);
@@ -205,8 +205,7 @@ impl Handler {
         if !grant.has_token {
             return Err(token_missing("downloads"));
         }
-        let missing = || Problem::not_found(format!("the quarantine has no entry {number}"));
-        let id = id(number).ok_or_else(missing)?;
+        let id = entry(number)?;
         let state = Arc::clone(&self.state);
         let walk = self.work.walk(move || journal::bytes(&state.runtime, id));
         let bytes = walk.await?;
@@ -234,16 +233,12 @@ impl Handler {
         let body = timeout(PATIENCE, body::read(body)).await;
         let body = body.map_err(|_| Problem::slow())??;
         let prepared = Actions::read(&body, &conn.peer)?;
-        let discard = timeout(JOURNAL, self.actions.discard(&prepared)).await;
-        let answered: Answered = match discard {
-            Err(_) => Err(Problem::busy(
-                "the journal does not answer; look again later",
-            )),
-            Ok(Some(answered)) => answered,
-            Ok(None) => {
-                let actions = Arc::clone(&self.actions);
-                self.work.act(move || actions.act(&prepared)).await
-            }
+        let actions = Arc::clone(&self.actions);
+        let waits_for_journal = prepared.is_discard();
+        let work = move || actions.act(&prepared);
+        let answered = match waits_for_journal {
+            true => self.work.discard(work).await,
+            false => self.work.act(work).await,
         };
         Ok(answer::json(written(&answered?)?))
     }

@@ -26,10 +26,11 @@ pub(super) struct Work {
     metrics: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
     data: Arc<Semaphore>,
+    discards: Arc<Semaphore>,
 }
 
 /// The threads that all work needs at most.
-pub(crate) const THREADS: usize = WALKS + 5;
+pub(crate) const THREADS: usize = WALKS + 6;
 
 impl Work {
     pub(super) fn new() -> Self {
@@ -40,6 +41,7 @@ impl Work {
             metrics: Arc::new(Semaphore::new(1)),
             downloads: Arc::new(Semaphore::new(1)),
             data: Arc::new(Semaphore::new(1)),
+            discards: Arc::new(Semaphore::new(1)),
         }
     }
 
@@ -57,6 +59,15 @@ impl Work {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         run(&self.actions, WALK, work).await
+    }
+
+    /// Runs a discard, one at a time. It waits for the journal, and holds up no other action. It runs to its end, also after
+    /// its client and the inspector are gone.
+    pub(super) async fn discard<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        run(&self.discards, WALK, work).await
     }
 
     /// Runs a listing of the program.
@@ -95,7 +106,7 @@ async fn run<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
-    let busy = || {
+    let busy = |limit: Duration| {
         let seconds = limit.as_secs();
         Problem::busy(format!(
             "the program does not answer within {seconds} s; try again later"
@@ -103,7 +114,7 @@ async fn run<T: Send + 'static>(
     };
     let place = timeout(SECOND, Arc::clone(places).acquire_owned()).await;
     let Ok(Ok(place)) = place else {
-        return Err(busy());
+        return Err(busy(SECOND));
     };
     let work = spawn_blocking(move || {
         let done = work();
@@ -113,6 +124,6 @@ async fn run<T: Send + 'static>(
     match timeout(limit, work).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err(Problem::panicked()),
-        Err(_) => Err(busy()),
+        Err(_) => Err(busy(limit)),
     }
 }

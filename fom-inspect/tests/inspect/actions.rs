@@ -7,7 +7,10 @@ use fom_patterns::admission::Admission;
 use fom_runtime::{observe::IncidentKind, prelude::*, time::TestClock};
 use serde_json::{Value, json};
 
-use crate::kit::{Served, TOKEN, limited, one, runtime, secs, until};
+use crate::{
+    held::Held,
+    kit::{Served, TOKEN, limited, one, runtime, secs, until},
+};
 
 fn acting() -> Served {
     Served::acting(runtime())
@@ -286,6 +289,45 @@ fn entries_of_the_quarantine_are_tried_again_or_discarded_after_a_download() {
             .is(404, "not_found");
         clock.advance(secs(1));
         served.goes_on();
+    });
+}
+
+#[test]
+fn a_discard_goes_on_after_its_client_and_the_inspector_are_gone() {
+    limited(|| {
+        let journal = Held::default();
+        let builder = one(&TestClock::new()).journal_with(journal.clone());
+        let served = Served::acting(builder.build().unwrap());
+        assert!(served.start("break", "a").wait().is_err());
+        let runtime = served.runtime.clone();
+        let quarantined = || runtime.quarantine().list();
+        until("it is in quarantine", || quarantined().len() == 1);
+        let id = quarantined()[0].id;
+        let token = format!("Authorization: Bearer {TOKEN}\r\n");
+        let download = format!("GET /api/v1/journal/{id} HTTP/1.1");
+        assert_eq!(served.request(&download, &token, "").status, 200);
+        journal.hold_commits(true);
+        let commits = journal.asked();
+        let body = json!({"action": "discard", "id": id, "reason": "of no use"}).to_string();
+        let length = body.len();
+        let mut stream = served.connect();
+        let request = format!(
+            "POST /api/v1/actions HTTP/1.1\r\nHost: localhost\r\n{token}\
+             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        journal.wait_for_asked(commits + 1);
+        drop(stream);
+        // The server sees the end of the connection before it takes a new one.
+        served.json("summary");
+        drop(served);
+        journal.hold_commits(false);
+        until("the discard is recorded", || {
+            let incidents = runtime.inspect().incidents();
+            let texts = incidents.iter().map(|one| &one.text);
+            { texts }.any(|text| text.contains("discarded"))
+        });
+        assert!(quarantined().is_empty());
     });
 }
 

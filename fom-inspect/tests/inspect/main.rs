@@ -4,9 +4,13 @@ mod access;
 mod actions;
 mod data;
 mod family;
+#[allow(dead_code, reason = "other tests use the rest")]
+#[path = "../../../fom-runtime/tests/kit/held.rs"]
+mod held;
 mod hostile;
 mod kit;
 mod life;
 mod metrics;
+mod names;
 mod resources;
 mod stream;

@@ -29,6 +29,10 @@ impl Cycles {
         watch: &Watch,
         sight: &Sight,
     ) -> Vec<Finding> {
+        // A look without foms knows nothing of circles.
+        if sight.foms().is_none() {
+            return Vec::new();
+        }
         let may_be = sight.groups().iter().any(|group| {
             let is_long = group
                 .oldest
@@ -69,7 +73,7 @@ fn cycle(watch: &Watch, circle: &Deadlock) -> Finding {
         kind: WarningKind::WaitCycle,
         level: Level::of_time(age, watch.hung.0),
         subject: first.map_or_else(String::new, |wait| format!("{} {}", wait.operation, wait.fom)),
-        detail: format!("{:?}", ids(circle)),
+        detail: ids(circle).iter().map(FomId::to_string).collect::<Vec<_>>().join(", "),
         text: format!("{} foms wait for each other: {text}", circle.waits.len()),
         place: first.map(|wait| (wait.operation, wait.phase)),
         ids: circle.waits.iter().map(|wait| wait.fom).collect(),

@@ -62,7 +62,8 @@ fn of_group(runtime: &Runtime, watch: &Watch, sight: &Sight, group: &Group) -> O
         let before = infos.len();
         let passed = |fom: &FomInfo| fom.times.deadline_in.is_none_or(|left| left.is_zero());
         infos.retain(passed);
-        foms -= before - infos.len();
+        // A fom can have moved between its count and its description.
+        foms = foms.saturating_sub(before - infos.len());
     }
     let age = infos.first()?.times.in_phase;
     let common = similar::common(runtime, &infos);
@@ -76,7 +77,10 @@ fn of_group(runtime: &Runtime, watch: &Watch, sight: &Sight, group: &Group) -> O
         kind: WarningKind::Hung,
         level: Level::of_time(age, limit),
         subject: format!("{} in {}", group.operation, group.phase),
-        detail: format!("{state} {}", group.wait.unwrap_or_default()),
+        detail: match group.wait {
+            Some(wait) => format!("{state}: {wait}"),
+            None => state.to_owned(),
+        },
         text: format!(
             "{foms} {one} been in {} of {} for up to {age:.0?}, {state}",
             group.phase, group.operation

@@ -1,7 +1,7 @@
 //! Deadlines that most foms miss.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, VecDeque},
     time::Duration,
 };
 
@@ -19,9 +19,12 @@ const STEP: Duration = Duration::from_secs(10);
 const LEAST: u64 = 20;
 const SHARE: f64 = 0.5;
 
-/// The earlier counts of each phase with a deadline.
+/// A phase, by the names of its operation type and its own.
+type Place = (&'static str, &'static str);
+
+/// The earlier counts of each phase with a deadline. Types with one name count as one type.
 #[derive(Default)]
-pub(super) struct Late(HashMap<(&'static str, &'static str), VecDeque<Sample>>);
+pub(super) struct Late(HashMap<Place, VecDeque<Sample>>);
 
 #[derive(Clone, Copy)]
 struct Sample {
@@ -30,9 +33,16 @@ struct Sample {
     late: u64,
 }
 
+impl Sample {
+    fn add(&mut self, other: Self) {
+        self.left += other.left;
+        self.late += other.late;
+    }
+}
+
 impl Late {
     pub(super) fn check(&mut self, sight: &Sight) -> Vec<Finding> {
-        let mut found = Vec::new();
+        let mut counts: BTreeMap<Place, (Sample, Option<Duration>)> = BTreeMap::new();
         for of in &sight.counters.operations {
             for (info, counted) in of.graph.phases().iter().zip(&of.phases) {
                 let deadline = info.deadline();
@@ -40,19 +50,25 @@ impl Late {
                     continue;
                 }
                 let place = (of.operation, counted.phase);
-                let now = sample(of, counted.phase, sight.now);
-                let before = self.before(place, now);
-                let (left, late) = (now.left - before.left, now.late - before.late);
-                if left >= LEAST && late as f64 > left as f64 * SHARE {
-                    found.push(missed(place, left, late, deadline.within()));
-                }
+                let one = sample(of, counted.phase, sight.now);
+                let all = counts.entry(place);
+                all.and_modify(|(all, _)| all.add(one))
+                    .or_insert((one, deadline.within()));
+            }
+        }
+        let mut found = Vec::new();
+        for (place, (now, within)) in counts {
+            let before = self.before(place, now);
+            let (left, late) = (now.left - before.left, now.late - before.late);
+            if left >= LEAST && late as f64 > left as f64 * SHARE {
+                found.push(missed(place, left, late, within));
             }
         }
         found
     }
 
     /// Returns the counts at the begin of the window, and keeps those of now.
-    fn before(&mut self, place: (&'static str, &'static str), now: Sample) -> Sample {
+    fn before(&mut self, place: Place, now: Sample) -> Sample {
         let samples = self.0.entry(place).or_default();
         if samples.is_empty() {
             // Nothing was counted before the first look.
@@ -89,12 +105,7 @@ fn sample(of: &OperationCounters, phase: &str, at: Instant) -> Sample {
     }
 }
 
-fn missed(
-    place: (&'static str, &'static str),
-    left: u64,
-    late: u64,
-    within: Option<Duration>,
-) -> Finding {
+fn missed(place: Place, left: u64, late: u64, within: Option<Duration>) -> Finding {
     let (operation, phase) = place;
     let share = late as f64 / left as f64;
     let level = match share {

@@ -6,7 +6,7 @@ use fom_watch::{Warned, WarningKind};
 
 use crate::{
     kit::{limited, secs},
-    task::{Task, Word, only, submit, warned, watched},
+    task::{Task, Word, only, submit, until, warned, watched},
 };
 
 #[test]
@@ -38,6 +38,27 @@ fn a_circle_of_locks_is_told_with_all_its_foms() {
         runtime.quiet().await;
         clock.advance(secs(1));
         assert_eq!(warned(&runtime, WarningKind::WaitCycle), []);
+    });
+}
+
+/// With so many foms, most looks leave them out.
+#[test]
+fn a_circle_is_told_although_the_looks_between_see_no_foms() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = watched(&clock);
+        let (one, two) = (LongLock::new("one"), LongLock::new("two"));
+        let first = submit(&runtime, Task::Lock(one.clone(), two.clone()));
+        let second = submit(&runtime, Task::Lock(two, one));
+        let _others: Vec<_> = (0..100_000).map(|_| submit(&runtime, Task::Rest)).collect();
+        runtime.quiet().await;
+        first.send(Word::Go).unwrap();
+        second.send(Word::Go).unwrap();
+        runtime.quiet().await;
+        until(|| {
+            clock.advance(secs(1));
+            !warned(&runtime, WarningKind::WaitCycle).is_empty()
+        });
     });
 }
 

@@ -6,11 +6,11 @@ use std::sync::{
 };
 
 use fom_runtime::{observe::IncidentKind, time::TestClock};
-use fom_watch::{Level, Warned, WarningKind, Watch, WatchExt};
+use fom_watch::{Level, Warned, Warning, WarningKind, Watch, WatchExt};
 
 use crate::{
-    kit::{hush_localities, limited, one, secs},
-    task::{Task, Word, only, submit, until, watched},
+    kit::{Gate, hush_localities, limited, one, secs},
+    task::{Task, Word, only, submit, until, warned, watched},
 };
 
 /// OB-05: one report for each level, in a callback.
@@ -49,6 +49,27 @@ fn a_warning_is_told_once_for_each_level() {
             *told.lock().unwrap(),
             [Level::Warning, Level::Severe, Level::Critical]
         );
+    });
+}
+
+#[test]
+fn two_warnings_of_a_kind_about_one_subject_differ_in_their_detail() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).watch(Watch::default()).build().unwrap();
+        let (ready, _waits) = (submit(&runtime, Task::Hear), submit(&runtime, Task::Hear));
+        runtime.quiet().await;
+        let gate = Gate::close(&runtime, 0);
+        ready.send(Word::Go).unwrap();
+        clock.advance(secs(301));
+        let mut hung = warned(&runtime, WarningKind::Hung);
+        hung.sort_by(|one, other| one.detail.cmp(&other.detail));
+        let told = |warning: &Warning| (warning.subject.clone(), warning.detail.clone());
+        let told: Vec<_> = hung.iter().map(told).collect();
+        let of = |detail: &str| ("Task in Hearing".to_owned(), detail.to_owned());
+        assert_eq!(told, [of("ready"), of("waiting: event")]);
+        gate.open();
+        ready.await.unwrap();
     });
 }
 
@@ -130,7 +151,10 @@ fn the_listing_has_fixed_names() {
         let clock = TestClock::new();
         let runtime = watched(&clock);
         let first = submit(&runtime, Task::Hear);
-        let _second = submit(&runtime, Task::Retry);
+        runtime.quiet().await;
+        clock.advance(secs(900));
+        assert!(!runtime.inspect().warnings().warnings.is_empty());
+        let _second = submit(&runtime, Task::Nap { long: true });
         runtime.quiet().await;
         clock.advance(secs(301));
         assert!(!runtime.inspect().warnings().warnings.is_empty());

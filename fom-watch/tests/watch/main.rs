@@ -6,6 +6,7 @@ mod kit;
 mod circles;
 mod hung;
 mod levels;
+mod names;
 mod queues;
 mod running;
 mod task;

@@ -218,8 +218,9 @@ impl<'a> Quarantine<'a> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped before the answer, the entry may still be in the journal. Then it is in quarantine
-    /// again at the next start.
+    /// The future is not cancel safe: run it to its end, such as in a task of its own. If it is dropped, the entry is in
+    /// no list until the next start, and keeps what it holds, such as its key. After that start it is in quarantine
+    /// again, if the journal still has it.
     pub async fn discard(&self, id: FomId) -> Result<Quarantined, DiscardError> {
         let durable = self.durable();
         let Some(committer) = durable.committer() else {
@@ -253,7 +254,7 @@ impl<'a> Quarantine<'a> {
     ///
     /// # Cancel safety
     ///
-    /// As [`discard`](Self::discard), for each entry.
+    /// As [`discard`](Self::discard), for the entry that it removes when it is dropped.
     pub async fn discard_all(
         &self,
         kind: QuarantineKind,
