@@ -40,10 +40,17 @@ export function fomCard(id, machineOf, onLoaded = () => {}) {
 			onLoaded(null);
 			return;
 		}
+		if (last?.fom.phase !== answer.fom.phase) family();
 		last = answer;
 		show(answer);
 		onLoaded(answer);
 	}
+
+	const family = () => get(`foms/${id}/family`).then(({ parent, in_flight, children }) => {
+		const to = (of) => h("a.chip", { href: href.fom(of) }, of);
+		known.set("parent", in_flight ? to(parent) : parent ?? "none");
+		known.set("children", h("div", children.map((of) => to(of.id))));
+	}, () => {});
 
 	function show(answer) {
 		const { fom } = answer;

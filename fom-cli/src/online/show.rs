@@ -23,9 +23,13 @@ pub(super) fn run(client: &Client, show: &Follow, output: &mut Output<'_>) -> Re
     for fom in fom::find(client, &show.fom)? {
         let id = whole(&fom, "id");
         // It may have ended meanwhile.
-        let Some(answer) = client.find(&format!("foms/{id}"))? else {
+        let Some(mut answer) = client.find(&format!("foms/{id}"))? else {
             continue;
         };
+        // A program that does not carry parents has none.
+        if let Some(family) = client.find(&format!("foms/{id}/family"))? {
+            answer["family"] = family;
+        }
         found += 1;
         match output.is_json() {
             true => output.object(&answer)?,
@@ -66,6 +70,7 @@ fn print(answer: &Value, output: &mut Output<'_>) -> io::Result<()> {
     for name in ["locality", "bytes"].into_iter().chain(events) {
         property(name, &fom[name], output)?;
     }
+    family(&answer["family"], output)?;
     waits(list(fom, "waits"), output)?;
     attempts(list(fom, "attempts"), output)?;
     let now = number(answer, "now");
@@ -82,6 +87,23 @@ fn print(answer: &Value, output: &mut Output<'_>) -> io::Result<()> {
         true => Ok(()),
         false => property("commands", &commands.join(", ").into(), output),
     }
+}
+
+fn family(family: &Value, output: &mut Output<'_>) -> io::Result<()> {
+    property("parent", &family["parent"], output)?;
+    let child = |of: &Value| {
+        format!(
+            "{} {} in {}",
+            text(of, "operation"),
+            of["id"],
+            text(of, "phase")
+        )
+    };
+    below(
+        "children",
+        list(family, "children").iter().map(child),
+        output,
+    )
 }
 
 /// Returns the command for an action of the API.

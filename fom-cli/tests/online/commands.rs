@@ -6,10 +6,11 @@ use std::{
     sync::{Arc, Mutex, mpsc},
 };
 
-use fom_runtime::{Runtime, observe::IncidentKind, time::TestClock};
+use fom_inspect::ParentsExt as _;
+use fom_runtime::{observe::IncidentKind, prelude::*, time::TestClock};
 use serde_json::{Value, json};
 
-use crate::kit::{Heard, Running, Served, TOKEN, errors, limited, one, secs, until};
+use crate::kit::{Heard, Running, Served, TOKEN, Task, errors, limited, one, secs, until};
 
 #[test]
 fn list_shows_foms_with_what_they_wait_for() {
@@ -95,6 +96,43 @@ fn show_finds_a_fom_by_id_and_by_key() {
 fn without_bytes(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with("bytes"));
     lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Submits a task, and waits for it.
+struct Parent;
+
+#[fom(operation(Parent), transient)]
+enum Asking {
+    #[phase(start, to(Done))]
+    Ask,
+    #[phase(end)]
+    Done,
+}
+
+impl AskingTransitions for Parent {
+    async fn ask(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.submit(Task("hear".into())).key("child").await?;
+        Ok(())
+    }
+}
+
+#[test]
+fn show_has_the_parent_and_the_children() {
+    limited(|| {
+        let runtime = one(&TestClock::new()).parents().build().unwrap();
+        let served = Served::acting(runtime);
+        let parent = served.runtime.submit(Parent).start().unwrap();
+        served.quiet();
+        let child = served.runtime.find::<Task>("child").unwrap();
+        let shown = served.done(&["show", "child"]);
+        let line = format!("parent        {}", parent.id());
+        assert!(shown.lines().any(|one| one == line), "{shown}");
+        let shown = served.done(&["show", &parent.id().to_string()]);
+        let line = format!("Task {} in Hearing", child.id());
+        assert!(shown.lines().any(|one| one.trim() == line), "{shown}");
+        let family = &served.json(&["show", "child"])[0]["family"];
+        assert_eq!(family["parent"], json!(parent.id()));
+    });
 }
 
 #[test]

@@ -11,7 +11,7 @@ const MOST: usize = 100;
 
 /// Finds the parent and the children of a fom, in one walk over the foms in flight.
 pub(super) fn family(state: &State, number: u64) -> Result<Value, Problem> {
-    let missing = || Problem::not_found(format!("no fom has the id {number}; it may have ended"));
+    let missing = || Problem::no_fom(number);
     let of = id(number).ok_or_else(missing)?;
     let (mut parent, mut children) = (None, 0);
     let found = state.runtime.inspect().matching(&Filter::default(), |fom| {
