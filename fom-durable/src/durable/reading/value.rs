@@ -315,3 +315,42 @@ impl<'de> Visitor<'de> for Key<'_> {
         Ok(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeMap, sync::Arc};
+
+    use serde::Serialize;
+
+    use super::SavedValue;
+
+    #[derive(PartialEq, Eq, PartialOrd, Ord, Serialize)]
+    struct Card {
+        bank: &'static str,
+        pin: &'static str,
+    }
+
+    const CARD: Card = Card {
+        bank: "the bank",
+        pin: "hush",
+    };
+
+    fn shown(value: &SavedValue<'_>) -> String {
+        serde_json::to_string(value).unwrap()
+    }
+
+    #[test]
+    fn a_secret_in_the_key_of_a_map_is_hidden() {
+        let limits = BTreeMap::from([(vec![CARD], 7)]);
+        let bytes = rmp_serde::to_vec_named(&limits).unwrap();
+        let secrets: Arc<[String]> = Arc::from(["pin".to_owned()]);
+        let shown = shown(&SavedValue::new(&bytes, &secrets));
+        assert_eq!(shown, r#"{"[{bank:the bank,pin:(secret)}]":7}"#);
+    }
+
+    #[test]
+    fn a_value_with_unknown_secrets_is_hidden_whole() {
+        let bytes = rmp_serde::to_vec_named(&CARD).unwrap();
+        assert_eq!(shown(&SavedValue::hidden(&bytes)), r#""(secret)""#);
+    }
+}
