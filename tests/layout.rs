@@ -68,8 +68,8 @@ const MACROS: &[&str] = &[
 
 /// The folders of `fom-cli`, lowest first.
 const CLI: &[&str] = &[
-    "args", "failure", "filter", "words", "seen", "file", "holder", "packed", "json", "output",
-    "client", "top", "online", "journal", "lib", "main",
+    "args", "failure", "filter", "words", "seen", "file", "holder", "json", "output", "client",
+    "top", "online", "journal", "lib", "main",
 ];
 
 /// The folders of `fom-draw`, lowest first.

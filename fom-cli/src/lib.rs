@@ -40,7 +40,7 @@
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
 //
-// - `args`, `failure`, `filter`, `words`, `seen`, `file`, `holder`, `packed`, `json`: small parts
+// - `args`, `failure`, `filter`, `words`, `seen`, `file`, `holder`, `json`: small parts
 // - `output`: results, messages and progress
 // - `client`: HTTP
 // - `top`, `online`: the commands for a program that runs

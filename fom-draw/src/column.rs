@@ -2,7 +2,7 @@
 
 use crate::layout::{Placing, Point};
 use crate::parts::{EDGE_LABEL, EdgePart, Parts};
-use crate::placed::{Area, Form, Placed, Route, START_ROOM};
+use crate::placed::{Area, Form, Placed, Route};
 
 /// The distance between two boxes.
 const GAP: f64 = 34.0;
@@ -48,9 +48,7 @@ fn boxes(parts: &Parts) -> Vec<Area> {
         };
         y += groups.clone().filter(starts).count() as f64 * GROUP_TOP;
         y += groups.filter(ends).count() as f64 * GROUP_SIDE;
-        if parts.start == Some(index) {
-            y += START_ROOM;
-        }
+        y += parts.room_above(index);
         boxes.push(Area {
             x: (widest - part.width) / 2.0,
             y,
@@ -69,7 +67,7 @@ fn groups(parts: &Parts, boxes: &[Area]) -> Vec<Area> {
         let inside = inside.filter(|(index, _)| parts.is_in(*index, group));
         let bounds = inside.fold(None, |bounds: Option<[f64; 4]>, (index, area)| {
             let depth = depth(parts, index, group);
-            let above = depth * GROUP_TOP + start_room(parts, index);
+            let above = depth * GROUP_TOP + parts.room_above(index);
             let side = depth * GROUP_SIDE;
             let new = [
                 area.x - side,
@@ -109,13 +107,6 @@ fn depth(parts: &Parts, index: usize, group: usize) -> f64 {
         at = parts.groups[inner].parent;
     }
     depth
-}
-
-fn start_room(parts: &Parts, index: usize) -> f64 {
-    match parts.start == Some(index) {
-        true => START_ROOM,
-        false => 0.0,
-    }
 }
 
 /// Returns the ways: down on the right, up on the left, each in its own lane where it would meet another one.

@@ -11,6 +11,8 @@ const COUNT: f64 = 66.0;
 const MOST: f64 = 236.0;
 /// The room for the label of an edge.
 pub(crate) const EDGE_LABEL: (f64, f64) = (50.0, 16.0);
+/// The room for the start mark above its box.
+const START_ROOM: f64 = 34.0;
 
 /// The parts of a graph.
 pub(crate) struct Parts {
@@ -70,6 +72,14 @@ impl Parts {
             groups,
             edges: edges(graph),
             start: graph.phases().iter().position(PhaseInfo::is_start),
+        }
+    }
+
+    /// Returns the room above the box with this index: that of the start mark, if the operation starts there.
+    pub(crate) fn room_above(&self, index: usize) -> f64 {
+        match self.start == Some(index) {
+            true => START_ROOM,
+            false => 0.0,
         }
     }
 

@@ -11,8 +11,6 @@ use crate::text::tenth;
 
 /// The room around a drawing.
 const MARGIN: f64 = 16.0;
-/// The room for the start mark above its box.
-pub(crate) const START_ROOM: f64 = 34.0;
 /// The distance of the centre of the start mark from its box.
 const START_ABOVE: f64 = 28.0;
 
@@ -178,10 +176,7 @@ impl Placed {
             bounds = Some(bounds.map_or(new, |old| old.with(new)));
         };
         for (index, area) in self.boxes.iter().enumerate() {
-            let above = match parts.start == Some(index) {
-                true => START_ROOM,
-                false => 0.0,
-            };
+            let above = parts.room_above(index);
             add(area.x, area.y - above, area.right(), area.bottom());
         }
         for area in &self.groups {

@@ -9,7 +9,7 @@ use dagre::{EdgeLabel, LayoutOptions, NodeLabel};
 use crate::effort;
 use crate::layout::{Placing, Point};
 use crate::parts::{EDGE_LABEL, EdgePart, Part, Parts};
-use crate::placed::{Area, Form, Placed, Route, START_ROOM};
+use crate::placed::{Area, Form, Placed, Route};
 use crate::ports;
 
 /// The most cells that are placed in rows. More of them would take seconds.
@@ -59,7 +59,7 @@ fn graph_of(parts: &Parts) -> Layered {
     for index in parts.start.into_iter().chain(others) {
         let label = NodeLabel {
             width: parts.boxes[index].width,
-            height: parts.boxes[index].height + room_above(parts, index),
+            height: parts.boxes[index].height + parts.room_above(index),
             ..NodeLabel::default()
         };
         graph.set_node(box_id(index), Some(label));
@@ -88,14 +88,6 @@ fn graph_of(parts: &Parts) -> Layered {
     graph
 }
 
-/// The start phase is placed with the room for its mark.
-fn room_above(parts: &Parts, index: usize) -> f64 {
-    match parts.start == Some(index) {
-        true => START_ROOM,
-        false => 0.0,
-    }
-}
-
 fn box_id(index: usize) -> String {
     format!("box {index}")
 }
@@ -107,7 +99,7 @@ fn group_id(index: usize) -> String {
 fn placed(parts: &Parts, graph: &Layered) -> Option<Placed> {
     let boxes = (0..parts.boxes.len()).map(|index| {
         let mut area = area(graph.node(&box_id(index))?)?;
-        let above = room_above(parts, index);
+        let above = parts.room_above(index);
         area.y += above;
         area.height -= above;
         Some(area)

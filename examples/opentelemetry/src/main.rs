@@ -115,30 +115,50 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     drop((order, runtime));
 
     let spans = exporter.get_finished_spans()?;
-    let trace = spans.first().map(|span| span.span_context.trace_id());
-    if spans
-        .iter()
-        .any(|span| Some(span.span_context.trace_id()) != trace)
-    {
-        return Err("the spans are not of one trace".into());
-    }
     print(&spans, SpanId::INVALID, 0);
-    Ok(())
+    check(&spans)
+}
+
+/// Each phase, with the number of its spans. The order waits in `Pay` before the restart and after it.
+const EXPECTED: [(&str, usize); 3] = [("Reserve", 1), ("Take", 1), ("Pay", 2)];
+
+/// Checks that each phase has its spans, and that all spans are of one trace.
+fn check(spans: &[SpanData]) -> Result<(), Box<dyn Error + Send + Sync>> {
+    for (phase, expected) in EXPECTED {
+        let of_phase = spans.iter().filter(|span| is_of(span, phase));
+        let found = of_phase.count();
+        if found != expected {
+            return Err(format!("{found} spans of the phase {phase}, not {expected}").into());
+        }
+    }
+    let trace = spans.first().map(|span| span.span_context.trace_id());
+    let mut traces = spans.iter().map(|span| Some(span.span_context.trace_id()));
+    match traces.all(|of| of == trace) {
+        true => Ok(()),
+        false => Err("the spans are not of one trace".into()),
+    }
+}
+
+fn is_of(span: &SpanData, phase: &str) -> bool {
+    span.name == "phase" && value(span, "phase").as_deref() == Some(phase)
+}
+
+/// Returns the value of an attribute as text.
+fn value(span: &SpanData, name: &str) -> Option<String> {
+    let mut all = span.attributes.iter();
+    let found = all.find(|of| of.key.as_str() == name);
+    found.map(|of| match &of.value {
+        Value::String(text) => text.to_string(),
+        other => other.to_string(),
+    })
 }
 
 /// Prints the spans below a span.
 fn print(spans: &[SpanData], parent: SpanId, depth: usize) {
     for span in spans.iter().filter(|span| span.parent_span_id == parent) {
-        let value = |name: &str| {
-            let mut all = span.attributes.iter();
-            let found = all.find(|of| of.key.as_str() == name);
-            found.map(|of| match &of.value {
-                Value::String(text) => text.to_string(),
-                other => other.to_string(),
-            })
-        };
         let names = ["type", "key", "phase", "outcome"];
-        let words: Vec<_> = names.into_iter().filter_map(value).collect();
+        let words = names.into_iter().filter_map(|name| value(span, name));
+        let words: Vec<_> = words.collect();
         println!("{:3$}{} {}", "", span.name, words.join(" "), depth * 2);
         print(spans, span.span_context.span_id(), depth + 1);
     }

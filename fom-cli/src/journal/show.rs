@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{is_named, pass};
 use crate::{
     args::Show,
-    failure::{FAILED, Failure},
+    failure::Failure,
     json::{self, Fields, Full},
     output::Output,
 };
@@ -32,7 +32,6 @@ pub(super) fn run(show: &Show, output: &mut Output<'_>) -> Result<u8, Failure> {
             "no fom in {directory} has the key or id `{name}`; `fom journal list` shows those that are there"
         )));
     }
-    debug_assert!(status <= FAILED);
     Ok(status)
 }
 

@@ -1,11 +1,15 @@
 //! `fom journal stats`.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, io, path::Path};
 
-use fom_durable::reading::Content;
-use serde_json::json;
+use fom_durable::reading::{Content, Record};
+use serde_json::{Value, json};
 
-use super::{fom_of, or_unknown, pass, size};
+use super::{
+    fom_of, or_unknown,
+    pass::{self, Pass},
+    size,
+};
 use crate::{failure::Failure, output::Output};
 
 /// The most groups that are counted one by one. A hostile journal can have a phase for each fom.
@@ -17,9 +21,8 @@ struct Counts {
     kinds: BTreeMap<&'static str, (u64, u64)>,
 }
 
-pub(super) fn run(directory: &Path, output: &mut Output<'_>) -> Result<u8, Failure> {
-    let mut counts = Counts::default();
-    let pass = pass::over(directory, output, &mut |_, record| {
+impl Counts {
+    fn add(&mut self, record: &Record<'_>) {
         let kind = match &record.content {
             Content::Head { .. } | Content::Schema { .. } => "journal",
             Content::Fom(_) => "foms",
@@ -30,39 +33,52 @@ pub(super) fn run(directory: &Path, output: &mut Output<'_>) -> Result<u8, Failu
             _ => "unreadable",
         };
         let bytes = record.bytes as u64;
-        add(counts.kinds.entry(kind).or_default(), bytes);
+        add(self.kinds.entry(kind).or_default(), bytes);
         if let Some(fom) = fom_of(record) {
             let name = |name: &Option<String>| or_unknown(name.as_ref()).to_owned();
             let mut group = (name(&fom.operation), fom.version, name(&fom.phase));
-            if counts.foms.len() >= MOST && !counts.foms.contains_key(&group) {
+            if self.foms.len() >= MOST && !self.foms.contains_key(&group) {
                 group = ("(others)".to_owned(), None, String::new());
             }
-            add(counts.foms.entry(group).or_default(), bytes);
+            add(self.foms.entry(group).or_default(), bytes);
         }
+    }
+}
+
+pub(super) fn run(directory: &Path, output: &mut Output<'_>) -> Result<u8, Failure> {
+    let mut counts = Counts::default();
+    let pass = pass::over(directory, output, &mut |_, record| {
+        counts.add(record);
         Ok(())
     })?;
     let files = files(directory);
-    if output.is_json() {
-        let foms = counts.foms.iter().map(|((operation, version, phase), (count, bytes))| {
-            json!({ "operation": operation, "version": version, "phase": phase, "foms": count, "bytes": bytes })
-        });
-        let kinds = counts.kinds.iter().map(|(kind, (count, bytes))| {
-            (
-                (*kind).to_owned(),
-                json!({ "records": count, "bytes": bytes }),
-            )
-        });
-        output.object(&json!({
-            "foms": foms.collect::<Vec<_>>(),
-            "records": kinds.collect::<serde_json::Map<_, _>>(),
-            "segments": pass.files.segments,
-            "file_bytes": files,
-            "closed": pass.files.closed,
-            "in_use": pass.files.in_use,
-            "damaged": pass.damaged,
-        }))?;
-        return Ok(pass.report(output));
+    match output.is_json() {
+        true => output.object(&json(&counts, &pass, files))?,
+        false => print(&counts, &pass, files, output)?,
     }
+    Ok(pass.report(output))
+}
+
+fn json(counts: &Counts, pass: &Pass, files: u64) -> Value {
+    let foms = counts.foms.iter().map(|((operation, version, phase), (count, bytes))| {
+        json!({ "operation": operation, "version": version, "phase": phase, "foms": count, "bytes": bytes })
+    });
+    let kinds = counts.kinds.iter().map(|(kind, (count, bytes))| {
+        let counted = json!({ "records": count, "bytes": bytes });
+        ((*kind).to_owned(), counted)
+    });
+    json!({
+        "foms": foms.collect::<Vec<_>>(),
+        "records": kinds.collect::<serde_json::Map<_, _>>(),
+        "segments": pass.files.segments,
+        "file_bytes": files,
+        "closed": pass.files.closed,
+        "in_use": pass.files.in_use,
+        "damaged": pass.damaged,
+    })
+}
+
+fn print(counts: &Counts, pass: &Pass, files: u64, output: &mut Output<'_>) -> io::Result<()> {
     for ((operation, version, phase), (count, bytes)) in &counts.foms {
         let version = version.map_or_else(String::new, |version| format!(" (version {version})"));
         let (named, bytes) = (format!("{operation}{version}"), size(*bytes));
@@ -80,8 +96,7 @@ pub(super) fn run(directory: &Path, output: &mut Output<'_>) -> Result<u8, Failu
         "{:>9} segments, {} in files; {state}",
         pass.files.segments,
         size(files)
-    ))?;
-    Ok(pass.report(output))
+    ))
 }
 
 fn add((count, total): &mut (u64, u64), bytes: u64) {

@@ -59,23 +59,31 @@ impl Failed {
     }
 }
 
-/// Returns the quarantine, and then the last failures, the latest first.
-pub(super) fn all(client: &Client) -> Result<Vec<Failed>, Failure> {
+/// The most entries of each place that an inspector lists.
+const MOST: u64 = 1000;
+
+/// Returns the quarantine and then the last failures, the latest first, at most `limit` of them. Returns also the number of
+/// all of them.
+pub(super) fn all(client: &Client, limit: u64) -> Result<(Vec<Failed>, u64), Failure> {
+    let asked = limit.min(MOST);
+    // A program without a journal has no quarantine.
+    let mut journal = client.find(&format!("journal?limit={asked}"))?;
+    let quarantine = journal.as_mut().map(|journal| journal["quarantine"].take());
+    let quarantine = quarantine.unwrap_or_default();
+    let failures = client.get(&format!("failures?limit={asked}"))?;
     let of = |entries: &[Value], place| -> Vec<Failed> {
         let entries = entries.iter().cloned();
         entries.map(|entry| Failed { entry, place }).collect()
     };
-    // A program without a journal has no quarantine.
-    let journal = client.find("journal")?.unwrap_or_default();
-    let mut all = of(list(&journal["quarantine"], "entries"), Where::Quarantine);
-    let failures = client.get("failures")?;
+    let mut all = of(list(&quarantine, "entries"), Where::Quarantine);
     all.extend(of(list(&failures, "failures"), Where::Memory));
-    Ok(all)
+    all.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok((all, whole(&quarantine, "total") + whole(&failures, "total")))
 }
 
 /// Returns the entries with this id or key.
 pub(super) fn find(client: &Client, name: &str) -> Result<Vec<Failed>, Failure> {
-    let mut found = all(client)?;
+    let (mut found, _) = all(client, u64::MAX)?;
     found.retain(|failed| failed.is_named(name));
     Ok(found)
 }

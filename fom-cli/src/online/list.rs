@@ -52,15 +52,17 @@ pub(super) fn run(
         if next.is_empty() || page.is_empty() || left == 0 {
             let (shown, all) = (listing.limit - left, whole(&answer, "foms"));
             if shown < all {
-                output.note(&format!(
-                    "{shown} of {}; `--limit` shows more",
-                    plural(all, "fom")
-                ));
+                left_out(shown, &plural(all, "fom"), output);
             }
             return Ok(());
         }
         after = next.to_owned();
     }
+}
+
+/// Says that the list has not all.
+fn left_out(shown: u64, all: &str, output: &mut Output<'_>) {
+    output.note(&format!("{shown} of {all}; `--limit` shows more"));
 }
 
 fn head(output: &mut Output<'_>) -> io::Result<()> {
@@ -86,15 +88,14 @@ fn line(fom: &Value, output: &mut Output<'_>) -> io::Result<()> {
 
 /// Lists failed operations and the quarantine.
 fn failed(client: &Client, limit: u64, output: &mut Output<'_>) -> Result<(), Failure> {
-    let all = failed::all(client)?;
-    if !output.is_json() && !all.is_empty() {
+    let (shown, all) = failed::all(client, limit)?;
+    if !output.is_json() && !shown.is_empty() {
         output.line(&format!(
             "{:>8} {:<24} {:<16} {:<14} why",
             "id", "operation and key", "phase", "state"
         ))?;
     }
-    let shown = usize::try_from(limit).unwrap_or(usize::MAX);
-    for failed in all.iter().take(shown) {
+    for failed in &shown {
         if output.is_json() {
             output.object(&failed.json())?;
             continue;
@@ -109,8 +110,11 @@ fn failed(client: &Client, limit: u64, output: &mut Output<'_>) -> Result<(), Fa
         );
         output.line(&line)?;
     }
-    if all.len() > shown {
-        output.note(&format!("{shown} of {}; `--limit` shows more", all.len()));
+    let shown = shown.len() as u64;
+    if shown == limit && shown < all {
+        left_out(shown, &all.to_string(), output);
+    } else if shown < all {
+        output.note(&format!("{shown} of {all}; an inspector lists no more"));
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use fom_inspect::ParentsExt as _;
 use fom_runtime::{observe::IncidentKind, prelude::*, time::TestClock};
 use serde_json::{Value, json};
 
-use crate::kit::{Heard, Running, Served, TOKEN, Task, errors, limited, one, secs, until};
+use crate::kit::{Heard, Running, Served, TOKEN, Task, errors, limited, one, out, secs, until};
 
 #[test]
 fn list_shows_foms_with_what_they_wait_for() {
@@ -58,6 +58,30 @@ fn list_reads_as_many_pages_as_it_needs() {
             "{}",
             errors(&some)
         );
+    });
+}
+
+#[test]
+fn list_says_how_many_failed_operations_it_leaves_out() {
+    limited(|| {
+        let runtime = one(&TestClock::new()).failures(2000).build().unwrap();
+        let served = Served::acting(runtime);
+        for _ in 0..1100 {
+            drop(served.start("break", "c"));
+        }
+        served.quiet();
+        let of = |more: &[&str]| {
+            let listed = served.fom(&[&["list", "--failed", "--json"], more].concat());
+            (out(&listed).lines().count(), errors(&listed))
+        };
+        let more = |of: &str| format!("fom: {of}; `--limit` shows more\n");
+        assert_eq!(of(&[]), (50, more("50 of 1100")));
+        assert_eq!(of(&["--limit", "0"]), (0, more("0 of 1100")));
+        let all = (
+            1000,
+            "fom: 1000 of 1100; an inspector lists no more\n".into(),
+        );
+        assert_eq!(of(&["--limit", "1500"]), all);
     });
 }
 

@@ -94,6 +94,8 @@ struct Queue {
     gather: Gather,
     /// The time since when there are lazy groups that could not be committed.
     owed_since: Option<Instant>,
+    /// The begin of the commit that is under way.
+    under_way: Option<Instant>,
     #[expect(clippy::vec_box, reason = "they are handed on as boxes")]
     spares: Vec<Box<Batch>>,
     closed: bool,
@@ -313,6 +315,14 @@ impl Committer {
         for part in parts {
             part.answer(&Err(JournalError::Closed));
         }
+    }
+
+    /// Commits a batch.
+    fn commit(&self, journal: &mut dyn Journal, batch: &Batch) -> Result<(), JournalError> {
+        self.queue.lock().under_way = Some(now());
+        let done = fenced(|| journal.commit(batch));
+        self.queue.lock().under_way = None;
+        done
     }
 
     /// Notes whether there are lazy groups that could not be committed. Reports only the first failure.

@@ -18,8 +18,7 @@
 // | `cx.rs` | the outbox, as a phase function sees it |
 // | `prepare.rs` | what is given to an outbox, as entries |
 // | `outbox.rs` | what a phase sends when its transition is committed |
-// | `message.rs` | events from an outbox, until a fom takes them |
-// | `delivery.rs` | events for the id of a fom, and those that no fom takes |
+// | `message` | events from an outbox or a send, until a fom takes them |
 // | `schemas.rs` | the schemas that the journal has |
 // | `buffer.rs` | the changes that the foms of one locality want to commit |
 // | `committer.rs` | what localities hand over, for one thread that commits with one sync for many foms |
@@ -50,7 +49,6 @@ mod committed;
 mod committer;
 mod component;
 mod cx;
-mod delivery;
 mod dry_run;
 mod error;
 mod gate_recovery;

@@ -16,7 +16,7 @@ use crate::{
         Address, Committer, Durable, DurableState, Handover, Message, Posted, Receiver, Written,
         address::To,
         committed::handed_over,
-        delivery::is_of,
+        message::is_of,
         record::set_number,
         sent::{Mark, SentBefore, SentIds, SentPlace},
     },

@@ -13,7 +13,7 @@ use fom_journal::EntryId;
 
 use crate::{
     durable::{
-        Durable, DurableState, Kind, Message, Meta, idempotency::decode_outcome,
+        Committer, Durable, DurableState, Kind, Message, Meta, idempotency::decode_outcome,
         quarantine::keep_place, record::decode_fom, schemas::Schemas,
     },
     entry::fom_of,
@@ -345,45 +345,20 @@ impl Durable {
             schema,
             body,
         } = entered;
-        let left = |at: u64| self.committer().map_or(0, |to| to.left_until(at));
-        let key = meta.key.take();
+        let to = self.committer().map(|to| &**to);
         let path = meta.path;
         meta.path = path.in_release(&schema, of.graph());
         let rare = meta.rare.as_deref();
+        let begins = rare.and_then(|rare| rare.begins);
+        let carried = rare.and_then(|rare| rare.carried.as_deref());
         let revival = Revival {
             shared,
             id,
             body: seam::encoded(&schema, body),
-            after: rare.and_then(|rare| Some(Duration::from_nanos(left(rare.begins?)))),
-            key: (key.is_some() || meta.series().is_some()).then(|| KeyClaim {
-                key,
-                series: meta.series().cloned(),
-                number: meta.number,
-                shares: rare.is_some_and(|rare| rare.shares),
-                queues: rare.is_some_and(|rare| rare.queues),
-            }),
-            visit: RevivedVisit {
-                heard_cancel: rare.is_some_and(|rare| rare.heard_cancel),
-                turned_back: rare.is_some_and(|rare| rare.turned_back),
-                times: self.committer().zip(meta.times).map(|(to, times)| {
-                    (
-                        to.past_on_clock(times.submitted),
-                        to.past_on_clock(times.since),
-                    )
-                }),
-                tried: {
-                    let tried = std::mem::take(&mut meta.tried);
-                    self.committer()
-                        .map(|to| to.on_clock(tried))
-                        .unwrap_or_default()
-                },
-                attempt: meta.attempt,
-                left: meta.due.map(left),
-                kept_left: meta
-                    .kept
-                    .as_deref()
-                    .map(|(at, owner)| (left(*at), owner.clone())),
-            },
+            after: begins.map(|at| Duration::from_nanos(left(to, at))),
+            carried: carried.cloned().unwrap_or_default(),
+            key: key_claim(&mut meta),
+            visit: visit(to, &mut meta),
             home: RevivedHome {
                 index: meta.home.index.into(),
                 chosen: meta.home.settled,
@@ -393,9 +368,6 @@ impl Durable {
                 1 => Priority::Normal,
                 _ => Priority::Low,
             },
-            carried: (rare.and_then(|rare| rare.carried.as_deref()))
-                .cloned()
-                .unwrap_or_default(),
             state: {
                 let remembering = self.memory.remembering(of.type_id(), meta.once.take());
                 DurableState::new(meta, true, remembering)
@@ -416,6 +388,46 @@ impl Durable {
         }
         Ok(fom)
     }
+}
+
+/// Returns how long it is until this time of the journal.
+fn left(to: Option<&Committer>, at: u64) -> u64 {
+    to.map_or(0, |to| to.left_until(at))
+}
+
+/// Returns what the fom has done in its phase so far.
+fn visit(to: Option<&Committer>, meta: &mut Meta) -> RevivedVisit {
+    let tried = std::mem::take(&mut meta.tried);
+    let tried = to.map(|to| to.on_clock(tried));
+    let times = to.zip(meta.times).map(|(to, times)| {
+        let [submitted, since] = [times.submitted, times.since].map(|at| to.past_on_clock(at));
+        (submitted, since)
+    });
+    let kept = meta.kept.as_deref();
+    let rare = meta.rare.as_deref();
+    RevivedVisit {
+        heard_cancel: rare.is_some_and(|rare| rare.heard_cancel),
+        turned_back: rare.is_some_and(|rare| rare.turned_back),
+        times,
+        tried: tried.unwrap_or_default(),
+        attempt: meta.attempt,
+        left: meta.due.map(|at| left(to, at)),
+        kept_left: kept.map(|(at, owner)| (left(to, *at), owner.clone())),
+    }
+}
+
+/// Returns what the fom has of its key or series, if it has one of them.
+fn key_claim(meta: &mut Meta) -> Option<KeyClaim> {
+    let key = meta.key.take();
+    let series = meta.series().cloned();
+    let rare = meta.rare.as_deref();
+    (key.is_some() || series.is_some()).then(|| KeyClaim {
+        key,
+        series,
+        number: meta.number,
+        shares: rare.is_some_and(|rare| rare.shares),
+        queues: rare.is_some_and(|rare| rare.queues),
+    })
 }
 
 /// The parts of a fom's entry.

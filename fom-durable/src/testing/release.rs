@@ -301,21 +301,17 @@ fn snapshots_in(dir: &Path) -> io::Result<BTreeSet<PathBuf>> {
     Ok(files)
 }
 
-impl fmt::Display for ReleaseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (machine, version, dir) = (self.machine, self.version, self.dir.display());
-        match self.is_unblessed() {
-            true => write!(f, "version {version} of `{machine}` is not blessed yet")?,
-            false => write!(f, "version {version} of `{machine}` cannot be released")?,
+impl ReleaseError {
+    /// Writes the parked states that this release cannot read.
+    fn write_stranded(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.stranded.is_empty() {
+            return Ok(());
         }
-        if !self.stranded.is_empty() {
-            write!(
-                f,
-                "\n\n{} of {} parked states in {dir} would be stranded:",
-                self.stranded.len(),
-                self.read
-            )?;
-        }
+        let (stranded, read, dir) = (self.stranded.len(), self.read, self.dir.display());
+        write!(
+            f,
+            "\n\n{stranded} of {read} parked states in {dir} would be stranded:"
+        )?;
         for stranded in &self.stranded {
             write!(f, "\n\n  {}", stranded.file)?;
             if let (Some(version), Some(phase)) = (stranded.version, &stranded.phase) {
@@ -323,12 +319,14 @@ impl fmt::Display for ReleaseError {
             }
             write!(f, "\n    {}", stranded.reason)?;
         }
-        if !self.stranded.is_empty() {
-            write!(
-                f,
-                "\n\n  Change the machine so that it reads them; delete a file only when nothing can be parked in it any more."
-            )?;
-        }
+        write!(
+            f,
+            "\n\n  Change the machine so that it reads them; delete a file only when nothing can be parked in it any more."
+        )
+    }
+
+    /// Writes the phases of which the samples or the directory have no state.
+    fn write_phases(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for phase in &self.unsampled {
             write!(
                 f,
@@ -338,23 +336,32 @@ impl fmt::Display for ReleaseError {
         for (phase, error) in &self.unsaved {
             write!(f, "\n\nthe sample of phase `{phase}` is no good: {error}")?;
         }
-        if !self.missing.is_empty() {
-            let phases: Vec<String> = self
-                .missing
-                .iter()
-                .map(|name| format!("`{name}`"))
-                .collect();
-            write!(
-                f,
-                "\n\n{dir} has no file of this release in phase {}; {}run this test once with {BLESS}=1, and keep what it writes",
-                phases.join(", "),
-                if self.stranded.is_empty() {
-                    ""
-                } else {
-                    "when nothing is stranded any more, "
-                }
-            )?;
+        if self.missing.is_empty() {
+            return Ok(());
         }
+        let phases = self.missing.iter().map(|name| format!("`{name}`"));
+        let (phases, dir) = (phases.collect::<Vec<_>>().join(", "), self.dir.display());
+        let when = match self.stranded.is_empty() {
+            true => "",
+            false => "when nothing is stranded any more, ",
+        };
+        write!(
+            f,
+            "\n\n{dir} has no file of this release in phase {phases}; {when}run this test once with {BLESS}=1, and keep what it \
+             writes"
+        )
+    }
+}
+
+impl fmt::Display for ReleaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (machine, version) = (self.machine, self.version);
+        match self.is_unblessed() {
+            true => write!(f, "version {version} of `{machine}` is not blessed yet")?,
+            false => write!(f, "version {version} of `{machine}` cannot be released")?,
+        }
+        self.write_stranded(f)?;
+        self.write_phases(f)?;
         if !self.one_way.is_empty() {
             write!(
                 f,

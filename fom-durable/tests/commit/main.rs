@@ -10,6 +10,7 @@ mod dead_letters;
 mod failing;
 mod journal;
 mod lazy;
+mod listed;
 mod not_kept;
 mod outbox;
 mod outbox_order;

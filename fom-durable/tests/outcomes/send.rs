@@ -5,7 +5,7 @@ use fom_runtime::Key;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    kit::{limited, one, secs},
+    kit::{Gate, limited, one, secs},
     order::{HOUR, News, Order, Shop, order, payments},
 };
 
@@ -40,7 +40,7 @@ fn a_durable_send_survives_a_crash_and_is_taken_once() {
         let runtime = remembering(&shop);
         let _order = order(&runtime, "7").await;
         // The locality stands still: the fom takes nothing before the crash.
-        let gate = crate::kit::Gate::close(&runtime, 0);
+        let gate = Gate::close(&runtime, 0);
         for cents in 1..4 {
             let once = format!("w{cents}");
             assert_eq!(paid(&runtime, "7", cents, &once).await, Sent::Now);
@@ -124,7 +124,7 @@ fn an_operation_without_a_key_gets_events_by_its_ids() {
             paid(&runtime, Address::once("o7"), 1, "w1").await,
             Sent::Before
         );
-        let gate = crate::kit::Gate::close(&runtime, 0);
+        let gate = Gate::close(&runtime, 0);
         assert_eq!(paid(&runtime, id, 3, "w3").await, Sent::Now);
         let fork = shop.journal.fork();
         gate.open();
@@ -232,19 +232,17 @@ fn a_send_that_cannot_be_kept_returns_the_event() {
                 "{reason}"
             );
         }
-        // It queues behind another one, and is in no journal.
-        let first = order(&runtime, "7").await;
-        let second = runtime.submit(Order::default()).key("7").queue();
-        let second = second.start().unwrap();
-        let reason = refused(second.id().into()).await;
+        // Its locality stands, so it is in no journal yet.
+        let gate = Gate::close(&runtime, 0);
+        let order = runtime.submit(Order::default()).key("7").start().unwrap();
+        let reason = refused(order.id().into()).await;
         assert!(matches!(reason, NotSentReason::NotAccepted), "{reason}");
         assert!(reason.to_string().contains("committed()"), "{reason}");
-        first.send(News::Close).unwrap();
-        first.await.unwrap();
-        second.committed().await.unwrap();
+        gate.open();
+        order.committed().await.unwrap();
         // The refused sends left no id.
         assert_eq!(paid(&runtime, "7", 5, "w").await, Sent::Now);
-        drop(second);
+        drop(order);
 
         let without = one(&shop.clock).build().unwrap();
         let _order = without.submit(Order::default()).key("7").start().unwrap();

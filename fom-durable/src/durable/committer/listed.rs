@@ -9,13 +9,14 @@ use crate::durable::Committer;
 
 impl Listed for Committer {
     fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
-        let (queued, oldest) = {
+        let (queued, oldest, under_way) = {
             let queue = self.queue.lock();
             let groups = |part: &super::Handover| {
                 part.batch.len() + part.lazy.as_ref().map_or(0, |lazy| lazy.len())
             };
             let since = queue.parts.iter().map(|part| part.since).min();
-            (queue.parts.iter().map(groups).sum(), since)
+            let queued = queue.parts.iter().map(groups).sum();
+            (queued, since, queue.under_way)
         };
         let stats = self.stats();
         let mut info = PartInfo::new("journal", "journal")
@@ -26,7 +27,11 @@ impl Listed for Committer {
             .with("written_bytes", stats.written_bytes)
             .with("moved_bytes", stats.moved_bytes)
             .with("syncs", stats.syncs);
-        info.oldest = oldest.map(|since| now().saturating_duration_since(since));
+        let now = now();
+        info.oldest = oldest.map(|since| now.saturating_duration_since(since));
+        if let Some(begun) = under_way {
+            info = info.with("under_way", now.saturating_duration_since(begun));
+        }
         vec![info]
     }
 }

@@ -116,7 +116,7 @@ impl<'a> CommitThread<'a> {
         let committer = self.committer;
         let gathered = self.gather(&mut parts);
         let begun = now();
-        let done = fenced(|| self.journal.commit(&self.whole));
+        let done = committer.commit(&mut *self.journal, &self.whole);
         let works = done.is_ok();
         committer.fails.store(!works, Ordering::Release);
         if works {
@@ -183,11 +183,11 @@ impl<'a> CommitThread<'a> {
             if !head.kept {
                 let mut first = Batch::new();
                 committer.add_head(&mut first, head);
-                fenced(|| journal.commit(&first))?;
+                committer.commit(journal, &first)?;
                 head.kept = true;
             }
             committer.add_head(batch, head);
-            fenced(|| journal.commit(batch))
+            committer.commit(journal, batch)
         });
     }
 

@@ -25,8 +25,8 @@ use crate::{
 };
 use fom_protocol::{FomState, nanos, sync::Mutex};
 use fom_runtime::{
-    __durability as seam, Persistent, Runtime, config::Shutdown, observe::FomInfo,
-    snapshot::RestoreError,
+    __durability as seam, Persistent, Runtime, config::Shutdown, error::BuildError,
+    observe::FomInfo, snapshot::RestoreError,
 };
 
 /// How long a runtime may take to shut down.
@@ -79,19 +79,7 @@ pub(super) fn run<O: Persistent>(
     begin: Begin<O>,
 ) -> Result<Lived, BoundaryError> {
     let seen = Arc::new(Mutex::new(Seen::new(O::GRAPH)));
-    let builder = Runtime::builder()
-        .localities(1)
-        .pin(false)
-        .resource(around.effects.clone());
-    let (key, compare) = (around.key.clone(), Arc::clone(&around.compare));
-    let builder = (around.build)(builder)
-        .clock(&around.clock)
-        .operation::<O>()
-        .journal_with(stop.journal(journal))
-        // The outcome is recorded before the transition, so a known end has a known outcome.
-        .listen_to::<O>(hear_end(Arc::clone(&seen), key, compare))
-        .listen(hear(Arc::clone(&seen)));
-    let runtime = seam::interpose::<O>(builder, Counting(Arc::clone(&seen))).build()?;
+    let runtime = build(around, journal, stop, &seen)?;
     let loses = matches!(begin, Begin::Losing);
     let operation = match begin {
         Begin::With(operation) => Some(operation),
@@ -120,18 +108,7 @@ pub(super) fn run<O: Persistent>(
         })
     });
     let came = stay(around, &runtime, stop, driver, losing);
-    let quarantined = runtime
-        .quarantine()
-        .list()
-        .into_iter()
-        .map(|quarantined| match quarantined.reason {
-            // Without the id, which no other run has.
-            RestoreError::NoReceiver { .. } => {
-                format!("no fom took an event: {}", quarantined.reason)
-            }
-            reason => format!("fom {} cannot come back: {reason}", quarantined.id),
-        })
-        .collect();
+    let quarantined = quarantined(&runtime);
     if !matches!(came, Came::Ended) {
         // Closed before the answer: as after a crash, nothing follows from the answer.
         seam::close(&runtime);
@@ -149,6 +126,41 @@ pub(super) fn run<O: Persistent>(
     })
 }
 
+/// Builds a runtime on the journal that tells `seen` what happens.
+fn build<O: Persistent>(
+    around: &Around<O>,
+    journal: &MemoryJournal,
+    stop: &Stop,
+    seen: &Arc<Mutex<Seen>>,
+) -> Result<Runtime, BuildError> {
+    let builder = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .resource(around.effects.clone());
+    let (key, compare) = (around.key.clone(), Arc::clone(&around.compare));
+    let builder = (around.build)(builder)
+        .clock(&around.clock)
+        .operation::<O>()
+        .journal_with(stop.journal(journal))
+        // The outcome is recorded before the transition, so a known end has a known outcome.
+        .listen_to::<O>(hear_end(Arc::clone(seen), key, compare))
+        .listen(hear(Arc::clone(seen)));
+    seam::interpose::<O>(builder, Counting(Arc::clone(seen))).build()
+}
+
+/// Returns the entries that could not come back, and why.
+fn quarantined(runtime: &Runtime) -> Vec<String> {
+    let all = runtime.quarantine().list().into_iter();
+    let described = all.map(|quarantined| match quarantined.reason {
+        // Without the id, which no other run has.
+        RestoreError::NoReceiver { .. } => {
+            format!("no fom took an event: {}", quarantined.reason)
+        }
+        reason => format!("fom {} cannot come back: {reason}", quarantined.id),
+    });
+    described.collect()
+}
+
 /// Runs the driver, moves the clock when all wait, and returns at the crash or at the end.
 fn stay<O: Persistent>(
     around: &Around<O>,
@@ -162,12 +174,7 @@ fn stay<O: Persistent>(
         None => around.limit,
     };
     let until = Instant::now() + limit;
-    let patience = match losing {
-        Some(_) => OUTSIDE * LOOKS,
-        None => PATIENCE,
-    };
-    let mut looks = 0;
-    let mut waits_since = None;
+    let mut outside = Outside::new(losing.is_some());
     let woken = Arc::new(Woken::here());
     let waker = Waker::from(Arc::clone(&woken));
     woken.0.store(true, Ordering::Release);
@@ -189,7 +196,7 @@ fn stay<O: Persistent>(
             return Came::Stuck(stuck(around, runtime));
         }
         if woken.0.load(Ordering::Acquire) || stop.commits() != commits {
-            waits_since = None;
+            outside.waits_since = None;
             continue;
         }
         // All is quiet, and nothing is on its way to the journal.
@@ -201,27 +208,53 @@ fn stay<O: Persistent>(
             false => wait(seam::next_timer(runtime), until, None).flatten(),
         };
         match next {
-            // The world outside has no test clock: no deadline passes while it may answer.
-            Some(_)
-                if seam::waits_outside(runtime)
-                    && waits_since.get_or_insert_with(Instant::now).elapsed() < patience =>
-            {
+            Some(_) if seam::waits_outside(runtime) && outside.may_answer() => {
                 thread::park_timeout(OUTSIDE);
             }
             Some(next) => {
-                waits_since = None;
+                outside.waits_since = None;
                 let now = nanos(runtime.now() - fom_runtime::time::Instant::START);
                 around
                     .clock
                     .advance(Duration::from_nanos(next.saturating_sub(now).max(1)));
             }
             // The world outside must answer.
-            None if losing.is_some() && looks == LOOKS => return Came::Stuck(String::new()),
+            None if outside.loses && outside.looks == LOOKS => return Came::Stuck(String::new()),
             None => {
-                looks += 1;
+                outside.looks += 1;
                 thread::park_timeout(OUTSIDE);
             }
         }
+    }
+}
+
+/// The wait for the world outside. It has no test clock: no deadline passes while it may answer.
+struct Outside {
+    /// Whether an event is lost in this life.
+    loses: bool,
+    /// Since when all foms wait, and one of them for the world outside.
+    waits_since: Option<Instant>,
+    /// The number of looks while no timer runs.
+    looks: u32,
+}
+
+impl Outside {
+    fn new(loses: bool) -> Self {
+        Self {
+            loses,
+            waits_since: None,
+            looks: 0,
+        }
+    }
+
+    /// Whether the world outside has more time for its answer.
+    fn may_answer(&mut self) -> bool {
+        let patience = match self.loses {
+            true => OUTSIDE * LOOKS,
+            false => PATIENCE,
+        };
+        let since = self.waits_since.get_or_insert_with(Instant::now);
+        since.elapsed() < patience
     }
 }
 
