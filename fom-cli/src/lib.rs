@@ -6,7 +6,7 @@
 //! fom list FILTER                the foms of a filter, such as 'type:Call phase:Ring age>30s'
 //! fom list --failed              failed operations, and the quarantine
 //! fom show KEY|ID --follow       everything about one fom, and what changes
-//! fom waits                      which fom waits for which, and the circles
+//! fom waits                      which fom waits for which, and the cycles
 //! fom graph TYPE                 the machine as text; --svg, --mermaid or --dot
 //! fom top                        the program in the terminal
 //! fom watch                      warnings as they come

@@ -1,6 +1,6 @@
 //! The operation types that a program names to its inspector, for the actions that need the type.
 
-use std::{any::Any, fmt};
+use std::fmt;
 
 use fom_runtime::{
     FomId, Key, Operation, Persistent, Runtime, error::SendError, machine::Graph,
@@ -91,7 +91,7 @@ impl Types {
     pub(crate) fn event<O>(&mut self)
     where
         O: Operation,
-        O::Event: DeserializeOwned + Any,
+        O::Event: DeserializeOwned,
     {
         self.of::<O>().send = Some(|runtime, receiver, event| {
             let event: O::Event = serde_json::from_value(event)

@@ -27,7 +27,7 @@ pub enum WarningKind {
     Growth,
     /// Most foms that leave a phase miss its deadline.
     MissedDeadlines,
-    /// Foms wait for each other in a circle.
+    /// Foms wait for each other in a cycle.
     WaitCycle,
     /// Foms wait long for the commit of a transition.
     Journal,

@@ -11,7 +11,7 @@ pub(crate) enum Online {
     List(Listing),
     /// Shows everything about one fom: its phase, what it waits for, its failed attempts.
     Show(Follow),
-    /// Shows which fom waits for which other one, and the circles.
+    /// Shows which fom waits for which other one, and the cycles.
     Waits(Program),
     /// Draws a machine, as text by default.
     Graph(Drawn),

@@ -1,4 +1,4 @@
-//! `fom waits`: the circles, and then which fom waits for which.
+//! `fom waits`: the cycles, and then which fom waits for which.
 
 use std::io;
 
@@ -14,11 +14,11 @@ use crate::{
 
 pub(super) fn run(client: &Client, output: &mut Output<'_>) -> Result<(), Failure> {
     let answer = client.get("waits")?;
-    let (waits, circles) = (list(&answer, "waits"), list(&answer, "deadlocks"));
-    for circle in circles {
+    let (waits, cycles) = (list(&answer, "waits"), list(&answer, "deadlocks"));
+    for cycle in cycles {
         match output.is_json() {
-            true => output.object(&json!({"kind": "circle", "waits": circle["waits"]}))?,
-            false => output.line(&described(circle))?,
+            true => output.object(&json!({"kind": "cycle", "waits": cycle["waits"]}))?,
+            false => output.line(&described(cycle))?,
         }
     }
     if !output.is_json() && !waits.is_empty() {
@@ -42,9 +42,9 @@ pub(super) fn run(client: &Client, output: &mut Output<'_>) -> Result<(), Failur
     Ok(())
 }
 
-/// Returns a circle in a sentence.
-fn described(circle: &Value) -> String {
-    let links = list(circle, "waits");
+/// Returns a cycle in a sentence.
+fn described(cycle: &Value) -> String {
+    let links = list(cycle, "waits");
     let link = |of: &Value| {
         let (id, phase) = (whole(of, "fom"), text(of, "phase"));
         format!(
@@ -55,7 +55,7 @@ fn described(circle: &Value) -> String {
     };
     let links: Vec<_> = links.iter().map(link).collect();
     let foms = links.len();
-    format!("circle of {foms} foms: {}", links.join("; "))
+    format!("cycle of {foms} foms: {}", links.join("; "))
 }
 
 fn head(output: &mut Output<'_>) -> io::Result<()> {

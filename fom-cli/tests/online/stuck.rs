@@ -61,14 +61,14 @@ fn listed(served: &Served, stuck: &Stuck) {
 
 fn waits(served: &Served, stuck: &Stuck) {
     let waits = served.done(&["waits"]);
-    let circle = waits
+    let cycle = waits
         .lines()
-        .find(|line| line.starts_with("circle of 2 foms"));
-    let circle = circle.unwrap_or_else(|| panic!("no circle in\n{waits}"));
+        .find(|line| line.starts_with("cycle of 2 foms"));
+    let cycle = cycle.unwrap_or_else(|| panic!("no cycle in\n{waits}"));
     for fom in [stuck.in_front, stuck.behind] {
         assert!(
-            circle.contains(&format!("Visit {fom} in Enter waits for")),
-            "{circle}"
+            cycle.contains(&format!("Visit {fom} in Enter waits for")),
+            "{cycle}"
         );
     }
     assert!(

@@ -1,4 +1,4 @@
-//! Waits: the wait-for graph with its circles, and the keys.
+//! Waits: the wait-for graph with its cycles, and the keys.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Foms that wait for each other in a circle.
+//! Foms that wait for each other in a cycle.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ const ALONE: &[&str] = &[
     "future",
 ];
 
-/// The circles that the last look saw.
+/// The cycles that the last look saw.
 #[derive(Default)]
 pub(super) struct Cycles(HashSet<Vec<FomId>>);
 
@@ -29,7 +29,7 @@ impl Cycles {
         watch: &Watch,
         sight: &Sight,
     ) -> Vec<Finding> {
-        // A look without foms knows nothing of circles.
+        // A look without foms knows nothing of cycles.
         if sight.foms().is_none() {
             return Vec::new();
         }
@@ -46,41 +46,41 @@ impl Cycles {
         }
         let all = runtime.inspect().deadlocks();
         let seen: HashSet<_> = all.iter().map(ids).collect();
-        // A circle that resolves by itself is seen once.
-        let stays = |circle: &&Deadlock| self.0.contains(&ids(circle));
+        // A cycle that resolves by itself is seen once.
+        let stays = |cycle: &&Deadlock| self.0.contains(&ids(cycle));
         let found = all
             .iter()
             .filter(stays)
-            .map(|circle| cycle(watch, circle))
+            .map(|cycle| finding(watch, cycle))
             .collect();
         self.0 = seen;
         found
     }
 }
 
-fn ids(circle: &Deadlock) -> Vec<FomId> {
-    let mut ids: Vec<_> = circle.waits.iter().map(|wait| wait.fom).collect();
+fn ids(cycle: &Deadlock) -> Vec<FomId> {
+    let mut ids: Vec<_> = cycle.waits.iter().map(|wait| wait.fom).collect();
     ids.sort_unstable();
     ids
 }
 
-fn cycle(watch: &Watch, circle: &Deadlock) -> Finding {
-    let first = circle.waits.first();
-    let age = circle.waits.iter().map(|wait| wait.wait.waited).min();
+fn finding(watch: &Watch, cycle: &Deadlock) -> Finding {
+    let first = cycle.waits.first();
+    let age = cycle.waits.iter().map(|wait| wait.wait.waited).min();
     let age = age.unwrap_or_default();
-    let text = circle.to_string();
+    let text = cycle.to_string();
     Finding {
         kind: WarningKind::WaitCycle,
         level: Level::of_time(age, watch.hung.0),
         subject: first.map_or_else(String::new, |wait| format!("{} {}", wait.operation, wait.fom)),
-        detail: ids(circle).iter().map(FomId::to_string).collect::<Vec<_>>().join(", "),
-        text: format!("{} foms wait for each other: {text}", circle.waits.len()),
+        detail: ids(cycle).iter().map(FomId::to_string).collect::<Vec<_>>().join(", "),
+        text: format!("{} foms wait for each other: {text}", cycle.waits.len()),
         place: first.map(|wait| (wait.operation, wait.phase)),
-        ids: circle.waits.iter().map(|wait| wait.fom).collect(),
-        foms: circle.waits.len(),
+        ids: cycle.waits.iter().map(|wait| wait.fom).collect(),
+        foms: cycle.waits.len(),
         age,
         limit: None,
-        common: circle.waits.iter().map(|wait| format!("{wait} waits for {}", wait.wait)).collect(),
+        common: cycle.waits.iter().map(|wait| format!("{wait} waits for {}", wait.wait)).collect(),
         advice: "cancel one of them now; to prevent it, take the locks in one order, or together as a `LockSet`".to_owned(),
     }
 }

@@ -98,17 +98,17 @@ type Link = (usize, usize);
 pub(crate) fn deadlocks(shared: &Shared) -> Vec<Deadlock> {
     let nodes = look(shared);
     let wait = |(node, wait): Link| (&nodes[node].fom, &nodes[node].waits[wait]);
-    let mut found = circles(&nodes);
-    found.retain(|circle| {
-        let mut links = circle.iter().copied().map(wait);
+    let mut found = cycles(&nodes);
+    found.retain(|cycle| {
+        let mut links = cycle.iter().copied().map(wait);
         links.all(|(fom, wait)| !runs(fom) && still(fom, &wait.why, &nodes[wait.on].fom))
     });
     let tell = |link| {
         let (fom, wait) = wait(link);
         tell(fom, wait, &nodes[wait.on].fom)
     };
-    let tell_all = |circle: Vec<Link>| Deadlock {
-        waits: circle.into_iter().map(tell).collect(),
+    let tell_all = |cycle: Vec<Link>| Deadlock {
+        waits: cycle.into_iter().map(tell).collect(),
     };
     found.into_iter().map(tell_all).collect()
 }
@@ -244,7 +244,7 @@ fn lasts(way: &[Step]) -> bool {
 }
 
 /// Finds cycles, by a depth-first search that visits each wait once. Of cycles that share foms, it may miss some.
-fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
+fn cycles(nodes: &[Node]) -> Vec<Vec<Link>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Seen {
         Never,
@@ -273,16 +273,11 @@ fn circles(nodes: &[Node]) -> Vec<Vec<Link>> {
                 }
                 Seen::OnTheWay => {
                     let begins = way.iter().position(|(node, _)| *node == wait.on);
-                    let circle = &way[begins.unwrap_or_default()..];
-                    for (node, _) in circle {
+                    let cycle = &way[begins.unwrap_or_default()..];
+                    for (node, _) in cycle {
                         seen[*node] = Seen::Done;
                     }
-                    found.push(
-                        circle
-                            .iter()
-                            .map(|(node, next)| (*node, next - 1))
-                            .collect(),
-                    );
+                    found.push(cycle.iter().map(|(node, next)| (*node, next - 1)).collect());
                 }
                 Seen::Done => {}
             }
