@@ -91,6 +91,7 @@ const INSPECT: &[&str] = &[
     "source",
     "types",
     "suspended",
+    "parents",
     "journal",
     "state",
     "resources",
