@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod data;
 mod family;
+mod fuzz_corpus;
 #[allow(dead_code, reason = "other tests use the rest")]
 #[path = "../../../fom-runtime/tests/kit/held.rs"]
 mod held;
