@@ -1,4 +1,4 @@
-// One fom: its timeline, what it waits for, its attempts.
+// One fom: its timeline, and what it waits for.
 
 import { ApiError, get } from "./requests.js";
 import { actionButtons } from "./actions.js";
@@ -47,6 +47,7 @@ export function fomCard(id, machineOf, onLoaded = () => {}) {
 	}
 
 	const family = () => get(`foms/${id}/family`).then(({ parent, in_flight, children }) => {
+		if (!children) return;
 		const to = (of) => h("a.chip", { href: href.fom(of) }, of);
 		known.set("parent", in_flight ? to(parent) : parent ?? "none");
 		known.set("children", h("div", children.map((of) => to(of.id))));

@@ -26,8 +26,9 @@ pub(super) fn run(client: &Client, show: &Follow, output: &mut Output<'_>) -> Re
         let Some(mut answer) = client.find(&format!("foms/{id}"))? else {
             continue;
         };
-        // A program that does not carry parents has none.
-        if let Some(family) = client.find(&format!("foms/{id}/family"))? {
+        let family = client.find(&format!("foms/{id}/family"))?;
+        // A program that does not carry parents knows no children.
+        if let Some(family) = family.filter(|family| family["children"].is_array()) {
             answer["family"] = family;
         }
         found += 1;

@@ -26,7 +26,7 @@ const STATUSES: [&str; 12] = [
 
 /// Waits for a word.
 #[derive(Serialize, Deserialize)]
-struct Task;
+struct Door;
 
 #[derive(Serialize, Deserialize)]
 enum Word {
@@ -34,17 +34,17 @@ enum Word {
     Say(String),
 }
 
-#[fom(operation(Task), event(Word))]
-enum Hearing {
-    #[phase(start, sync, on(Go, Say), to(Done))]
-    Hear,
+#[fom(operation(Door), event(Word))]
+enum Knocking {
+    #[phase(start, sync, on(Go, Say), to(Open))]
+    Shut,
     #[phase(end)]
-    Done,
+    Open,
 }
 
-impl HearingTransitions for Task {
-    fn hear(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<HearingAfterHear, BoxError> {
-        Ok(HearingAfterHear::Done)
+impl KnockingTransitions for Door {
+    fn shut(&mut self, _: &mut Cx<'_, Word>, _: Word) -> Result<KnockingAfterShut, BoxError> {
+        Ok(KnockingAfterShut::Open)
     }
 }
 
@@ -62,9 +62,9 @@ fn served() -> &'static Served {
         let runtime = runtime.build().expect("there are threads");
         let inspector = Inspector::new(&runtime)
             .actions(TOKEN)
-            .operation::<Task>()
-            .persistent::<Task>()
-            .event::<Task>()
+            .operation::<Door>()
+            .persistent::<Door>()
+            .event::<Door>()
             .start()
             .expect("a port is free");
         Served {
@@ -114,8 +114,8 @@ pub(crate) fn request(bytes: &[u8]) {
 /// Makes sure that there is a fom to look at, because a request may cancel it.
 fn keep_one(served: &Served) {
     if served.runtime.in_flight() == 0 {
-        let task = served.runtime.submit(Task).key("a");
-        drop(task.detach());
+        let door = served.runtime.submit(Door).key("a");
+        drop(door.detach());
     }
 }
 
