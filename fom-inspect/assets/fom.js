@@ -46,10 +46,10 @@ export function fomCard(id, machineOf, onLoaded = () => {}) {
 		onLoaded(answer);
 	}
 
-	const family = () => get(`foms/${id}/family`).then(({ parent, in_flight, children }) => {
+	const family = () => get(`foms/${id}/family`).then(({ parent, children }) => {
 		if (!children) return;
 		const to = (of) => h("a.chip", { href: href.fom(of) }, of);
-		known.set("parent", in_flight ? to(parent) : parent ?? "none");
+		known.set("parent", parent ? to(parent) : "none");
 		known.set("children", h("div", children.map((of) => to(of.id))));
 	}, () => {});
 

@@ -23,10 +23,13 @@ pub(crate) struct Parent(pub(crate) Option<FomId>);
 /// ```
 pub trait ParentsExt {
     /// Adds the id of the parent to what each fom [carries](Builder::carry), under the name `parent`. With a journal, the
-    /// id is saved with the fom. The operations of keyed streams have no parent.
+    /// id is saved with the fom. The operations of keyed streams have no parent. If a fom of another runtime submits a fom,
+    /// the parent is an id of that runtime.
     ///
-    /// A program that runs foms in several runtimes has one number space for each of them. There, the parent of a fom that
-    /// a fom of another runtime submitted is a number of that other runtime.
+    /// # Errors
+    ///
+    /// [`build`](Builder::build) fails with [`SameName`](fom_runtime::error::BuildError::SameName) if the foms carry another
+    /// type with this name.
     #[must_use]
     fn parents(self) -> Self;
 }

@@ -64,7 +64,8 @@ impl Level {
     }
 }
 
-/// A condition that the watcher has found. Its kind, its subject and its detail tell it from others. `Display` writes it in some lines, with the advice.
+/// A condition that the watcher has found. Its kind, its subject and its detail tell it from others. `Display` writes it in
+/// some lines, with the advice.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Warning {

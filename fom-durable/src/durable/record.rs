@@ -116,9 +116,6 @@ pub(crate) struct Times {
     pub(crate) since: u64,
 }
 
-/// The most bytes of a varint.
-const VARINT: usize = 10;
-
 /// The unit of [`Times`] in a record is 2^20 ns, about a millisecond. The time in a journal of three months then needs
 /// five bytes.
 const UNIT: u32 = 20;
@@ -245,31 +242,26 @@ pub(crate) fn encode_head(
         | flag(kept.number().is_some(), NUMBER);
     let path = kept.saved_path().to_record();
     let kind = path.map_or(Kind::Fom, |_| Kind::FomOnPath);
-    let mut first = Bytes::new();
-    first.put([kind as u8, flags]);
+    out.extend_from_slice(&[kind as u8, flags]);
     if let Some(number) = kept.number() {
-        first.put(number.to_le_bytes());
+        out.extend_from_slice(&number.to_le_bytes());
     }
-    first.put_varint(kept.step);
-    first.put_varint(u64::from(kept.home) << 1 | u64::from(kept.settled));
+    seam::put_varint(kept.step, out);
+    seam::put_varint(u64::from(kept.home) << 1 | u64::from(kept.settled), out);
     if let Some(path) = path {
-        first.put_varint(path);
+        seam::put_varint(path, out);
     }
     if let Some(submitted) = submitted {
         let submitted = submitted >> UNIT;
-        first.put_varint(submitted);
+        seam::put_varint(submitted, out);
         // In one byte, if the fom is young.
-        first.put_varint((kept.since >> UNIT).saturating_sub(submitted));
+        seam::put_varint((kept.since >> UNIT).saturating_sub(submitted), out);
     }
     if let Some(due) = kept.due {
-        first.put(due.to_le_bytes());
+        out.extend_from_slice(&due.to_le_bytes());
     }
-    out.extend_from_slice(first.as_slice());
-    if let Some(key) = key {
+    for key in [key, once].into_iter().flatten() {
         seam::put_key(key, out);
-    }
-    if let Some(once) = once {
-        seam::put_key(once, out);
     }
     if has_rest {
         let nothing = More::default();
@@ -277,43 +269,6 @@ pub(crate) fn encode_head(
         let rest: Rest<_, _, _> = (kept.attempt, &more.tried, &more.kept, &more.rare);
         // Numbers and texts cannot fail to encode.
         let _ = rmp_serde::encode::write(out, &rest);
-    }
-}
-
-/// The bytes of a head in front of its keys. They are gathered here, because each growth of a `Vec` is a check of its own.
-struct Bytes {
-    bytes: [u8; Self::MOST],
-    len: usize,
-}
-
-impl Bytes {
-    /// Kind, flags, number, step, home, path, two times and a deadline.
-    const MOST: usize = 2 + 8 + 5 * VARINT + 8;
-
-    fn new() -> Self {
-        Self {
-            bytes: [0; Self::MOST],
-            len: 0,
-        }
-    }
-
-    #[inline(always)]
-    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        self.bytes[self.len..][..N].copy_from_slice(&bytes);
-        self.len += N;
-    }
-
-    #[inline(always)]
-    fn put_varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.put([number as u8 | 0x80]);
-            number >>= 7;
-        }
-        self.put([number as u8]);
-    }
-
-    fn as_slice(&self) -> &[u8] {
-        &self.bytes[..self.len]
     }
 }
 

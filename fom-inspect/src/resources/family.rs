@@ -25,11 +25,10 @@ pub(super) fn family(state: &State, number: u64) -> Result<Value, Problem> {
     });
     let Some(Parent(parent)) = parent.ok_or_else(missing)? else {
         // The program does not use `ParentsExt::parents`.
-        return Ok(json!({"parent": null, "in_flight": false, "children": null, "more": false}));
+        return Ok(json!({"parent": null, "children": null, "more": false}));
     };
     Ok(json!({
         "parent": parent,
-        "in_flight": parent.is_some_and(|parent| state.runtime.operation(parent).is_some()),
         "children": found.iter().map(|fom| value(&fom.info())).collect::<Vec<_>>(),
         "more": children > MOST,
     }))

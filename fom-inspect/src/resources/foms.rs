@@ -18,6 +18,8 @@ use crate::{
 /// The parameters that select foms, in a query and in the filter of an action: those before `sort`.
 pub(crate) const FILTER: &[&str] = PARAMETERS.split_at(9).0;
 
+const _: () = assert!(matches!(PARAMETERS[FILTER.len()].as_bytes(), b"sort"));
+
 pub(super) const PARAMETERS: &[&str] = &[
     "type",
     "phase",

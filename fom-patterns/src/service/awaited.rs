@@ -44,7 +44,7 @@ impl Awaits {
     }
 
     /// Returns whether the fom waits for itself.
-    pub(super) fn closes_circle(&self) -> bool {
+    pub(super) fn closes_cycle(&self) -> bool {
         waits_for(&self.0.call, &self.0.by, FAR)
     }
 }

@@ -299,7 +299,7 @@ impl<A: Send + 'static, R: Send + 'static> Calling<A, R> {
             self.awaits = by.zip(call.address()).map(awaits);
         }
         match (&call.key, &self.awaits) {
-            (Some(key), Some(awaits)) if awaits.closes_circle() => {
+            (Some(key), Some(awaits)) if awaits.closes_cycle() => {
                 call.would_wait_for_itself(key);
                 true
             }

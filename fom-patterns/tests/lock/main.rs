@@ -3,7 +3,7 @@
 #[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
-mod circles;
+mod cycles;
 mod group;
 mod journal;
 mod late;

@@ -218,7 +218,7 @@ fn a_fom_that_would_wait_for_itself_is_told() {
     });
 }
 
-/// LK-05: sets over the same locks, put together in different orders, never wait for each other in a circle. Taken one
+/// LK-05: sets over the same locks, put together in different orders, never wait for each other in a cycle. Taken one
 /// by one in these orders, the locks would.
 #[test]
 fn sets_have_one_order() {

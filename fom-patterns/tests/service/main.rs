@@ -4,7 +4,7 @@
 mod kit;
 
 mod calls;
-mod circles;
+mod cycles;
 mod ends;
 mod history;
 mod life;

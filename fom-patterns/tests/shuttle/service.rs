@@ -195,11 +195,11 @@ fn stops_that_are_not_run() {
 
 static CROSS: Service<(u32, u32), bool> = Service::new("cross");
 
-/// Two calls have a key each, and call the key of the other at the same time. At least one of them sees the circle.
+/// Two calls have a key each, and call the key of the other at the same time. At least one of them sees the cycle.
 ///
-/// Seeded: a look for the circle before the own wait is known (`circle-before-own-wait`, a deadlock).
+/// Seeded: a look for the cycle before the own wait is known (`cycle-before-own-wait`, a deadlock).
 #[test]
-fn calls_that_close_a_circle_at_once() {
+fn calls_that_close_a_cycle_at_once() {
     check(1000, || {
         let bench = Bench::new(2, MOST);
         let services = bench.runtime.services();
@@ -226,7 +226,7 @@ fn calls_that_close_a_circle_at_once() {
         let registration = services.register(&CROSS, cross).unwrap();
         let calls = [(1, 2), (2, 1)].map(|keys| services.call(&CROSS, keys).start().unwrap());
         let entered = calls.map(|call| block_on(call).unwrap());
-        assert_ne!(entered, [true; 2], "no call was in a circle");
+        assert_ne!(entered, [true; 2], "no call was in a cycle");
         drop((registration, services));
         bench.end(Some(Shutdown::Drain));
     });

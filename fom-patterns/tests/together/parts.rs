@@ -231,6 +231,10 @@ fn a_policy_that_hangs_makes_its_intake_busy_and_no_other() {
         assert!(by_name("stuck").busy && !by_name("other").busy);
         // Again, while the first question has no answer.
         assert!(by_name("stuck").busy);
+        let extension = runtime.extension();
+        let refused = extension.command("admission", "stuck", "promote", "ada");
+        let text = refused.unwrap_err().to_string();
+        assert!(text.contains("does not return"), "{text}");
         assert!(
             began.elapsed() < Duration::from_secs(20),
             "it waits for the policy"

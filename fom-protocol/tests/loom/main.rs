@@ -9,7 +9,7 @@
 //! its seeded changes to the library, one at a time.
 #![cfg(fom_loom)]
 
-mod circle;
+mod cycle;
 mod free_list;
 mod hand_over;
 mod handoff_slot;

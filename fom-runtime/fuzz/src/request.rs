@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 const TOKEN: &str = "correct horse battery staple";
 
 /// The statuses that the API names, and none for a connection that is closed.
-const STATUSES: [&str; 12] = [
-    "", "200", "304", "400", "401", "403", "404", "405", "408", "409", "413", "431",
+const STATUSES: [&str; 10] = [
+    "", "200", "400", "403", "404", "405", "408", "409", "413", "431",
 ];
 
 /// Waits for a word.

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn a_circle_of_locks_is_told_with_all_its_foms() {
+fn a_cycle_of_locks_is_told_with_all_its_foms() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = watched(&clock);
@@ -43,7 +43,7 @@ fn a_circle_of_locks_is_told_with_all_its_foms() {
 
 /// With so many foms, most looks leave them out.
 #[test]
-fn a_circle_is_told_although_the_looks_between_see_no_foms() {
+fn a_cycle_is_told_although_the_looks_between_see_no_foms() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = watched(&clock);

@@ -76,7 +76,7 @@ fn a_call_never_waits_for_itself() {
     });
 }
 
-/// Trap 18: two chains of calls that wait for each other are one circle, and a call that would close it is an error.
+/// Trap 18: two chains of calls that wait for each other are one cycle, and a call that would close it is an error.
 #[test]
 fn calls_never_wait_for_each_other() {
     limited(async || {
@@ -111,15 +111,15 @@ fn calls_never_wait_for_each_other() {
                 }
             }
         }
-        assert!(refused > 0, "no call was in a circle");
+        assert!(refused > 0, "no call was in a cycle");
         assert_eq!(runtime.inspect().deadlocks().len(), 0);
     });
 }
 
-/// Trap 18: a circle of a call and a lock. No wait can be refused, because the function of the call has begun. The
-/// search for deadlocks finds the circle.
+/// Trap 18: a cycle of a call and a lock. No wait can be refused, because the function of the call has begun. The
+/// search for deadlocks finds the cycle.
 #[test]
-fn a_circle_of_a_call_and_a_lock_is_found() {
+fn a_cycle_of_a_call_and_a_lock_is_found() {
     limited(async || {
         static TAKE: Service<(), ()> = Service::new("take");
         let runtime = one(&TestClock::new()).build().unwrap();
@@ -144,7 +144,7 @@ fn a_circle_of_a_call_and_a_lock_is_found() {
             .unwrap();
         told.recv().unwrap();
         let [found] = &runtime.inspect().deadlocks()[..] else {
-            panic!("one circle")
+            panic!("one cycle")
         };
         let (first, second) = (holder.id(), found.waits[1].fom);
         assert_eq!(

@@ -33,14 +33,14 @@ impl Fom {
     }
 
     /// Begins to wait for the other fom. Returns whether that fom waits for this one.
-    fn closes_circle(&self, other: &Self) -> bool {
+    fn closes_cycle(&self, other: &Self) -> bool {
         self.begin();
         fence(Ordering::SeqCst);
         other.waits()
     }
 }
 
-/// At least one of the two foms sees the circle.
+/// At least one of the two foms sees the cycle.
 ///
 /// Seeded: no fence before the look: both missed it.
 #[test]
@@ -49,9 +49,9 @@ fn two_foms_wait_for_each_other() {
         let foms = Arc::new([Fom::new(), Fom::new()]);
         let first = thread::spawn({
             let foms = Arc::clone(&foms);
-            move || foms[0].closes_circle(&foms[1])
+            move || foms[0].closes_cycle(&foms[1])
         });
-        let second = foms[1].closes_circle(&foms[0]);
+        let second = foms[1].closes_cycle(&foms[0]);
         assert!(first.join().unwrap() || second);
     });
 }

@@ -1,4 +1,4 @@
-//! Foms that wait for each other in a circle are named, and no other foms are.
+//! Foms that wait for each other in a cycle are named, and no other foms are.
 
 use fom_patterns::{
     lock::{LockGuard, LockMode, LongLock},
@@ -41,8 +41,8 @@ fn taker<const N: usize>(locks: [(&LongLock, LockMode); N]) -> Taker {
     Taker(locks.map(|(lock, mode)| (lock.clone(), mode)).to_vec())
 }
 
-/// LK-08: two foms take two locks in different orders. One sentence tells the circle, with foms, phases and locks. When
-/// one fom is cancelled there is no circle, and the other goes on.
+/// LK-08: two foms take two locks in different orders. One sentence tells the cycle, with foms, phases and locks. When
+/// one fom is cancelled there is no cycle, and the other goes on.
 #[test]
 fn two_locks_in_different_orders() {
     limited(|| async {
@@ -58,7 +58,7 @@ fn two_locks_in_different_orders() {
         clock.advance(secs(1));
         runtime.quiet().await;
         let [found] = &runtime.inspect().deadlocks()[..] else {
-            panic!("one circle")
+            panic!("one cycle")
         };
         let (first, second) = (one.id(), two.id());
         assert_eq!(
@@ -92,10 +92,10 @@ fn two_locks_in_different_orders() {
     });
 }
 
-/// LK-08: a circle through the line of a lock, where a waiter could share the lock with its holder: a reader waits
+/// LK-08: a cycle through the line of a lock, where a waiter could share the lock with its holder: a reader waits
 /// behind a writer, and the writer behind a reader.
 #[test]
-fn a_circle_through_the_line() {
+fn a_cycle_through_the_line() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = one(&clock).build().unwrap();
@@ -121,10 +121,10 @@ fn a_circle_through_the_line() {
     });
 }
 
-/// LK-08: many foms that wait for one lock, and for each other without a circle, are no deadlock; each of several
-/// circles is named.
+/// LK-08: many foms that wait for one lock, and for each other without a cycle, are no deadlock; each of several
+/// cycles is named.
 #[test]
-fn what_is_no_circle_is_not_named_and_each_circle_is() {
+fn what_is_no_cycle_is_not_named_and_each_cycle_is() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = one(&clock).build().unwrap();
@@ -229,7 +229,7 @@ impl HelpingTransitions for Helper {
 /// LK-08: a leader holds what its helper waits for, directly and through the key that the helper waits for. A leader
 /// that waits for the next helper is in no deadlock as long as one helper is not stuck.
 #[test]
-fn circles_through_helpers_and_keys() {
+fn cycles_through_helpers_and_keys() {
     limited(|| async {
         let clock = TestClock::new();
         let runtime = one(&clock).build().unwrap();
