@@ -23,6 +23,7 @@
 //! | `R foms` | this many foms came back |
 //! | `B n series` | the user was told that the operation of this series is on disk, maybe before it has begun |
 //! | `M fom`, `N fom` | the user tries a failed operation again (`M`); the retry is refused (`N`) |
+//! | `Q count foms..` | a new life found these failed operations |
 //! | `A fom why` | this fom was quarantined, as expected |
 //! | `! point` | the child kills itself here |
 //! | `X what` | something that must never happen |
@@ -33,7 +34,7 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
     path::Path,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -52,20 +53,25 @@ pub(crate) fn now() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Writes lines.
+/// Writes lines, one at a time: not every file system appends as one step.
 #[derive(Clone, Debug)]
-pub(crate) struct History(Arc<File>);
+pub(crate) struct History(Arc<Mutex<File>>);
 
 impl History {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self(Arc::new(file)))
+        Ok(Self(Arc::new(Mutex::new(file))))
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        file.write_all(bytes)
     }
 
     /// Writes a line. A process that cannot write has nothing to tell a checker, and must not continue.
     pub(crate) fn line(&self, line: fmt::Arguments<'_>) {
         let line = format!("{} {line}{END}\n", now().as_micros());
-        if let Err(error) = (&*self.0).write_all(line.as_bytes()) {
+        if let Err(error) = self.write(line.as_bytes()) {
             eprintln!("the history cannot be written: {error}");
             std::process::exit(3);
         }
@@ -73,7 +79,7 @@ impl History {
 
     /// Ends a line that a killed child may have begun.
     pub(crate) fn break_line(&self) -> io::Result<()> {
-        (&*self.0).write_all(b"\n")
+        self.write(b"\n")
     }
 }
 

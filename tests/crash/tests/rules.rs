@@ -47,6 +47,23 @@ fn a_failed_operation_is_kept() {
     assert_eq!(then("7 Q 2 40"), ["unreadable"]);
 }
 
+/// The journal keeps a number of failed operations. The oldest may be gone, also if all later ones are tried again.
+#[test]
+fn the_oldest_failed_operation_may_be_dropped() {
+    let fails = |fom: u64| format!("2 T {fom} f {fom} 0 - Begin started - 0 failed");
+    let failed = |fom: u64| format!("3 T {fom} f {fom} 0 Begin - failed-error - 0 failed");
+    let later = |others: u64| {
+        let mut lines = vec!["1 L 1".to_owned()];
+        lines.extend((40..=40 + others).flat_map(|fom| [fails(fom), failed(fom)]));
+        lines.extend((41..=40 + others).map(|fom| format!("4 M {fom}")));
+        lines.extend(["5 L 2".to_owned(), "6 Q 0".to_owned()]);
+        let rules = wrong(lines.iter().map(String::as_str));
+        rules.contains(&"a failed operation is kept")
+    };
+    assert!(later(20));
+    assert!(!later(200));
+}
+
 /// A failed operation that is tried again goes on where it failed, and ends once.
 #[test]
 fn a_retry_goes_on_where_it_failed() {
