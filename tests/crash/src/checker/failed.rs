@@ -7,46 +7,62 @@ use super::{Checker, Words};
 /// The number of failed foms that the journal surely keeps; see [`KEPT`](crate::KEPT).
 const LAST: usize = crate::KEPT / 2;
 
-/// The last foms that failed and were not tried again.
+/// The last foms that failed and were not tried again, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Failed {
-    /// In earlier lives.
-    before: VecDeque<u64>,
-    /// In this life. Its list of failed foms may have been made before they failed.
-    now: VecDeque<u64>,
+    last: VecDeque<(u64, Heard)>,
     /// Foms that failed so long ago that the journal may have dropped them.
     old: HashSet<u64>,
 }
 
+/// When a listener heard of the failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// In an earlier life.
+    Before,
+    /// In this life. Its list of failed foms may have been made before they failed.
+    Now,
+    /// Not yet. The fom is in the list, and its failure may not be on disk.
+    Not,
+}
+
 impl Failed {
     pub(super) fn heard(&mut self, fom: u64) {
-        self.now.push_back(fom);
+        self.forget(fom);
+        self.last.push_back((fom, Heard::Now));
         self.drop_old();
     }
 
     pub(super) fn life_begins(&mut self) {
-        self.before.append(&mut self.now);
+        let heard = self.last.iter_mut().filter(|(_, when)| *when == Heard::Now);
+        heard.for_each(|(_, when)| *when = Heard::Before);
+    }
+
+    /// Returns the foms that the journal must have.
+    fn kept(&self) -> impl Iterator<Item = u64> {
+        let before = self.last.iter().filter(|(_, when)| *when == Heard::Before);
+        before.map(|(fom, _)| *fom)
+    }
+
+    /// Notes a fom that is in the list. It takes the place of another one also if no listener heard of it.
+    fn found(&mut self, fom: u64) {
+        let known = self.last.iter().any(|(other, _)| *other == fom);
+        if !known && !self.old.contains(&fom) {
+            self.last.push_back((fom, Heard::Not));
+            self.drop_old();
+        }
     }
 
     /// The journal drops the oldest at the time of a failure. What is tried again later does not bring them back.
     fn drop_old(&mut self) {
-        while self.before.len() + self.now.len() > LAST {
-            let oldest = self.before.pop_front().or_else(|| self.now.pop_front());
-            self.old.extend(oldest);
-        }
-    }
-
-    /// A fom that is found, and of whose failure no listener heard, failed in the last life.
-    fn found(&mut self, fom: u64) {
-        let known = self.before.contains(&fom) || self.now.contains(&fom);
-        if !known && !self.old.contains(&fom) {
-            self.before.push_back(fom);
+        while self.last.len() > LAST {
+            let oldest = self.last.pop_front();
+            self.old.extend(oldest.map(|(fom, _)| fom));
         }
     }
 
     fn forget(&mut self, fom: u64) {
-        self.before.retain(|other| *other != fom);
-        self.now.retain(|other| *other != fom);
+        self.last.retain(|(other, _)| *other != fom);
         self.old.remove(&fom);
     }
 }
@@ -77,14 +93,13 @@ impl Checker {
         if found.len() != count {
             return None;
         }
-        self.counts.failed += self.failed.before.len() as u64;
-        let lost = self.failed.before.iter().find(|fom| !found.contains(fom));
+        self.counts.failed += self.failed.kept().count() as u64;
+        let lost = self.failed.kept().find(|fom| !found.contains(fom));
         if let Some(fom) = lost {
             let what = format!("fom {fom} failed, and is not in quarantine");
             self.wrong("a failed operation is kept", what, Vec::new());
         }
         listed.into_iter().for_each(|fom| self.failed.found(fom));
-        self.failed.drop_old();
         Some(())
     }
 }
