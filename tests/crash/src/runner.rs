@@ -129,14 +129,16 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "{} locks were had; {} deadlines passed, {} of them while nothing ran; {} lazy foms lost their last transitions; \
-             {} were quarantined for a while; {} times a failed one was looked for, and {} times one was tried again",
+             {} were quarantined for a while; {} times a failed one was looked for, and {} times one was tried again; \
+             {} were dropped, because too many failed at once",
             counts.locks,
             counts.late,
             counts.overdue,
             counts.lost_lazily,
             counts.quarantined,
             counts.failed,
-            counts.tried_again
+            counts.tried_again,
+            counts.dropped
         )?;
         writeln!(
             f,

@@ -61,6 +61,11 @@ impl Failed {
         }
     }
 
+    /// Returns the foms that the journal may have dropped.
+    pub(super) fn old(&self) -> impl Iterator<Item = u64> {
+        self.old.iter().copied()
+    }
+
     fn forget(&mut self, fom: u64) {
         self.last.retain(|(other, _)| *other != fom);
         self.old.remove(&fom);

@@ -432,6 +432,10 @@ impl Checker {
     /// Checks the end: nothing is in flight, and no line follows.
     pub fn finish(&mut self) {
         let operations = std::mem::take(&mut self.operations);
+        let dropped: HashSet<u64> = {
+            let old = self.failed.old();
+            old.filter_map(|fom| self.foms.get(&fom).copied()).collect()
+        };
         for (n, operation) in &operations {
             let show = || operation.recent.iter().cloned().collect();
             match &operation.at {
@@ -439,6 +443,8 @@ impl Checker {
                     let never_was = operation.is_lazy() && operation.durable.is_none();
                     if Self::may_have_ended(operation) || never_was {
                         self.counts.ended_unreported += 1;
+                    } else if dropped.contains(n) {
+                        self.counts.dropped += 1;
                     } else {
                         self.wrong(
                             "none lost",

@@ -43,6 +43,8 @@ pub struct Counts {
     pub operations: u64,
     /// Of these: operations that ended while no listener heard of the end.
     pub ended_unreported: u64,
+    /// Failed operations that were not tried again in time, because too many failed at once.
+    pub dropped: u64,
     /// Outcomes that handles were told.
     pub outcomes: u64,
     /// Of these: outcomes of operations that were submitted again.
