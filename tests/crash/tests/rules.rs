@@ -67,18 +67,23 @@ fn the_oldest_failed_operation_may_be_dropped() {
 /// An operation that a retry would have mended may be dropped if many others fail after it.
 #[test]
 fn a_dropped_operation_does_not_end() {
-    let later = |others: u64| {
+    let later = |others: u64, refused: bool| {
         let mut lines = vec!["1 L 1".to_owned()];
         for n in (50..=50 + others).map(|n| 10 * n + 9) {
             lines.push(format!("2 T {n} n {n} 0 - Begin started - 0 mended-0"));
             lines.push(format!("3 T {n} n {n} 1 Begin Work returned - 0 mended-0"));
             lines.push(format!("4 T {n} n {n} 1 Work - failed-error - 0 mended-1"));
         }
+        if refused {
+            // It was in the list, and was dropped before the retry.
+            lines.extend(["5 M 509".to_owned(), "6 N 509".to_owned()]);
+        }
         let lost = ends_wrong(lines.iter().map(String::as_str));
         lost.iter().filter(|rule| **rule == "none lost").count()
     };
     // At most 100 are surely kept, and none is tried again.
-    assert_eq!((later(20), later(200)), (21, 100));
+    assert_eq!((later(20, false), later(200, false)), (21, 100));
+    assert_eq!((later(20, true), later(200, true)), (21, 100));
 }
 
 /// A failed operation that is tried again goes on where it failed, and ends once.

@@ -13,6 +13,8 @@ pub(super) struct Failed {
     last: VecDeque<(u64, Heard)>,
     /// Foms that failed so long ago that the journal may have dropped them.
     old: HashSet<u64>,
+    /// Of these: those that were tried again. If the retry is refused, the journal dropped them just before.
+    tried: HashSet<u64>,
 }
 
 /// When a listener heard of the failure.
@@ -28,7 +30,9 @@ enum Heard {
 
 impl Failed {
     pub(super) fn heard(&mut self, fom: u64) {
-        self.forget(fom);
+        self.last.retain(|(other, _)| *other != fom);
+        self.old.remove(&fom);
+        self.tried.remove(&fom);
         self.last.push_back((fom, Heard::Now));
         self.drop_old();
     }
@@ -66,9 +70,18 @@ impl Failed {
         self.old.iter().copied()
     }
 
-    fn forget(&mut self, fom: u64) {
+    fn tried_again(&mut self, fom: u64) {
+        if self.old.contains(&fom) {
+            self.tried.insert(fom);
+        }
         self.last.retain(|(other, _)| *other != fom);
         self.old.remove(&fom);
+    }
+
+    fn refused(&mut self, fom: u64) {
+        if self.tried.remove(&fom) {
+            self.old.insert(fom);
+        }
     }
 }
 
@@ -81,7 +94,10 @@ impl Checker {
         words: &mut Words<'_>,
     ) -> Option<()> {
         let fom: u64 = words.number()?;
-        self.failed.forget(fom);
+        match tried {
+            true => self.failed.tried_again(fom),
+            false => self.failed.refused(fom),
+        }
         self.counts.tried_again += u64::from(tried);
         if let Some(n) = self.foms.get(&fom).copied() {
             self.operation(n, line);
