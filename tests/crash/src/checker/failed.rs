@@ -13,7 +13,7 @@ pub(super) struct Failed {
     last: VecDeque<(u64, Heard)>,
     /// Foms that failed so long ago that the journal may have dropped them.
     old: HashSet<u64>,
-    /// Of these: those that were tried again. If the retry is refused, the journal dropped them just before.
+    /// Foms that were old when they were tried again. If the retry is refused, the journal dropped them just before.
     tried: HashSet<u64>,
 }
 
@@ -30,8 +30,7 @@ enum Heard {
 
 impl Failed {
     pub(super) fn heard(&mut self, fom: u64) {
-        self.last.retain(|(other, _)| *other != fom);
-        self.old.remove(&fom);
+        self.forget(fom);
         self.tried.remove(&fom);
         self.last.push_back((fom, Heard::Now));
         self.drop_old();
@@ -71,11 +70,15 @@ impl Failed {
     }
 
     fn tried_again(&mut self, fom: u64) {
-        if self.old.contains(&fom) {
+        if self.forget(fom) {
             self.tried.insert(fom);
         }
+    }
+
+    /// Returns whether the journal may have dropped the fom.
+    fn forget(&mut self, fom: u64) -> bool {
         self.last.retain(|(other, _)| *other != fom);
-        self.old.remove(&fom);
+        self.old.remove(&fom)
     }
 
     fn refused(&mut self, fom: u64) {
