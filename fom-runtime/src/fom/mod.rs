@@ -135,7 +135,7 @@ use cancel::{CancelEffect, CancelledFom};
 pub use carried::KeptValues;
 pub(crate) use carried::{Carried, CarriedBy, Carriers};
 pub(crate) use cold::{Back, Cold, ColdRare, Told, Watcher};
-pub(crate) use counters::{Counters, TypeCounters};
+pub(crate) use counters::{Counters, LocalCounters, TypeCounters};
 use durability::KeptFom;
 pub use durability::Recorder;
 pub use env::RuntimeState;

@@ -16,9 +16,12 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use crossbeam_utils::CachePadded;
+
 use crate::{
     fom::{
-        AnyRef, EnvRef, Header, LocalFoms, Timing, Totals, TypeCounters, Vtable, hand, trim::Trim,
+        AnyRef, EnvRef, Header, LocalCounters, LocalFoms, Timing, Totals, TypeCounters, Vtable,
+        hand, trim::Trim,
     },
     graph::Graph,
     heap,
@@ -52,9 +55,16 @@ pub(crate) struct Pool {
     pub(crate) graph: &'static Graph,
     pub(crate) totals: Totals,
     /// The counters of the type, once a transition was counted.
-    counters: OnceLock<Arc<TypeCounters>>,
+    counters: OnceLock<PoolCounters>,
     returns: FreeList,
     pages: Mutex<Vec<Arc<Page>>>,
+}
+
+/// The counters of a pool's type.
+struct PoolCounters {
+    of_type: Arc<TypeCounters>,
+    /// Those of the pool's own locality, which most foms need.
+    here: Arc<CachePadded<LocalCounters>>,
 }
 
 /// A piece of memory for slots.
@@ -129,13 +139,27 @@ pub(crate) struct Stock {
 unsafe impl Send for Stock {}
 
 impl Pool {
+    /// Returns the counters of the type in a locality.
     #[inline]
-    pub(crate) fn counters(&self) -> &TypeCounters {
-        self.counters.get_or_init(|| {
+    pub(crate) fn counters(&self, locality: usize) -> &LocalCounters {
+        match self.counters.get() {
+            Some(counters) if locality == self.home => &counters.here,
+            _ => self.counters_elsewhere(locality),
+        }
+    }
+
+    /// Few foms live in another locality than their memory.
+    #[cold]
+    fn counters_elsewhere(&self, locality: usize) -> &LocalCounters {
+        let counters = self.counters.get_or_init(|| {
             let env = &self.env;
-            let counters = env.counters();
-            counters.of(self.type_id, self.graph, env.homes.len())
-        })
+            let of_type = env.counters().of(self.type_id, self.graph, env.homes.len());
+            PoolCounters {
+                here: Arc::clone(of_type.at(self.home)),
+                of_type,
+            }
+        });
+        counters.of_type.at(locality)
     }
 
     fn home(&self) -> &LocalFoms {

@@ -43,6 +43,8 @@ pub(crate) struct Load {
     pub(crate) idle_fom: AtomicU64,
     /// How long foms were ready before they ran.
     delays: OnceLock<Box<Times>>,
+    /// The sum of these times, in nanoseconds.
+    pub(crate) delayed: AtomicU64,
 }
 
 impl Load {
@@ -144,9 +146,9 @@ impl Core {
             measure.marks.pop_front();
         }
         if measure.passed > 0 {
-            let delays = &self.home.load.delays;
-            let delays = delays.get_or_init(Box::default);
-            delays.add(passed(now, measure.passed));
+            let delay = passed(now, measure.passed);
+            load.delays.get_or_init(Box::default).add(delay);
+            count(&load.delayed, delay);
         }
     }
 

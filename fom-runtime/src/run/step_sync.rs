@@ -138,7 +138,12 @@ fn run_phases<O: SyncOperation>(
         let extras = hooks.extras();
         heard = extras.are_any();
         if heard {
-            return ControlFlow::Continue(instance.go_on_heard(fom, stepped, extras));
+            return ControlFlow::Continue(match stepped {
+                Ok(Some(next)) if extras.are_only_observed() => {
+                    Ok(instance.go_on_observed(fom, next, extras))
+                }
+                stepped => instance.go_on_heard(fom, stepped, extras),
+            });
         }
         let next = match stepped {
             Ok(Some(next)) => instance.go_on(fom, next),

@@ -14,8 +14,9 @@ use std::{any::Any, thread};
 use crate::{
     fom::{
         BlockError, Cause, Entry, Extras, Function, Header, Then, Transition, TransitionCause,
-        counters::{LastVisit, count_failure, count_transition},
-        flight, hand,
+        counters::{LastVisit, count_failure, count_returned, count_transition},
+        flight::{self, record_returned},
+        hand,
     },
     graph::{PhaseInfo, Retry},
     operation::{Operation, Stepped},
@@ -90,17 +91,56 @@ impl<O: Operation> Instance<O> {
     #[inline(always)]
     pub(super) fn go_on(&mut self, fom: &Typed<O>, to: O::Phase) -> Next {
         let from = self.visited_index(fom);
-        self.phase = to;
-        if const { O::GRAPH.needs().gates() } {
-            self.leave_gate(fom);
-        }
-        let (now, spent) = hand::step(fom.env());
-        self.take_events(fom);
+        let (now, spent) = self.leave(fom, to);
         if fom.is_noted() {
             self.go_on_noted(fom, from, now);
         } else {
             self.enter_unheard(fom, None, now);
         }
+        self.next_visit(spent)
+    }
+
+    /// As [`go_on`](Self::go_on), in a runtime that [only observes](Extras::are_only_observed).
+    #[inline(always)]
+    pub(super) fn go_on_observed(&mut self, fom: &Typed<O>, to: O::Phase, extras: Extras) -> Next {
+        let spent = self.enter_counted(fom, to, extras);
+        self.next_visit(spent)
+    }
+
+    /// Returns whether the run has used up its budget. It returns no more, so that the loop over the phases stays small.
+    #[inline(never)]
+    fn enter_counted(&mut self, fom: &Typed<O>, to: O::Phase, extras: Extras) -> bool {
+        let last = LastVisit::of(fom);
+        let from = self.visited_index(fom);
+        let (now, spent) = self.leave(fom, to);
+        if fom.is_noted() {
+            self.go_on_noted(fom, from, now);
+            return spent;
+        }
+        let now = self.enter_unheard(fom, None, now);
+        if extras.are_counted() {
+            count_returned(fom, last, from, self.index(), now);
+        }
+        if extras.are_recorded() {
+            record_returned(fom, from, self.index());
+        }
+        spent
+    }
+
+    /// Leaves the phase for the next one. Returns the time, and whether the run has used up its budget.
+    #[inline(always)]
+    fn leave(&mut self, fom: &Typed<O>, to: O::Phase) -> (u64, bool) {
+        self.phase = to;
+        if const { O::GRAPH.needs().gates() } {
+            self.leave_gate(fom);
+        }
+        let step = hand::step(fom.env());
+        self.take_events(fom);
+        step
+    }
+
+    #[inline(always)]
+    fn next_visit(&self, spent: bool) -> Next {
         next(Step::Visit(Visit {
             end: self.info().is_end(),
             spent,
@@ -123,20 +163,7 @@ impl<O: Operation> Instance<O> {
         extras: Extras,
     ) -> Decided<O> {
         match stepped {
-            Ok(Some(to)) if extras.are_only_observed() && !fom.is_noted() => {
-                let last = LastVisit::of(fom);
-                let from = self.visited_index(fom);
-                let next = self.go_on(fom, to);
-                let (index, cause) = (self.index(), TransitionCause::Returned);
-                if extras.are_counted() {
-                    let now = hand::now(fom.env());
-                    count_transition(fom, last, Some(from), index, cause, now);
-                }
-                if extras.are_recorded() {
-                    flight::record_transition(fom, Some(from), Some(index), cause);
-                }
-                Ok(next)
-            }
+            Ok(Some(to)) if extras.are_only_observed() => Ok(self.go_on_observed(fom, to, extras)),
             Ok(Some(to)) if !extras.settle() => {
                 let from = self.visited_index(fom);
                 self.phase = to;
@@ -200,7 +227,7 @@ impl<O: Operation> Instance<O> {
         now: u64,
     ) {
         let last = LastVisit::of(fom);
-        self.enter_unheard(fom, left, now);
+        let now = self.enter_unheard(fom, left, now);
         observe(fom, last, from, self.index(), cause, now);
     }
 
@@ -212,13 +239,15 @@ impl<O: Operation> Instance<O> {
         }
     }
 
-    /// Enters the phase without telling a listener. Most transitions have no listener and no deadline.
+    /// Enters the phase without telling a listener. Most transitions have no listener and no deadline. Returns the time
+    /// of the transition.
     #[inline(always)]
-    fn enter_unheard(&self, fom: &Typed<O>, left: Option<u64>, now: u64) {
+    fn enter_unheard(&self, fom: &Typed<O>, left: Option<u64>, now: u64) -> u64 {
         if const { O::GRAPH.needs().deadlines() } {
-            self.enter_timed(fom, left, now);
+            self.enter_timed(fom, left, now)
         } else {
             fom.visit().enter(self.index(), now);
+            now
         }
     }
 

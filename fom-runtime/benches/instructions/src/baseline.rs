@@ -32,10 +32,13 @@ pub fn write(counts: &[(&Measure, Counted)]) -> String {
         let Measure { name, what, .. } = measure;
         let Counted { fom, tokio, limit } = counted;
         let tokio = tokio.map_or_else(|| "-".into(), |tokio| format!("{tokio:.1}"));
-        let ratio = fom / limit;
+        let ratio = match limit {
+            0.0 => "-".into(),
+            _ => format!("{:.2}", fom / limit),
+        };
         let _ = writeln!(
             text,
-            "{name:<18} {fom:>9.1} {tokio:>9} {limit:>9.1} {ratio:>9.2}   {what}"
+            "{name:<18} {fom:>9.1} {tokio:>9} {limit:>9.1} {ratio:>9}   {what}"
         );
     }
     text

@@ -71,6 +71,34 @@ pub const MEASURES: &[Measure] = &[
         limit: &[("limit-8", 0.25), ("limit-4", -0.25)],
     },
     Measure {
+        name: "counted",
+        what: "what the counters take of it",
+        fom: &[("counted", 1.0), ("sync-long", -1.0)],
+        tokio: None,
+        limit: &[],
+    },
+    Measure {
+        name: "recorded",
+        what: "what the flight recorder takes of it",
+        fom: &[("recorded", 1.0), ("sync-long", -1.0)],
+        tokio: None,
+        limit: &[],
+    },
+    Measure {
+        name: "heard",
+        what: "what an empty listener takes of it",
+        fom: &[("heard", 1.0), ("sync-long", -1.0)],
+        tokio: None,
+        limit: &[],
+    },
+    Measure {
+        name: "history",
+        what: "what a history of 16 phases takes of it",
+        fom: &[("history", 1.0), ("sync-long", -1.0)],
+        tokio: None,
+        limit: &[],
+    },
+    Measure {
         name: "async-operation",
         what: "as sync-operation, with 4 async phases",
         fom: &[("async-4", 1.0)],
@@ -190,7 +218,8 @@ impl Counter {
         }
         // Whole windows. The cheapest programs run more often: the counts of two starts differ by some thousands.
         let times = match program {
-            "step" | "step-hand" | "sync-long" | "async-long" => [10_240, 102_400],
+            "step" | "step-hand" | "sync-long" | "async-long" | "counted" | "recorded"
+            | "heard" | "history" => [10_240, 102_400],
             _ => [4_096, 20_480],
         };
         let slope = slope(program, times)?;

@@ -1,8 +1,8 @@
 //! The programs to count. Each takes the number of repetitions.
 
-use std::time::Duration;
+use std::{hint::black_box, time::Duration};
 
-use fom_runtime::{config::Budget, prelude::*};
+use fom_runtime::{Builder, config::Budget, prelude::*};
 
 use crate::{
     generator::{Generator, Load},
@@ -24,6 +24,12 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("sync-4", |n| generate(Load::Chains(4), n)),
     ("sync-8", |n| generate(Load::Chains(8), n)),
     ("sync-long", |n| submit(Chain { word: 1, left: n })),
+    ("counted", |n| observed(Builder::observe, n)),
+    ("recorded", |n| {
+        observed(|builder| builder.recorder(1 << 12), n)
+    }),
+    ("heard", heard),
+    ("history", |n| observed(|builder| builder.history(16), n)),
     ("async-4", |n| generate(Load::AsyncChains(4), n)),
     ("async-8", |n| generate(Load::AsyncChains(8), n)),
     ("async-long", |n| {
@@ -61,8 +67,8 @@ pub(crate) fn run(name: &str, times: u64) -> ! {
     std::process::exit(0)
 }
 
-/// Returns a runtime with one locality, and without settings that depend on the speed of the machine.
-fn runtime() -> Runtime {
+/// Returns the settings of a runtime with one locality, without those that depend on the speed of the machine.
+fn builder() -> Builder {
     let budget = Budget {
         time: Duration::from_secs(3600),
         ..Budget::default()
@@ -72,14 +78,45 @@ fn runtime() -> Runtime {
         .pin(false)
         .budget(budget)
         .resource(Desk::default())
-        .build()
-        .expect("there are threads for one locality")
+}
+
+fn build(builder: Builder) -> Runtime {
+    builder.build().expect("there are threads for one locality")
+}
+
+fn runtime() -> Runtime {
+    build(builder())
 }
 
 fn submit<O: Operation>(operation: O) {
-    let runtime = runtime();
+    submit_to(runtime(), operation);
+}
+
+fn submit_to<O: Operation>(runtime: Runtime, operation: O) {
     assert!(start(&runtime, operation).wait().is_ok());
     std::mem::forget(runtime);
+}
+
+/// Submits a long chain to a runtime that observes it.
+fn observed(observe: fn(Builder) -> Builder, transitions: u64) {
+    let chain = Chain {
+        word: 1,
+        left: transitions,
+    };
+    submit_to(build(observe(builder())), chain);
+}
+
+/// As [`observed`], with an empty listener.
+fn heard(transitions: u64) {
+    let runtime = runtime();
+    runtime
+        .listen(|transition| _ = black_box(transition))
+        .forever();
+    let chain = Chain {
+        word: 1,
+        left: transitions,
+    };
+    submit_to(runtime, chain);
 }
 
 fn start<O: Operation>(runtime: &Runtime, operation: O) -> Handle<O> {

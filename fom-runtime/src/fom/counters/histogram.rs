@@ -13,15 +13,12 @@ const ALL: usize = 496;
 /// A histogram that one thread writes at a time, and any thread reads.
 pub(crate) struct Times {
     counts: [AtomicU64; ALL],
-    /// The sum of the times.
-    sum: AtomicU64,
 }
 
 impl Default for Times {
     fn default() -> Self {
         Self {
             counts: [const { AtomicU64::new(0) }; ALL],
-            sum: AtomicU64::new(0),
         }
     }
 }
@@ -49,15 +46,13 @@ impl Times {
     #[inline]
     pub(crate) fn add(&self, nanos: u64) {
         count(&self.counts[step(nanos)], 1);
-        count(&self.sum, nanos);
     }
 
-    /// Adds the counts to those of the steps in `to`, and returns the sum of the times.
-    pub(crate) fn add_to(&self, to: &mut [u64; ALL]) -> u64 {
+    /// Adds the counts to those of the steps in `to`.
+    pub(crate) fn add_to(&self, to: &mut [u64; ALL]) {
         for (to, count) in to.iter_mut().zip(&self.counts) {
             *to += count.load(Ordering::Relaxed);
         }
-        self.sum.load(Ordering::Relaxed)
     }
 }
 

@@ -62,9 +62,8 @@ const UNDECLARED: u16 = u16::MAX;
 /// The counters of one operation type.
 pub(crate) struct TypeCounters {
     pub(crate) graph: &'static Graph,
-    /// The place of each declared exit in [`LocalCounters::exits`], by `from * phases + to`; or [`UNDECLARED`].
-    places: Box<[u16]>,
-    localities: Box<[OnceLock<Box<CachePadded<LocalCounters>>>]>,
+    places: Arc<[u16]>,
+    localities: Box<[OnceLock<Arc<CachePadded<LocalCounters>>>]>,
 }
 
 /// The counters of one operation type in one locality.
@@ -73,6 +72,8 @@ pub(crate) struct LocalCounters {
     pub(crate) found: Box<[AtomicU64]>,
     /// The foms that started in the phase, by phase.
     pub(crate) started: Box<[AtomicU64]>,
+    /// The place of each declared exit in `exits`, by `from * phases + to`; or [`UNDECLARED`].
+    places: Arc<[u16]>,
     /// The exits that the function of a phase returned.
     exits: Box<[Exit]>,
     times: Box<[Times]>,
@@ -160,9 +161,9 @@ impl TypeCounters {
         }
     }
 
-    #[inline]
-    fn at(&self, locality: usize) -> &LocalCounters {
-        self.localities[locality].get_or_init(|| Box::new(CachePadded::new(self.made())))
+    /// Returns the counters of a locality.
+    pub(crate) fn at(&self, locality: usize) -> &Arc<CachePadded<LocalCounters>> {
+        self.localities[locality].get_or_init(|| Arc::new(CachePadded::new(self.made())))
     }
 
     #[cold]
@@ -173,17 +174,11 @@ impl TypeCounters {
         LocalCounters {
             found: cells(phases.len()),
             started: cells(phases.len()),
+            places: Arc::clone(&self.places),
             exits: (0..exits).map(|_| Exit::default()).collect(),
             times: phases.iter().map(|_| Times::default()).collect(),
             rare: Mutex::default(),
         }
-    }
-
-    /// Returns the place of an exit, if the phase declares it.
-    #[inline]
-    fn exit(&self, from: usize, to: usize) -> Option<usize> {
-        let place = self.places[from * self.graph.phases().len() + to];
-        (place != UNDECLARED).then_some(place.into())
     }
 
     /// Returns the localities that have counted a transition, with their indexes.
@@ -239,6 +234,13 @@ impl LocalCounters {
         }
     }
 
+    /// Returns the cells of an exit, if the phase declares it.
+    #[inline]
+    fn exit(&self, from: usize, to: usize) -> Option<&Exit> {
+        let place = self.places[from * self.times.len() + to];
+        (place != UNDECLARED).then(|| &self.exits[usize::from(place)])
+    }
+
     /// Counts that a fom leaves the phase at `from`. Returns how long it was there, in nanoseconds.
     #[inline]
     fn leave(&self, from: usize, visit: LastVisit, now: u64) -> u64 {
@@ -252,10 +254,9 @@ impl LocalCounters {
 }
 
 /// Returns the cells of the fom's type and locality.
-#[inline]
-fn cells(fom: &Header) -> (&TypeCounters, &LocalCounters) {
-    let of_type = fom.pool().counters();
-    (of_type, of_type.at(fom.home_index()))
+#[inline(always)]
+fn cells(fom: &Header) -> &LocalCounters {
+    fom.pool().counters(fom.home_index())
 }
 
 /// Counts the transition that has just led the fom into its phase. Only the handler of the fom's locality calls this.
@@ -268,23 +269,39 @@ pub(crate) fn count_transition(
     cause: TransitionCause,
     now: u64,
 ) {
-    let (of_type, here) = cells(fom);
+    if let (Some(from), TransitionCause::Returned) = (from, cause) {
+        return count_returned(fom, last, from, to, now);
+    }
+    let here = cells(fom);
     fom.visit().set_counted();
-    let exit = match (from, cause) {
-        (Some(from), TransitionCause::Returned) => of_type.exit(from, to),
-        _ => None,
-    };
-    let nanos = from.map_or(0, |from| here.leave(from, last, now));
-    match exit {
+    match from {
+        None if cause == TransitionCause::Started => add(&here.started[to]),
+        from => {
+            let nanos = from.map_or(0, |from| here.leave(from, last, now));
+            let to = Some(to);
+            here.add_rare(Edge { from, to, cause }, nanos);
+        }
+    }
+}
+
+/// As [`count_transition`], for an exit that the function of the phase returned.
+#[inline(always)]
+pub(crate) fn count_returned(fom: &Header, last: LastVisit, from: usize, to: usize, now: u64) {
+    let here = cells(fom);
+    fom.visit().set_counted();
+    let nanos = here.leave(from, last, now);
+    match here.exit(from, to) {
         Some(exit) => {
-            let exit = &here.exits[exit];
             count(&exit.nanos, nanos);
             add(&exit.count);
         }
-        None if cause == TransitionCause::Started => add(&here.started[to]),
         None => {
-            let to = Some(to);
-            here.add_rare(Edge { from, to, cause }, nanos);
+            let edge = Edge {
+                from: Some(from),
+                to: Some(to),
+                cause: TransitionCause::Returned,
+            };
+            here.add_rare(edge, nanos);
         }
     }
 }
@@ -292,7 +309,7 @@ pub(crate) fn count_transition(
 /// Counts a failure. A fom that has begun fails on the handler of its locality.
 #[cold]
 pub(crate) fn count_failure(fom: &Header, cause: &'static str, now: u64) {
-    let (_, here) = cells(fom);
+    let here = cells(fom);
     let from = fom.flags.has_begun().then(|| fom.visit().index());
     let nanos = from.map_or(0, |from| here.leave(from, LastVisit::of(fom), now));
     let edge = Edge {
@@ -310,7 +327,7 @@ pub(crate) fn is_uncounted(fom: &Header, locality: usize) -> bool {
 
 /// Counts a fom that was in its phase when the count began. Only the handler of the fom's locality calls this.
 pub(crate) fn count_found(fom: &Header) {
-    let (_, here) = cells(fom);
+    let here = cells(fom);
     add(&here.found[fom.visit().index()]);
     fom.visit().set_counted();
 }

@@ -74,7 +74,7 @@ pub(super) fn code_in(kind: Kind, phase: usize) -> u64 {
 }
 
 /// Returns the code of a transition. `number` returns the number of a word.
-#[inline]
+#[inline(always)]
 pub(super) fn code_of_transition(
     from: Option<usize>,
     to: Option<usize>,

@@ -16,7 +16,7 @@ use fom_protocol::{TraceRing, sync::Mutex};
 pub use self::event::{FlightEntry, FlightEvent};
 pub(crate) use self::{
     code::Kind,
-    write::{record_commit, record_panic, record_send, record_transition},
+    write::{record_commit, record_panic, record_returned, record_send, record_transition},
 };
 use crate::{clock::Clock, graph::Graph};
 

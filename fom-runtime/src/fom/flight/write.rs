@@ -84,6 +84,19 @@ pub(crate) fn record_transition(
     }
 }
 
+/// As [`record_transition`], for an exit that the function of the phase returned.
+#[inline(always)]
+pub(crate) fn record_returned(fom: &Header, from: usize, to: usize) {
+    // SAFETY: as above.
+    if let Some(hand) = unsafe { peek() }
+        && let Some(ring) = hand.ring()
+    {
+        let cause = TransitionCause::Returned;
+        let code = code_of_transition(Some(from), Some(to), cause, |_| 0);
+        ring.push([hand.now(), fom.id().0, code, address(fom.graph())]);
+    }
+}
+
 #[cold]
 fn number(env: &Env, word: &'static str) -> u32 {
     env.flight().map_or(0, |flight| flight.names.number(word))

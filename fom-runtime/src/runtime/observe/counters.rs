@@ -91,11 +91,11 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Returns the sum of these histograms.
-    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Times>) -> Self {
-        let (mut counts, mut sum) = (NONE, 0);
+    /// Returns the sum of these histograms, whose times take `sum` nanoseconds.
+    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Times>, sum: u64) -> Self {
+        let mut counts = NONE;
         for times in all {
-            sum += times.add_to(&mut counts);
+            times.add_to(&mut counts);
         }
         let steps = counts.iter().enumerate();
         let filled = steps.filter(|(_, count)| **count > 0);
@@ -166,9 +166,9 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
     // What led out of a phase is read before what led into it. So no phase has more foms that left than came.
     let edges = edges(of, localities);
     let came = came(of);
-    let left = |phase: usize| -> u64 {
+    let sum = |phase: usize, at: &dyn Fn(&[Taken]) -> Taken| {
         let out = edges.iter().filter(|(edge, _)| edge.from == Some(phase));
-        out.map(|(_, taken)| all(taken).count).sum()
+        total(out.map(|(_, taken)| at(taken)))
     };
     let phases = of.graph.phases();
     let name = |phase: Option<usize>| phase.map(|phase| phases[phase].name());
@@ -182,12 +182,16 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
     };
     let phase = |(index, phase): (usize, &crate::graph::PhaseInfo)| PhaseCounters {
         phase: phase.name(),
-        foms: came[index].saturating_sub(left(index)),
-        times: Histogram::of(of.localities().map(|(_, here)| here.times(index))),
+        foms: came[index].saturating_sub(sum(index, &all).count),
+        times: Histogram::of(
+            of.localities().map(|(_, here)| here.times(index)),
+            sum(index, &all).nanos,
+        ),
         localities: (0..localities)
             .map(|at| {
                 let here = of.localities().filter(|(locality, _)| *locality == at);
-                Histogram::of(here.map(|(_, here)| here.times(index)))
+                let times = here.map(|(_, here)| here.times(index));
+                Histogram::of(times, sum(index, &|taken| taken[at]).nanos)
             })
             .collect(),
     };
@@ -207,9 +211,13 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
 
 /// Returns the sum over all localities.
 fn all(localities: &[Taken]) -> Taken {
-    let mut sum = Taken::default();
-    localities.iter().for_each(|taken| sum += *taken);
-    sum
+    total(localities.iter().copied())
+}
+
+fn total(taken: impl Iterator<Item = Taken>) -> Taken {
+    let mut total = Taken::default();
+    taken.for_each(|more| total += more);
+    total
 }
 
 /// Returns the edges with their counts by locality.

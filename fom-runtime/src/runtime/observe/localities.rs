@@ -74,7 +74,7 @@ impl MeasuredLoad {
             busy: nanos(&load.busy),
             longest_run: nanos(&load.longest),
             running: running.map(Duration::from_nanos),
-            ready: Histogram::of(load.delays()),
+            ready: Histogram::of(load.delays(), load.delayed.load(Ordering::Relaxed)),
         }
     }
 }
