@@ -136,7 +136,7 @@ function localityCard() {
 			known.set("ready", count(of.ready), "num");
 			known.set("runs", `${count(of.runs)} · ${rate(of.rates?.runs?.["10s"])}`, "num");
 			known.set("threads", `${count(of.threads)}${of.blocked_threads ? `, ${count(of.blocked_threads)} blocked` : ""}`, "num");
-			known.set("inbox", of.has_mail ? "has mail" : "empty");
+			known.set("inbox", count(of.inbox), "num");
 			known.set("longest run", duration(of.measured?.longest_run), "num");
 			known.set("runs now", of.measured?.running ? `for ${duration(of.measured.running)}` : "no", of.measured?.running > 0.1 ? "num warm" : "");
 			const times = (of.measured?.ready ?? []).filter(([bound]) => bound > 0);

@@ -114,6 +114,8 @@ catalog! {
         "Foms with their home in the locality.");
     LOCALITY_READY = gauge("fom_locality_ready_foms", ["locality"],
         "Foms in the run queue of the locality.");
+    LOCALITY_INBOX = gauge("fom_locality_inbox", ["locality"],
+        "Foms and jobs that the locality found in its inbox at its last look.");
     LOCALITY_THREADS = gauge("fom_locality_threads", ["locality"],
         "Threads of the locality.");
     LOCALITY_BLOCKED = gauge("fom_locality_blocked_threads", ["locality"],

@@ -6,8 +6,9 @@ use fom_runtime::observe::LocalityInfo;
 
 use crate::{
     catalog::{
-        LOCALITY_BLOCKED, LOCALITY_BUSY, LOCALITY_FOMS, LOCALITY_IDLE_RUNS, LOCALITY_LONGEST_RUN,
-        LOCALITY_READY, LOCALITY_READY_WAIT, LOCALITY_RUN, LOCALITY_RUNS, LOCALITY_THREADS,
+        LOCALITY_BLOCKED, LOCALITY_BUSY, LOCALITY_FOMS, LOCALITY_IDLE_RUNS, LOCALITY_INBOX,
+        LOCALITY_LONGEST_RUN, LOCALITY_READY, LOCALITY_READY_WAIT, LOCALITY_RUN, LOCALITY_RUNS,
+        LOCALITY_THREADS,
     },
     readings::Readings,
 };
@@ -18,6 +19,7 @@ pub(crate) fn read(localities: &[LocalityInfo], into: &mut Readings) {
         let labels = [&*index];
         into.count(LOCALITY_FOMS, &labels, of.foms as u64);
         into.count(LOCALITY_READY, &labels, of.ready as u64);
+        into.count(LOCALITY_INBOX, &labels, of.inbox as u64);
         into.count(LOCALITY_THREADS, &labels, of.threads as u64);
         into.count(LOCALITY_BLOCKED, &labels, of.blocked_threads as u64);
         into.count(LOCALITY_RUNS, &labels, of.runs);

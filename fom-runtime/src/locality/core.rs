@@ -155,6 +155,7 @@ impl Core {
     pub(super) fn publish(&self) {
         let load = &self.home.load;
         load.ready.store(self.queue.len(), Ordering::Relaxed);
+        load.arrived.store(self.arrived, Ordering::Relaxed);
         load.runs.store(self.runs, Ordering::Relaxed);
     }
 

@@ -77,6 +77,7 @@ fn handle(mut core: Box<Core>) {
         if core.has_work() {
             continue;
         }
+        core.arrived = 0;
         core.publish();
         home.localities().tell_idle();
         if home.stopping.load(Ordering::Acquire) {

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     fom::{
         Cause, Entry, Function, Interrupt, MayBegin, Progress, RefusedReason, Rejected, Then,
-        Timing, TransitionCause, WaitingFor, reference,
+        Timing, TransitionCause, WaitingFor, hand, reference,
     },
     graph::OnCancel,
     operation::Operation,
@@ -134,7 +134,7 @@ impl<O: Operation> Run<'_, O> {
                 interrupt,
                 failed: interrupt.is_none() && takes_way_out(fom),
                 retry: fom.timing().and_then(|timing| timing.retry_at()),
-                ..self.instance.visit()
+                ..self.instance.visit(hand::spent())
             })));
         }
         // A shutdown may have looked for foms to wake before this fom was in any list. Then it has closed the runtime
@@ -244,7 +244,7 @@ impl<O: Operation> Run<'_, O> {
             // The fom may have been told to end while it waited for the commit.
             interrupt: looks.then(|| fom.interrupt()).flatten(),
             retry,
-            ..self.instance.visit()
+            ..self.instance.visit(hand::spent())
         })))
     }
 
@@ -260,7 +260,7 @@ impl<O: Operation> Run<'_, O> {
         if let Some(failed) = self.resume_again(Entry::Enter) {
             return failed;
         }
-        Ok(next_cold(Step::Visit(self.instance.visit())))
+        Ok(next_cold(Step::Visit(self.instance.visit(hand::spent()))))
     }
 
     /// Becomes ready when the next attempt is due. Uses the fom's own timer.

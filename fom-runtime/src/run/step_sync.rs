@@ -7,7 +7,7 @@ use crate::{
     operation::{At, Operation, Stepped, SyncOperation},
     run::{
         body::Body,
-        next::Next,
+        next::{Next, Step, next},
         run_loop::{Decided, calls},
         transition::{Instance, cause_of},
     },
@@ -139,8 +139,9 @@ fn run_phases<O: SyncOperation>(
         heard = extras.are_any();
         if heard {
             return ControlFlow::Continue(match stepped {
-                Ok(Some(next)) if extras.are_only_observed() => {
-                    Ok(instance.go_on_observed(fom, next, extras))
+                Ok(Some(to)) if extras.are_only_observed() => {
+                    let spent = instance.go_on_observed(fom, to, extras);
+                    Ok(next(Step::Visit(instance.visit(spent))))
                 }
                 stepped => instance.go_on_heard(fom, stepped, extras),
             });

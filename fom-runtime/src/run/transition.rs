@@ -71,10 +71,10 @@ impl<O: Operation> Instance<O> {
 
     /// Returns the visit between two functions, as far as the phase and the budget decide.
     #[inline(always)]
-    pub(super) fn visit(&self) -> Visit {
+    pub(super) fn visit(&self, spent: bool) -> Visit {
         Visit {
             end: self.info().is_end(),
-            spent: hand::spent(),
+            spent,
             ..Visit::CALM
         }
     }
@@ -93,28 +93,22 @@ impl<O: Operation> Instance<O> {
         let from = self.visited_index(fom);
         let (now, spent) = self.leave(fom, to);
         if fom.is_noted() {
-            self.go_on_noted(fom, from, now);
+            go_on_noted(self, fom, from, now);
         } else {
             self.enter_unheard(fom, None, now);
         }
-        self.next_visit(spent)
+        next(Step::Visit(self.visit(spent)))
     }
 
-    /// As [`go_on`](Self::go_on), in a runtime that [only observes](Extras::are_only_observed).
-    #[inline(always)]
-    pub(super) fn go_on_observed(&mut self, fom: &Typed<O>, to: O::Phase, extras: Extras) -> Next {
-        let spent = self.enter_counted(fom, to, extras);
-        self.next_visit(spent)
-    }
-
-    /// Returns whether the run has used up its budget. It returns no more, so that the loop over the phases stays small.
+    /// As [`go_on`](Self::go_on), in a runtime that [only observes](Extras::are_only_observed). Returns whether the run
+    /// has used up its budget. It returns no more, so that the loop over the phases stays small.
     #[inline(never)]
-    fn enter_counted(&mut self, fom: &Typed<O>, to: O::Phase, extras: Extras) -> bool {
+    pub(super) fn go_on_observed(&mut self, fom: &Typed<O>, to: O::Phase, extras: Extras) -> bool {
         let last = LastVisit::of(fom);
         let from = self.visited_index(fom);
         let (now, spent) = self.leave(fom, to);
         if fom.is_noted() {
-            self.go_on_noted(fom, from, now);
+            go_on_noted(self, fom, from, now);
             return spent;
         }
         let now = self.enter_unheard(fom, None, now);
@@ -139,21 +133,6 @@ impl<O: Operation> Instance<O> {
         step
     }
 
-    #[inline(always)]
-    fn next_visit(&self, spent: bool) -> Next {
-        next(Step::Visit(Visit {
-            end: self.info().is_end(),
-            spent,
-            ..Visit::CALM
-        }))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn go_on_noted(&mut self, fom: &Typed<O>, from: usize, now: u64) {
-        self.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
-    }
-
     /// Decides after the phase function has returned, in a runtime that does more with a transition.
     #[inline(never)]
     pub(super) fn go_on_heard(
@@ -163,12 +142,15 @@ impl<O: Operation> Instance<O> {
         extras: Extras,
     ) -> Decided<O> {
         match stepped {
-            Ok(Some(to)) if extras.are_only_observed() => Ok(self.go_on_observed(fom, to, extras)),
+            Ok(Some(to)) if extras.are_only_observed() => {
+                let spent = self.go_on_observed(fom, to, extras);
+                Ok(next(Step::Visit(self.visit(spent))))
+            }
             Ok(Some(to)) if !extras.settle() => {
                 let from = self.visited_index(fom);
                 self.phase = to;
                 self.enter(fom, Some(from), TransitionCause::Returned, None);
-                Ok(next(Step::Visit(self.visit())))
+                Ok(next(Step::Visit(self.visit(hand::spent()))))
             }
             stepped => self.settle(fom, Ok(stepped), Entry::Enter),
         }
@@ -208,27 +190,15 @@ impl<O: Operation> Instance<O> {
         };
         self.take_events(fom);
         let extras = env.hooks.extras();
-        if !extras.are_any() && !fom.is_noted() {
-            self.enter_unheard(fom, left, now);
-        } else if extras.are_only_observed() && !fom.is_noted() {
-            self.enter_observed(fom, from, cause, left, now);
-        } else {
+        if !extras.are_only_observed() || fom.is_noted() {
             self.enter_noted(fom, from, cause, left, now);
+        } else if extras.are_any() {
+            let last = LastVisit::of(fom);
+            let now = self.enter_unheard(fom, left, now);
+            observe(fom, last, from, self.index(), cause, now);
+        } else {
+            self.enter_unheard(fom, left, now);
         }
-    }
-
-    #[inline(never)]
-    fn enter_observed(
-        &self,
-        fom: &Typed<O>,
-        from: Option<usize>,
-        cause: TransitionCause,
-        left: Option<u64>,
-        now: u64,
-    ) {
-        let last = LastVisit::of(fom);
-        let now = self.enter_unheard(fom, left, now);
-        observe(fom, last, from, self.index(), cause, now);
     }
 
     /// Begins to take the events of this phase.
@@ -473,6 +443,13 @@ fn observe(
     if extras.are_recorded() {
         flight::record_transition(fom, from, Some(to), cause);
     }
+}
+
+/// Keeps the arguments of a rare call out of the frequent path.
+#[cold]
+#[inline(never)]
+fn go_on_noted<O: Operation>(instance: &mut Instance<O>, fom: &Typed<O>, from: usize, now: u64) {
+    instance.enter_noted(fom, Some(from), TransitionCause::Returned, None, now);
 }
 
 /// Returns the cause for a panic of the user's function, which the flight recorder notes.

@@ -1,6 +1,6 @@
 //! The counters of edges and times, and the measured loads of localities. `random_machines` checks the counts.
 
-use std::time::Duration;
+use std::{sync::mpsc, thread, time::Duration};
 
 use fom_runtime::{prelude::*, time::TestClock};
 
@@ -73,6 +73,66 @@ fn a_locality_measures_its_runs() {
         assert_eq!(measured.ready.count(), 4);
         assert!(measured.ready.quantile(1.0) >= Some(secs(5)));
         drop(both);
+    });
+}
+
+/// Notes how many foms its locality found in the inbox.
+struct Look {
+    held: Option<mpsc::Receiver<()>>,
+    runtime: Runtime,
+    tell: mpsc::Sender<usize>,
+}
+
+#[fom(operation(Look), transient)]
+enum Looking {
+    #[phase(start, sync, to(Done))]
+    Look,
+    #[phase(end)]
+    Done,
+}
+
+impl LookingTransitions for Look {
+    fn look(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        if let Some(held) = self.held.take() {
+            held.recv().expect("the test sends");
+        }
+        let load = self.runtime.inspect().loads().remove(0);
+        self.tell.send(load.inbox)?;
+        Ok(())
+    }
+}
+
+/// OB-02: a locality reports what its last look found in the inbox.
+#[test]
+fn a_locality_tells_what_its_inbox_held() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).observe().build().unwrap();
+        let (tell, told) = mpsc::channel();
+        let look = |held| Look {
+            held,
+            runtime: runtime.clone(),
+            tell: tell.clone(),
+        };
+        let (release, held) = mpsc::channel();
+        runtime.submit(look(Some(held))).detach().unwrap();
+        while runtime.inspect().loads()[0]
+            .measured
+            .as_ref()
+            .unwrap()
+            .running
+            .is_none()
+        {
+            thread::yield_now();
+        }
+        for _ in 0..3 {
+            runtime.submit(look(None)).detach().unwrap();
+        }
+        release.send(()).unwrap();
+        // The locality reports after each run. So the second fom of the three sees the look that found them.
+        let seen: Vec<_> = told.iter().take(4).collect();
+        assert_eq!(seen[2..], [3, 3]);
+        runtime.quiet().await;
+        assert_eq!(runtime.inspect().loads()[0].inbox, 0);
     });
 }
 

@@ -32,13 +32,14 @@ pub fn write(counts: &[(&Measure, Counted)]) -> String {
         let Measure { name, what, .. } = measure;
         let Counted { fom, tokio, limit } = counted;
         let tokio = tokio.map_or_else(|| "-".into(), |tokio| format!("{tokio:.1}"));
-        let ratio = match limit {
-            0.0 => "-".into(),
-            _ => format!("{:.2}", fom / limit),
+        // A limit observes nothing.
+        let (limit, ratio) = match limit {
+            0.0 => ("-".into(), "-".into()),
+            _ => (format!("{limit:.1}"), format!("{:.2}", fom / limit)),
         };
         let _ = writeln!(
             text,
-            "{name:<18} {fom:>9.1} {tokio:>9} {limit:>9.1} {ratio:>9}   {what}"
+            "{name:<18} {fom:>9.1} {tokio:>9} {limit:>9} {ratio:>9}   {what}"
         );
     }
     text

@@ -36,6 +36,8 @@ pub(crate) struct Hand {
     pub(crate) running: Option<NonNull<Header>>,
     pub(crate) run_budget: RunBudget,
     pub(crate) queue: RunQueue,
+    /// Number of parcels that the last look found in the inbox.
+    pub(crate) arrived: usize,
     /// Messages that were taken out of the inbox.
     pub(crate) messages: VecDeque<Message>,
     pub(crate) timers: Timers,
@@ -74,6 +76,7 @@ impl Hand {
             running: None,
             run_budget: RunBudget::default(),
             queue: RunQueue::default(),
+            arrived: 0,
             messages: VecDeque::new(),
             timers: Timers::new(now),
             estimates: Estimates::default(),
@@ -124,7 +127,9 @@ impl Hand {
     /// Takes in the parcels of the inbox.
     pub(crate) fn drain(&mut self) {
         let mail = self.foms.inbox.drain();
+        self.arrived = 0;
         for parcel in mail {
+            self.arrived += 1;
             match parcel {
                 Parcel::Fom(fom) => {
                     self.record(Kind::Arrived, &fom);

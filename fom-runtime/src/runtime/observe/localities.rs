@@ -28,6 +28,9 @@ pub struct LocalityInfo {
     pub threads: usize,
     /// Whether there are foms or jobs that other threads handed over, and that the handler has not taken in.
     pub has_mail: bool,
+    /// Foms and jobs that the handler found in its inbox at its last look. The inbox itself cannot be counted, because
+    /// a count would cost each thread that hands over a fom.
+    pub inbox: usize,
     /// Threads that are blocked or unblocking.
     pub blocked_threads: usize,
     /// The number of runs of foms and jobs, as the handler last saw it.
@@ -89,6 +92,7 @@ pub(crate) fn localities(shared: &Shared) -> Vec<LocalityInfo> {
         foms: home.counts.in_flight(),
         ready: home.load.ready.load(Ordering::Relaxed),
         has_mail: home.inbox.has_mail(),
+        inbox: home.load.arrived.load(Ordering::Relaxed),
         threads: home.threads(),
         blocked_threads: home.blocked_threads(),
         runs: home.load.runs.load(Ordering::Relaxed),
