@@ -1,8 +1,10 @@
-//! What observation costs. How much longer is a transition with counters, with the flight recorder, with a listener, or
-//! with a history? How long does a survey take, beside the listing of all foms?
+//! What observation costs. How much longer is a transition with counters, with the flight recorder, with a listener, with
+//! a history, or with spans? How long does a survey take, beside the listing of all foms?
 //!
-//! A transition goes from phase to phase of one fom, in one locality. `limit` is the same without observation. The foms
-//! of a survey wait for an event; `limit` is `Runtime::operations`.
+//! A transition goes from phase to phase of one fom, in one locality. `limit` is the same without observation. The spans
+//! go to the registry of `tracing-subscriber`, which keeps each until it ends and writes nothing. The foms of a survey wait
+//! for an event; `limit` is `Runtime::operations`. `examples/session-router/compare --page` puts a server with an open page
+//! beside the same server without.
 
 use std::{
     hint::black_box,
@@ -15,6 +17,7 @@ use fom_runtime::{
     observe::{Filter, Page},
     prelude::*,
 };
+use fom_tracing::{Tracing, TracingExt as _};
 use kit::{Better, Case, Figures, One, Question, Row, Target, ask};
 
 const NS: &str = "ns_per_transition";
@@ -28,7 +31,7 @@ const NO_TARGET: Target = Target {
     absolute: None,
 };
 
-const OBSERVED: &[&str] = &["limit", "counted", "recorded", "heard", "history"];
+const OBSERVED: &[&str] = &["limit", "counted", "recorded", "heard", "history", "traced"];
 const SURVEYED: &[&str] = &["limit", "survey"];
 
 const fn case(name: &'static str, peers: &'static [&'static str]) -> Case {
@@ -67,6 +70,7 @@ const QUESTION: Question = Question {
         row!("  in the flight recorder", "ns", "sync", NS, "recorded"),
         row!("  with an empty listener", "ns", "sync", NS, "heard"),
         row!("  with a history of 16 phases", "ns", "sync", NS, "history"),
+        row!("  with spans", "ns", "sync", NS, "traced"),
         row!("an async transition, counted", "ns", "async", NS, "counted"),
         row!("  in the flight recorder", "ns", "async", NS, "recorded"),
         row!("  with an empty listener", "ns", "async", NS, "heard"),
@@ -77,6 +81,7 @@ const QUESTION: Question = Question {
             NS,
             "history"
         ),
+        row!("  with spans", "ns", "async", NS, "traced"),
         row!("a survey of 1,000 parked foms", "ms", "1000", MS, "survey"),
         row!("  of 100,000", "ms", "100000", MS, "survey"),
         row!("  of 1,000,000", "ms", "1000000", MS, "survey"),
@@ -186,6 +191,11 @@ fn walk<O: Operation>(one: &One, make: impl Fn(Walk) -> O) -> Figures {
         "counted" => builder.observe(),
         "recorded" => builder.recorder(1 << 16),
         "history" => builder.history(16),
+        "traced" => {
+            tracing::subscriber::set_global_default(tracing_subscriber::registry())
+                .expect("it is the first one");
+            builder.tracing(Tracing::default())
+        }
         _ => one.unknown(),
     };
     let runtime = builder.build().expect("a runtime");

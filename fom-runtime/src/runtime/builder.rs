@@ -437,7 +437,7 @@ impl Builder {
     /// number of entries that a locality keeps, rounded up to a power of two, less one. An entry takes 32 bytes.
     /// Default: 0, no recorder.
     ///
-    /// [`Inspect::recording`](crate::observe::Inspect::recording) reads the recorder. A transition takes 5 to 10 ns longer.
+    /// [`Inspect::recording`](crate::observe::Inspect::recording) reads the recorder. A transition takes about 5 ns longer.
     pub fn recorder(mut self, slots: usize) -> Self {
         self.limits.recorder = slots;
         self
