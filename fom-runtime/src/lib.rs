@@ -189,9 +189,9 @@ pub mod observe {
         runtime::observe::{
             AdaptiveInfo, Counters, Cursor, CursorError, Deadlock, EdgeCounter, Filter,
             FlightRecording, FomHome, FomInfo, FomPast, FomTimes, FomWait, Group, Histogram,
-            Inspect, Interposed, KeyInfo, Listening, LocalityInfo, MatchingFom, MeasuredLoad,
-            NotOnTop, Oldest, OperationCounters, Operations, Page, PartInfo, PartValue, Parts,
-            PhaseCounters, Sort, Survey, TypeInfo, Visited, WaitInfo, WaitsFor,
+            Inspect, Interposed, KeyInfo, Listening, Listing, LocalityInfo, MatchingFom,
+            MeasuredLoad, NotOnTop, Oldest, OperationCounters, Operations, Page, PartInfo,
+            PartValue, Parts, PhaseCounters, Sort, Survey, TypeInfo, Visited, WaitInfo, WaitsFor,
         },
         typed::{Interpose, TransitionOf},
     };

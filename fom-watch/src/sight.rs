@@ -6,7 +6,8 @@ use fom_runtime::{
     FomId, Runtime,
     machine::{FomState, PhaseInfo},
     observe::{
-        Counters, Filter, FomInfo, Group, LocalityInfo, Page, Parts, PhaseCounters, Sort, Survey,
+        Counters, Filter, FomInfo, Group, Listing, LocalityInfo, Page, Parts, PhaseCounters, Sort,
+        Survey,
     },
     time::Instant,
 };
@@ -18,7 +19,7 @@ pub(crate) struct Sight {
     pub(crate) now: Instant,
     /// `None` if this look leaves the foms out.
     survey: Option<Survey>,
-    pub(crate) loads: Vec<LocalityInfo>,
+    pub(crate) loads: Listing<LocalityInfo>,
     pub(crate) counters: Counters,
     pub(crate) parts: Parts,
 }

@@ -188,7 +188,7 @@ fn a_value_that_cannot_be_read_quarantines_its_fom() {
             let runtime = bench.run(number);
             runtime.quiet().await;
             let quarantined = runtime.inspect().quarantined();
-            let [entry] = &*quarantined else {
+            let [entry] = &quarantined[..] else {
                 panic!("{quarantined:?}");
             };
             assert_eq!(entry.kind(), QuarantineKind::Unreadable);

@@ -34,7 +34,7 @@ pub(super) fn failures(state: &State, query: &Query) -> Result<Value, Problem> {
 
 pub(super) fn warnings(state: &State) -> Result<Value, Problem> {
     let incidents = state.runtime.inspect().incidents();
-    Ok(json!({"incidents": incidents, "warnings": state.list_warnings()?}))
+    Ok(json!({"incidents": incidents.list, "warnings": state.list_warnings()?}))
 }
 
 /// Returns the resources of this program.

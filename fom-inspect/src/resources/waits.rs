@@ -15,7 +15,7 @@ pub(super) fn waits(state: &State, query: &Query) -> Result<Value, Problem> {
     let total = waits.len();
     waits.truncate(limit);
     deadlocks.truncate(limit);
-    Ok(json!({"total": total, "waits": waits, "deadlocks": deadlocks}))
+    Ok(json!({"total": total, "waits": waits.list, "deadlocks": deadlocks.list}))
 }
 
 pub(super) fn keys(state: &State, query: &Query) -> Result<Value, Problem> {

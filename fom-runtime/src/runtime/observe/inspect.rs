@@ -6,8 +6,8 @@ use crate::{
     runtime::{
         Runtime,
         observe::{
-            Counters, Deadlock, Filter, FomWait, KeyInfo, LocalityInfo, MatchingFom, Page, Survey,
-            counters, deadlocks, localities, matching, survey, waits_of_all,
+            Counters, Deadlock, Filter, FomWait, KeyInfo, Listing, LocalityInfo, MatchingFom, Page,
+            Survey, counters, deadlocks, localities, matching, survey, waits_of_all,
         },
     },
     snapshot::Quarantined,
@@ -24,7 +24,7 @@ use crate::{
 /// | read the flight recorder | [`recording`](Self::recording) |
 /// | list admissions, streams, locks and services | [`parts`](Self::parts) |
 ///
-/// [`Runtime::operations`] lists the foms and most of this at once.
+/// A listing has the time of the wall clock once. [`Runtime::operations`] lists the foms and most of this at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspect<'a> {
     runtime: &'a Runtime,
@@ -137,8 +137,8 @@ impl Inspect<'_> {
     /// as [`deadlocks`](Self::deadlocks). A fom that waits for several foms is in the list several times.
     ///
     /// The search stops no fom, so each wait was read at its own moment.
-    pub fn waits(self) -> Vec<FomWait> {
-        waits_of_all(&self.runtime.shared)
+    pub fn waits(self) -> Listing<FomWait> {
+        self.listing(waits_of_all(&self.runtime.shared))
     }
 
     /// Returns the foms that wait for each other in cycles, as far as the runtime can tell. It knows the waits for keys.
@@ -149,19 +149,19 @@ impl Inspect<'_> {
     /// foms have deadlines or wait for something else as well.
     ///
     /// Of cycles that share foms, one call may return only some.
-    pub fn deadlocks(self) -> Vec<Deadlock> {
-        deadlocks(&self.runtime.shared)
+    pub fn deadlocks(self) -> Listing<Deadlock> {
+        self.listing(deadlocks(&self.runtime.shared))
     }
 
     /// Lists the keys that foms [wait](crate::Submission::queue) for, or that are [suspended](Runtime::suspend_key), by
     /// operation and key. This walks the keys and no foms.
-    pub fn keys(self) -> Vec<KeyInfo> {
-        self.runtime.shared.key_index.waited_for()
+    pub fn keys(self) -> Listing<KeyInfo> {
+        self.listing(self.runtime.shared.key_index.waited_for())
     }
 
     /// Lists the localities with their loads. The call walks no foms, and asks no locality.
-    pub fn loads(self) -> Vec<LocalityInfo> {
-        localities(&self.runtime.shared)
+    pub fn loads(self) -> Listing<LocalityInfo> {
+        self.listing(localities(&self.runtime.shared))
     }
 
     /// Returns the number of pieces of [pending work](crate::extension::PendingWork) in front of the localities, such as
@@ -192,19 +192,23 @@ impl Inspect<'_> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn failures(self) -> Vec<FailedFom> {
+    pub fn failures(self) -> Listing<FailedFom> {
         let env = &self.runtime.shared.env;
-        env.failures().list(env.clock.nanos())
+        self.listing(env.failures().list(env.clock.nanos()))
     }
 
     /// Lists the entries of the journal that do not run, by id. Empty without a journal.
-    pub fn quarantined(self) -> Vec<Quarantined> {
+    pub fn quarantined(self) -> Listing<Quarantined> {
         let recorder = self.runtime.shared.env.recorder();
-        recorder.map_or_else(Vec::new, |recorder| recorder.quarantined())
+        self.listing(recorder.map_or_else(Vec::new, |recorder| recorder.quarantined()))
     }
 
     /// Returns the problems that ended no operation, the latest last. At most 64 are kept. This walks no foms.
-    pub fn incidents(self) -> Vec<Incident> {
-        self.runtime.shared.env.incidents()
+    pub fn incidents(self) -> Listing<Incident> {
+        self.listing(self.runtime.shared.env.incidents())
+    }
+
+    fn listing<T>(self, list: Vec<T>) -> Listing<T> {
+        Listing::new(&self.runtime.shared.env, list)
     }
 }

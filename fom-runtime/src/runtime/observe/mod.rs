@@ -3,6 +3,7 @@
 mod counters;
 mod deadlocks;
 mod inspect;
+mod list;
 mod listening;
 mod listing;
 mod localities;
@@ -14,6 +15,7 @@ mod waits;
 pub use counters::{Counters, EdgeCounter, Histogram, OperationCounters, PhaseCounters};
 pub use deadlocks::{Deadlock, FomWait, waits_for};
 pub use inspect::Inspect;
+pub use list::Listing;
 pub use listening::{Interposed, Listening, NotOnTop};
 pub use listing::{
     AdaptiveInfo, FomHome, FomInfo, FomPast, FomTimes, KeyInfo, Operations, TypeInfo, Visited,
