@@ -298,34 +298,33 @@ fn blocks<'a>(markdown: &'a str, language: &str) -> Vec<&'a str> {
         .collect()
 }
 
+#[path = "../fom-runtime/benches/kit/answer.rs"]
+#[allow(unreachable_pub, dead_code, reason = "the benchmarks use all of it")]
+mod answer;
+#[path = "../fom-runtime/benches/plots/markdown.rs"]
+#[allow(unreachable_pub, dead_code, reason = "the benchmarks use all of it")]
+mod markdown;
+
+use answer::{Answer, Best, short};
+
 /// The chapter on speed has the instruction counts that `.ci/run` compares.
 #[test]
 fn the_chapter_on_speed_has_the_recorded_instructions() {
     let chapter = include_str!("../book/src/speed.md");
     let recorded = include_str!("../fom-runtime/benches/instructions.txt");
-    let mut wanted = Vec::new();
-    for line in recorded.lines().filter(|line| !line.starts_with('#')) {
-        let cells: Vec<_> = line.split_whitespace().collect();
-        let [name, fom, tokio, limit, _, what @ ..] = &cells[..] else {
-            panic!("a row of another form: {line}");
-        };
-        let what = what.join(" ");
-        wanted.push(format!(
-            "| `{name}` | {what} | **{fom}** | {tokio} | {limit} |"
-        ));
-    }
-    let (_, table) = chapter
-        .split_once("<!-- the instructions begin here -->")
-        .unwrap();
-    let (table, _) = table
-        .split_once("<!-- the instructions end here -->")
-        .unwrap();
-    let rows: Vec<_> = table
+    let wanted = markdown::INSTRUCTIONS.filled(chapter, &markdown::instructions(recorded));
+    assert_eq!(Ok(chapter), wanted.as_deref().map_err(|_| ()), "left: book/src/speed.md");
+}
+
+/// The chapter on speed has the answers that the benchmarks gave last.
+#[test]
+fn the_chapter_on_speed_has_the_stored_answers() {
+    let chapter = include_str!("../book/src/speed.md");
+    let stored = include_str!("../fom-runtime/benches/answers.jsonl");
+    let answers: Vec<Answer> = stored
         .lines()
-        .filter(|line| line.starts_with("| `"))
+        .map(|line| serde_json::from_str(line).expect("a line of the benchmarks"))
         .collect();
-    assert_eq!(
-        rows, wanted,
-        "left: book/src/speed.md; right: instructions.txt"
-    );
+    let wanted = markdown::ANSWERS.filled(chapter, &markdown::answers(&answers, false));
+    assert_eq!(Ok(chapter), wanted.as_deref().map_err(|_| ()), "left: book/src/speed.md");
 }

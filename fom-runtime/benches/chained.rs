@@ -37,6 +37,13 @@ const PEERS: &[&str] = &[
     "fom:events",
 ];
 
+const NO_TARGET: Target = Target {
+    text: "",
+    of_tokio: None,
+    of_limit: None,
+    absolute: None,
+};
+
 const QUESTION: Question = Question {
     name: "chained",
     cases: &[
@@ -81,18 +88,31 @@ const QUESTION: Question = Question {
             },
         },
         Row {
+            question: "  the answer comes as an event, 10,000 in flight",
+            unit: "ns a call",
+            value: |round, peer| round.get("10000", peer, "ns_per_call"),
+            better: Better::Less,
+            fom: "fom:events",
+            limit: "limit",
+            target: NO_TARGET,
+        },
+        Row {
+            question: "  the answer comes as an event, p99 of the wake",
+            unit: "us",
+            value: |round, peer| Some(round.get("10000", peer, "wake_p99_ns")? / 1e3),
+            better: Better::Less,
+            fom: "fom:events",
+            limit: "limit",
+            target: NO_TARGET,
+        },
+        Row {
             question: "  64 in flight",
             unit: "ns a call",
             value: |round, peer| round.get("64", peer, "ns_per_call"),
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: Target {
-                text: "",
-                of_tokio: None,
-                of_limit: None,
-                absolute: None,
-            },
+            target: NO_TARGET,
         },
         Row {
             question: "  64 in flight, p50 of the wake",
@@ -101,12 +121,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: Target {
-                text: "",
-                of_tokio: None,
-                of_limit: None,
-                absolute: None,
-            },
+            target: NO_TARGET,
         },
     ],
     run,

@@ -5,7 +5,7 @@
 //! work. Every request checks that it is the next of its key, and that no other request of its key runs. A peer that
 //! breaks this rule fails. `shard` has a channel for each worker and hashes the key; `shard64` has 64 channels.
 //! `perkey` has a permanent task for each key. `ondemand` has a queue for each key with requests, and a task that
-//! empties it. Shards cannot wait: a waiting request holds up all keys of its shard. In the case `waiting` every other
+//! empties it. `fom:queue` submits each request with its key, as a newcomer does first. Shards cannot wait: a waiting request holds up all keys of its shard. In the case `waiting` every other
 //! request of one key waits for 1 ms: how much of its rate does each peer keep?
 
 #[path = "keyed/fom.rs"]
@@ -33,6 +33,7 @@ const PEERS: &[&str] = &[
     "limit",
     "fom",
     "fom:single",
+    "fom:queue",
 ];
 
 /// The peers that can wait, and a shard for comparison.
@@ -93,6 +94,24 @@ const QUESTION: Question = Question {
             },
         },
         Row {
+            question: "  by `.key(k).queue()` without a stream, uniform",
+            unit: "million/s",
+            value: |round, peer| round.get("uniform", peer, RATE),
+            better: Better::More,
+            fom: "fom:queue",
+            limit: "limit",
+            target: QUEUED,
+        },
+        Row {
+            question: "  by `.key(k).queue()` without a stream, Zipf 1.1",
+            unit: "million/s",
+            value: |round, peer| round.get("zipf", peer, RATE),
+            better: Better::More,
+            fom: "fom:queue",
+            limit: "limit",
+            target: QUEUED,
+        },
+        Row {
             question: "  processor time beside the work, uniform",
             unit: "ns a request",
             value: |round, peer| round.get("uniform", peer, BESIDE),
@@ -124,6 +143,14 @@ const QUESTION: Question = Question {
     run,
 };
 
+/// A figure of the machine on which the limit makes 10.5.
+const QUEUED: Target = Target {
+    text: "5.0",
+    of_tokio: None,
+    of_limit: Some(5.0 / 10.5),
+    absolute: None,
+};
+
 const RATE: &str = "million_per_s";
 const BESIDE: &str = "beside_ns_per_request";
 
@@ -141,7 +168,7 @@ fn run(one: &One) -> Figures {
     let work = load.work_ns();
     let spent = match &*one.peer {
         "limit" => limit::serve(load),
-        "fom" | "fom:single" => fom::serve(load, &one.case, &one.peer),
+        "fom" | "fom:single" | "fom:queue" => fom::serve(load, &one.case, &one.peer),
         peer => peers::serve(load, &one.case, peer),
     };
     load.check();

@@ -16,25 +16,41 @@ use std::{process::ExitCode, sync::mpsc, thread, time::Duration};
 
 use kit::{Better, Case, Figures, One, Question, Row, Spent, Tally, Target, ask, resident_bytes};
 
+const PEERS: &[&str] = &[
+    "tokio-mt",
+    "tokio-ct",
+    "tokio-ct:local",
+    "smol",
+    "smol:local",
+    "glommio",
+    "monoio",
+    "limit",
+    "limit:slab",
+    "fom",
+    "fom:async",
+];
+
+const NO_TARGET: Target = Target {
+    text: "",
+    of_tokio: None,
+    of_limit: None,
+    absolute: None,
+};
+
 const QUESTION: Question = Question {
     name: "parked",
-    cases: &[Case {
-        name: "1M",
-        rounds: 3,
-        peers: &[
-            "tokio-mt",
-            "tokio-ct",
-            "tokio-ct:local",
-            "smol",
-            "smol:local",
-            "glommio",
-            "monoio",
-            "limit",
-            "limit:slab",
-            "fom",
-            "fom:async",
-        ],
-    }],
+    cases: &[
+        Case {
+            name: "1M",
+            rounds: 3,
+            peers: PEERS,
+        },
+        Case {
+            name: "data",
+            rounds: 3,
+            peers: PEERS,
+        },
+    ],
     rows: &[
         Row {
             question: "1,000,000 parked, 64 bytes of state, an event without data, sync phases",
@@ -51,7 +67,25 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  with async phases",
+            question: "  an event with 32 bytes of data, sync phases",
+            unit: "bytes each",
+            value: |round, peer| round.get("data", peer, "bytes_per_op"),
+            better: Better::Less,
+            fom: "fom",
+            limit: "limit:slab",
+            target: NO_TARGET,
+        },
+        Row {
+            question: "  an event with 32 bytes of data, async phases",
+            unit: "bytes each",
+            value: |round, peer| round.get("data", peer, "bytes_per_op"),
+            better: Better::Less,
+            fom: "fom:async",
+            limit: "limit:slab",
+            target: NO_TARGET,
+        },
+        Row {
+            question: "  an event without data, async phases",
             unit: "bytes each",
             value: |round, peer| round.get("1M", peer, "bytes_per_op"),
             better: Better::Less,
@@ -84,7 +118,7 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  waking all, sync phases",
+            question: "  waking all from a thread outside, sync phases",
             unit: "ns each",
             value: |round, peer| round.get("1M", peer, "ns_per_wake"),
             better: Better::Less,
@@ -98,18 +132,13 @@ const QUESTION: Question = Question {
             },
         },
         Row {
-            question: "  waking all, async phases",
+            question: "  waking all from a thread outside, async phases",
             unit: "ns each",
             value: |round, peer| round.get("1M", peer, "ns_per_wake"),
             better: Better::Less,
             fom: "fom:async",
             limit: "limit:slab",
-            target: Target {
-                text: "",
-                of_tokio: None,
-                of_limit: None,
-                absolute: None,
-            },
+            target: NO_TARGET,
         },
     ],
     run,
@@ -191,11 +220,35 @@ fn measure<H>(one: &One, start: impl FnOnce(Load<H>), wake: impl Fn(H)) -> Figur
 }
 
 fn run(one: &One) -> Figures {
+    match &*one.case {
+        "1M" => run_with::<()>(one),
+        "data" => run_with::<[u64; 4]>(one),
+        _ => one.unknown(),
+    }
+}
+
+fn run_with<M: Message>(one: &One) -> Figures {
     match &*one.peer {
-        "limit" => limit::run(one, limit::Memory::Malloc),
-        "limit:slab" => limit::run(one, limit::Memory::Slab),
-        "fom" => fom::run(one),
-        "fom:async" => fom::run_async(one),
-        _ => peers::run(one),
+        "limit" => limit::run::<M>(one, limit::Memory::Malloc),
+        "limit:slab" => limit::run::<M>(one, limit::Memory::Slab),
+        "fom" | "fom:async" => fom::run(one),
+        _ => peers::run::<M>(one),
+    }
+}
+
+/// The data of an event.
+trait Message: Copy + Default + Send + Sync + 'static {
+    fn value(self) -> u64;
+}
+
+impl Message for () {
+    fn value(self) -> u64 {
+        0
+    }
+}
+
+impl Message for [u64; 4] {
+    fn value(self) -> u64 {
+        self.iter().sum()
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Run `target/bench/release/plots` from the root of the repository, after `cargo bench`. It reads `results.jsonl` and
 //! `answers.jsonl` in `target/bench` (or in the folder given as argument) and `instructions.txt` beside itself. It
-//! writes `book/src/plots/*.svg`, and puts two tables between their marks in `book/src/speed.md`. Results of small
+//! writes `book/src/plots/*.svg`, puts two tables between their marks in `book/src/speed.md`, and copies the answers to
+//! `answers.jsonl` beside itself. Results of small
 //! sizes (`--quick`) are drawn as well, and marked as such.
 
 #[path = "plots/axis.rs"]
@@ -22,7 +23,7 @@ use std::{
 
 use axis::Scale;
 use chart::{Chart, Point, Series};
-use kit::{Answer, Record};
+use kit::{Answer, Best, Record, short};
 
 /// A plot: its question, the varied property, and the property on its axis.
 struct Plot {
@@ -138,6 +139,11 @@ fn run() -> Result<(), Box<dyn Error>> {
     let counted = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
     let counted = markdown::instructions(&fs::read_to_string(counted)?);
     let text = fs::read_to_string(&chapter)?;
+    // The test that compares the chapter with the answers reads this file.
+    fs::copy(
+        from.join("answers.jsonl"),
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("answers.jsonl"),
+    )?;
     let text = markdown::ANSWERS.filled(&text, &markdown::answers(&answers, quick))?;
     let text = markdown::INSTRUCTIONS.filled(&text, &counted)?;
     fs::write(&chapter, text)?;

@@ -82,7 +82,7 @@ impl GeneratingTransitions for Generator {
     async fn spawn(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
         let (plan, runtime, worker) = (self.plan, cx.runtime(), cx.locality());
         match plan.spawn {
-            Spawn::AtOnce => {
+            Spawn::AtOnce | Spawn::Shuffled => {
                 for (n, number) in plan.numbers(worker).enumerate() {
                     submit(&runtime, Sleeper { plan, number });
                     if n % BATCH == BATCH - 1 {

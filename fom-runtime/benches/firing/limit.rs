@@ -43,7 +43,7 @@ pub(super) fn start(plan: Plan) {
 impl Wheel {
     fn run(&mut self) {
         let mut spawning: Vec<_> = match self.plan.spawn {
-            Spawn::AtOnce => {
+            Spawn::AtOnce | Spawn::Shuffled => {
                 for number in 0..self.plan.operations() {
                     self.spawn(number, self.plan.deadline(number));
                 }

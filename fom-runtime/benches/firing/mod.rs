@@ -19,11 +19,13 @@ const BATCH: usize = 1024;
 const TICK: Duration = Duration::from_millis(1);
 const TICKS: usize = 1000;
 
-/// When the operations are spawned. In both cases they fire over one second, two seconds later.
+/// When the operations are spawned. They fire over one second, two seconds later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spawn {
-    /// All at once; each has a time of its own.
+    /// All at once; each has a time of its own, one after the other.
     AtOnce,
+    /// As `AtOnce`, with the times in random order.
+    Shuffled,
     /// Over one second; each has two seconds.
     Spread,
 }
@@ -53,7 +55,11 @@ impl Plan {
 
     /// Returns the time at which this operation fires, if all are spawned at once.
     fn deadline(&self, number: usize) -> Instant {
-        self.begun + LEAD + SPREAD.mul_f64(number as f64 / self.operations() as f64)
+        let share = match self.spawn {
+            Spawn::Shuffled => kit::mix(kit::mix(number as u64 + 1)) as f64 / u64::MAX as f64,
+            Spawn::AtOnce | Spawn::Spread => number as f64 / self.operations() as f64,
+        };
+        self.begun + LEAD + SPREAD.mul_f64(share)
     }
 
     /// Returns the numbers that a worker spawns.

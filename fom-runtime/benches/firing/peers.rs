@@ -14,7 +14,7 @@ macro_rules! generator {
         let (n, plan): (usize, Plan) = ($n, $plan);
         async move {
             match plan.spawn {
-                Spawn::AtOnce => {
+                Spawn::AtOnce | Spawn::Shuffled => {
                     for (k, number) in plan.numbers(n).enumerate() {
                         let $task = async move {
                             let deadline = plan.deadline(number);

@@ -1,4 +1,4 @@
-//! Keyed streams of fom, with a producer that hands over batches, or one request at a time.
+//! Keyed streams of fom, with a producer that hands over batches, or one request at a time. And keyed submissions.
 
 use std::{convert::Infallible, sync::OnceLock};
 
@@ -68,12 +68,29 @@ impl WaitingTransitions for Wait {
 
 pub(crate) fn serve(load: Load, case: &str, peer: &str) -> Spent {
     LOAD.get_or_init(|| load);
+    if peer == "fom:queue" {
+        return queue(load);
+    }
     let one_at_a_time = peer == "fom:single";
     if case == "waiting" {
         push(load, one_at_a_time, Wait)
     } else {
         push(load, one_at_a_time, Serve)
     }
+}
+
+/// Submits each request by itself, with its key.
+fn queue(load: Load) -> Spent {
+    let runtime = peers::fom(WORKERS).build().expect("a runtime");
+    load.measure(
+        || {
+            for request in load.requests {
+                let submission = runtime.submit(Serve(*request)).key(request.key);
+                submission.queue().detach().expect("the runtime is open");
+            }
+        },
+        || load.requests.len() as u64 - runtime.in_flight() as u64,
+    )
 }
 
 fn push<O: Operation>(load: Load, one_at_a_time: bool, make: fn(Request) -> O) -> Spent {

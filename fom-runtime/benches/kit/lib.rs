@@ -4,6 +4,7 @@
 //! of its own, so that none disturbs another. A round runs each peer once, in rotated order. Ratios are taken within a
 //! round, and the table shows their median.
 
+mod answer;
 mod args;
 mod disk;
 mod figures;
@@ -18,6 +19,7 @@ mod spent;
 mod table;
 mod work;
 
+pub use answer::{Answer, Best, short};
 pub use disk::{folder, forget_files, read_bytes, remove, size_of_files, written_bytes};
 pub use figures::{Figures, Record};
 pub use histogram::{Histogram, now};
@@ -25,10 +27,10 @@ pub use inbox::{Inbox, Node, Taken};
 pub use machine::{context_switches, cores, cpu_time, pin, resident_bytes};
 pub use question::{Case, One, Question, ask};
 pub use rounds::{Round, Rounds, family};
-pub use row::{Answer, Best, Better, Row, Target};
+pub use row::{Better, Row, Target};
 pub use settle::settle;
 pub use spent::{Spent, Tally, measure, percentile};
-pub use table::{details, short, table};
+pub use table::{details, table};
 pub use work::mix;
 
 pub mod peers;

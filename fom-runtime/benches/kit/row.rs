@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Round, Rounds, family};
+use crate::{Answer, Best, Round, Rounds, family};
 
 /// Which of two figures is the better one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,30 +37,6 @@ pub struct Row {
     pub target: Target,
 }
 
-/// A peer's median.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Best {
-    pub peer: String,
-    pub value: f64,
-}
-
-/// The result of a row: one JSON line of a question's answers.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Answer {
-    pub program: String,
-    pub question: String,
-    pub unit: String,
-    pub tokio: Option<Best>,
-    pub other: Option<Best>,
-    pub limit: Option<Best>,
-    pub fom: Option<Best>,
-    pub by_tokio: Option<f64>,
-    pub by_limit: Option<f64>,
-    pub target: String,
-    /// `yes`, or what is missed; empty without a target or a figure.
-    pub met: String,
-}
-
 impl Row {
     pub(crate) fn answer(&self, program: &str, rounds: &Rounds) -> Answer {
         let median = |peer: &str| rounds.median(|round| (self.value)(round, peer));
@@ -88,7 +64,16 @@ impl Row {
             ratio.filter(|ratio| ratio.is_finite())
         };
         let (by_tokio, by_limit) = (by(&tokio), by(&limit));
+        let is_ahead = |best: &Best| {
+            let fom = fom.as_ref().map_or(best.value, |fom| fom.value);
+            match self.better {
+                Better::Less => best.value < fom,
+                Better::More => best.value > fom,
+            }
+        };
+        let behind = [&tokio, &other].into_iter().flatten().any(is_ahead);
         Answer {
+            behind,
             program: program.to_owned(),
             question: self.question.to_owned(),
             unit: self.unit.to_owned(),

@@ -2,26 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Answer, Best, Case, Rounds};
-
-/// Formats a value with three digits, and a suffix instead of many zeros.
-pub fn short(value: f64) -> String {
-    let size = value.abs();
-    let (value, suffix) = match size {
-        s if s >= 1e9 => (value / 1e9, "G"),
-        s if s >= 1e6 => (value / 1e6, "M"),
-        s if s >= 1e5 => (value / 1e3, "k"),
-        _ => (value, ""),
-    };
-    let digits = match value.abs() {
-        s if s >= 100.0 || s == 0.0 => 0,
-        s if s >= 10.0 => 1,
-        s if s >= 1.0 => 2,
-        s if s >= 0.1 => 3,
-        _ => 4,
-    };
-    format!("{value:.digits$}{suffix}")
-}
+use crate::{Answer, Best, Case, Rounds, short};
 
 /// Formats columns as wide as their content. The first `left` columns are aligned left, the others right.
 fn columns(rows: &[Vec<String>], left: usize) -> String {

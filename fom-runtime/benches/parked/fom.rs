@@ -9,78 +9,100 @@ use fom_runtime::{
 };
 use kit::{Figures, One, Tally, peers::Flight};
 
-use crate::{BATCH, Load, State, WORKERS, measure, state};
-
-enum Go {
-    Go,
-}
+use crate::{BATCH, Load, Message, State, WORKERS, measure, state};
 
 /// The tally of a locality's ended operations.
 struct Ended(&'static Tally);
 
-fn ended<E>(cx: &mut Cx<'_, E>, state: &State) {
-    black_box(state.iter().sum::<u64>());
+fn ended<E>(cx: &mut Cx<'_, E>, state: &State, event: impl Message) {
+    black_box(state.iter().sum::<u64>() + event.value());
     cx.local(|ended: &mut Ended| ended.0.add_alone());
 }
 
-struct Plain(State);
+/// The machines for one type of data. The type of an event has no generic parameters.
+macro_rules! machines {
+    ($name:ident, $message:ty) => {
+        mod $name {
+            use super::*;
 
-#[fom(operation(Plain), event(Go), error(Infallible), transient)]
-enum Plainly {
-    #[phase(start, sync, to(Wait))]
-    Begin,
-    #[phase(sync, on(Go), to(Done))]
-    Wait,
-    #[phase(end)]
-    Done,
+            pub(super) enum Go {
+                Go($message),
+            }
+
+            impl From<$message> for Go {
+                fn from(message: $message) -> Self {
+                    Self::Go(message)
+                }
+            }
+
+            pub(super) struct Plain(State);
+
+            #[fom(operation(Plain), event(Go), error(Infallible), transient)]
+            enum Plainly {
+                #[phase(start, sync, to(Wait))]
+                Begin,
+                #[phase(sync, on(Go), to(Done))]
+                Wait,
+                #[phase(end)]
+                Done,
+            }
+
+            impl PlainlyTransitions for Plain {
+                fn begin(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), Infallible> {
+                    cx.local(|flight: &mut Flight| flight.done(0));
+                    Ok(())
+                }
+
+                fn wait(
+                    &mut self,
+                    cx: &mut Cx<'_, Go>,
+                    Go::Go(event): Go,
+                ) -> Result<PlainlyAfterWait, Infallible> {
+                    ended(cx, &self.0, event);
+                    Ok(PlainlyAfterWait::Done)
+                }
+            }
+
+            pub(super) struct Async(State);
+
+            #[fom(operation(Async), event(Go), error(Infallible), transient)]
+            enum Asynchronously {
+                #[phase(start, to(Done), on(Go))]
+                Wait,
+                #[phase(end)]
+                Done,
+            }
+
+            impl AsynchronouslyTransitions for Async {
+                async fn wait(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), Infallible> {
+                    cx.local(|flight: &mut Flight| flight.done(0));
+                    let Go::Go(event) = cx.event().await;
+                    ended(cx, &self.0, event);
+                    Ok(())
+                }
+            }
+
+            impl Waits for Plain {
+                fn new(state: State) -> Self {
+                    Self(state)
+                }
+            }
+
+            impl Waits for Async {
+                fn new(state: State) -> Self {
+                    Self(state)
+                }
+            }
+        }
+    };
 }
 
-impl PlainlyTransitions for Plain {
-    fn begin(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), Infallible> {
-        cx.local(|flight: &mut Flight| flight.done(0));
-        Ok(())
-    }
-
-    fn wait(&mut self, cx: &mut Cx<'_, Go>, Go::Go: Go) -> Result<PlainlyAfterWait, Infallible> {
-        ended(cx, &self.0);
-        Ok(PlainlyAfterWait::Done)
-    }
-}
-
-struct Async(State);
-
-#[fom(operation(Async), event(Go), error(Infallible), transient)]
-enum Asynchronously {
-    #[phase(start, to(Done), on(Go))]
-    Wait,
-    #[phase(end)]
-    Done,
-}
-
-impl AsynchronouslyTransitions for Async {
-    async fn wait(&mut self, cx: &mut Cx<'_, Go>) -> Result<(), Infallible> {
-        cx.local(|flight: &mut Flight| flight.done(0));
-        let Go::Go = cx.event().await;
-        ended(cx, &self.0);
-        Ok(())
-    }
-}
+machines!(without_data, ());
+machines!(with_data, [u64; 4]);
 
 /// One of the two operations.
-trait Waits: Operation<Event = Go> {
+pub(crate) trait Waits: Operation {
     fn new(state: State) -> Self;
-}
-
-impl Waits for Plain {
-    fn new(state: State) -> Self {
-        Self(state)
-    }
-}
-
-impl Waits for Async {
-    fn new(state: State) -> Self {
-        Self(state)
-    }
 }
 
 /// The reference that is kept to wake each operation.
@@ -127,11 +149,18 @@ impl<O: Waits> GeneratingTransitions for Generator<O> {
 }
 
 pub(crate) fn run(one: &One) -> Figures {
-    park::<Plain>(one)
-}
-
-pub(crate) fn run_async(one: &One) -> Figures {
-    park::<Async>(one).with("future_bytes", future_size(Async::step) as f64)
+    match (&*one.case, &*one.peer) {
+        ("1M", "fom") => park::<without_data::Plain, ()>(one),
+        ("1M", _) => {
+            let future = future_size(without_data::Async::step);
+            park::<without_data::Async, ()>(one).with("future_bytes", future as f64)
+        }
+        (_, "fom") => park::<with_data::Plain, [u64; 4]>(one),
+        _ => {
+            let future = future_size(with_data::Async::step);
+            park::<with_data::Async, [u64; 4]>(one).with("future_bytes", future as f64)
+        }
+    }
 }
 
 /// Returns the size of the future that `step` makes, without making one.
@@ -145,7 +174,7 @@ where
     size_of::<F>()
 }
 
-fn park<O: Waits>(one: &One) -> Figures {
+fn park<O: Waits<Event: From<M>>, M: Message>(one: &One) -> Figures {
     let start = |load: Load<Handle<O>>| {
         let tallies = load.ended;
         let runtime = kit::peers::fom(WORKERS)
@@ -166,6 +195,6 @@ fn park<O: Waits>(one: &One) -> Figures {
         std::mem::forget(runtime);
     };
     measure(one, start, |fom: Handle<O>| {
-        assert!(fom.send(Go::Go).is_ok(), "it waits");
+        assert!(fom.send(M::default().into()).is_ok(), "it waits");
     })
 }

@@ -4,14 +4,15 @@ use std::{cell::Cell, hint::black_box, ptr, sync::mpsc, thread};
 
 use kit::{Figures, Inbox, Node, One, pin};
 
-use crate::{Load, State, WORKERS, measure, state};
+use crate::{Load, Message, State, WORKERS, measure, state};
 
-struct Op {
+struct Op<M> {
     next: *mut Self,
     state: State,
+    event: M,
 }
 
-impl Node for Op {
+impl<M> Node for Op<M> {
     fn next(&mut self) -> &mut *mut Self {
         &mut self.next
     }
@@ -26,16 +27,16 @@ pub(crate) enum Memory {
 }
 
 /// What the main thread holds of an operation: a pointer. The turn tells which worker it belongs to.
-struct Handle(*mut Op);
+struct Handle<M>(*mut Op<M>);
 
 // SAFETY: one thread at a time uses an operation. Its worker makes it, sends the handle away, and gets the operation
 // back by its inbox.
-unsafe impl Send for Handle {}
+unsafe impl<M: Send> Send for Handle<M> {}
 
-pub(crate) fn run(one: &One, memory: Memory) -> Figures {
-    let inboxes: [&'static Inbox<Op>; WORKERS] = std::array::from_fn(|_| Inbox::new());
+pub(crate) fn run<M: Message>(one: &One, memory: Memory) -> Figures {
+    let inboxes: [&'static Inbox<Op<M>>; WORKERS] = std::array::from_fn(|_| Inbox::new());
     let turn = Cell::new(0);
-    let start = |load: Load<Handle>| {
+    let start = |load: Load<Handle<M>>| {
         for (n, inbox) in inboxes.into_iter().enumerate() {
             let load = load.clone();
             thread::spawn(move || {
@@ -46,16 +47,25 @@ pub(crate) fn run(one: &One, memory: Memory) -> Figures {
         }
     };
     measure(one, start, |handle| {
-        // SAFETY: its worker gave it away.
-        unsafe { inboxes[turn.get() % WORKERS].push(handle.0) };
+        // SAFETY: its worker gave it away, and gets it back by its inbox.
+        unsafe {
+            (*handle.0).event = M::default();
+            inboxes[turn.get() % WORKERS].push(handle.0);
+        }
         turn.set(turn.get() + 1);
     })
 }
 
-fn park(n: usize, each: usize, memory: Memory, parked: &mpsc::Sender<(usize, Vec<Handle>)>) {
+fn park<M: Message>(
+    n: usize,
+    each: usize,
+    memory: Memory,
+    parked: &mpsc::Sender<(usize, Vec<Handle<M>>)>,
+) {
     let new = |x: usize| Op {
         next: ptr::null_mut(),
         state: state(x as u64),
+        event: M::default(),
     };
     let mut handles = Vec::with_capacity(each);
     match memory {
@@ -73,14 +83,14 @@ fn park(n: usize, each: usize, memory: Memory, parked: &mpsc::Sender<(usize, Vec
         .unwrap_or_else(|_| unreachable!("main waits"));
 }
 
-fn finish(inbox: &Inbox<Op>, load: &Load<Handle>, n: usize, memory: Memory) -> ! {
+fn finish<M: Message>(inbox: &Inbox<Op<M>>, load: &Load<Handle<M>>, n: usize, memory: Memory) -> ! {
     let mut free = Vec::with_capacity(load.each);
     loop {
         for op in inbox.take() {
             // SAFETY: the operation came by the list. `Box::into_raw` made it, in the case that turns it into a box
             // again.
             unsafe {
-                black_box((*op).state.iter().sum::<u64>());
+                black_box((*op).state.iter().sum::<u64>() + (*op).event.value());
                 match memory {
                     Memory::Malloc => drop(Box::from_raw(op)),
                     Memory::Slab => free.push(op),

@@ -8,9 +8,9 @@ use kit::{
 };
 use tokio::sync::oneshot;
 
-use crate::{BATCH, Load, State, WORKERS, measure, state};
+use crate::{BATCH, Load, Message, State, WORKERS, measure, state};
 
-type Handle = oneshot::Sender<()>;
+type Handle<M> = oneshot::Sender<M>;
 
 /// Notes that an operation waits.
 trait Window: 'static {
@@ -60,15 +60,15 @@ impl Window for SharedWindow {
 /// One operation. The data for the measurement is in `of`, so that it is one pointer. It is a block, since an `async
 /// fn` would keep its arguments twice.
 #[expect(clippy::manual_async_fn, reason = "168 bytes instead of 96")]
-fn op<W: Window>(
+fn op<W: Window, M: Message>(
     state: State,
-    event: oneshot::Receiver<()>,
+    event: oneshot::Receiver<M>,
     of: &'static Of<W>,
 ) -> impl Future<Output = ()> {
     async move {
         of.window.done();
-        event.await.expect("each is woken");
-        black_box(state.iter().sum::<u64>());
+        let event = event.await.expect("each is woken");
+        black_box(state.iter().sum::<u64>() + event.value());
         W::end(of.ended);
     }
 }
@@ -79,8 +79,8 @@ struct Of<W: 'static> {
 }
 
 /// Returns the size of an operation's future.
-fn size() -> usize {
-    let (_, event) = oneshot::channel();
+fn size<M: Message>() -> usize {
+    let (_, event) = oneshot::channel::<M>();
     let of = Box::leak(Box::new(Of {
         window: LocalWindow::new(),
         ended: &Tally::of(1)[0],
@@ -89,11 +89,11 @@ fn size() -> usize {
 }
 
 /// Starts all operations of one worker.
-async fn park<W: Window>(
+async fn park<W: Window, M: Message>(
     n: usize,
-    load: Load<Handle>,
+    load: Load<Handle<M>>,
     of: &'static Of<W>,
-    mut spawn: impl FnMut(State, oneshot::Receiver<()>),
+    mut spawn: impl FnMut(State, oneshot::Receiver<M>),
 ) {
     let mut handles = Vec::with_capacity(load.each);
     while handles.len() < load.each {
@@ -111,36 +111,38 @@ async fn park<W: Window>(
         .unwrap_or_else(|_| unreachable!("main waits"));
 }
 
-fn local(n: usize, load: &Load<Handle>) -> &'static Of<LocalWindow> {
+fn local<M>(n: usize, load: &Load<Handle<M>>) -> &'static Of<LocalWindow> {
     Box::leak(Box::new(Of {
         window: LocalWindow::new(),
         ended: &load.ended[n],
     }))
 }
 
-fn shared(n: usize, load: &Load<Handle>) -> &'static Of<SharedWindow> {
+fn shared<M>(n: usize, load: &Load<Handle<M>>) -> &'static Of<SharedWindow> {
     Box::leak(Box::new(Of {
         window: SharedWindow::new(),
         ended: &load.ended[n],
     }))
 }
 
-pub(crate) fn run(one: &One) -> Figures {
-    let start: fn(Load<Handle>) = match &*one.peer {
-        "tokio-mt" => tokio_mt,
-        "tokio-ct" => tokio_ct,
-        "tokio-ct:local" => tokio_local,
-        "smol" => smol,
-        "smol:local" => smol_local,
-        "glommio" => glommio,
-        "monoio" => monoio,
+pub(crate) fn run<M: Message>(one: &One) -> Figures {
+    let start: fn(Load<Handle<M>>) = match &*one.peer {
+        "tokio-mt" => tokio_mt::<M>,
+        "tokio-ct" => tokio_ct::<M>,
+        "tokio-ct:local" => tokio_local::<M>,
+        "smol" => smol::<M>,
+        "smol:local" => smol_local::<M>,
+        "glommio" => glommio::<M>,
+        "monoio" => monoio::<M>,
         _ => one.unknown(),
     };
-    measure(one, start, |handle| handle.send(()).expect("it waits"))
-        .with("future_bytes", size() as f64)
+    measure(one, start, |handle| {
+        assert!(handle.send(M::default()).is_ok(), "it waits");
+    })
+    .with("future_bytes", size::<M>() as f64)
 }
 
-fn tokio_mt(load: Load<Handle>) {
+fn tokio_mt<M: Message>(load: Load<Handle<M>>) {
     peers::tokio_mt(WORKERS, move |n| {
         let (of, load) = (shared(n, &load), load.clone());
         async move {
@@ -152,7 +154,7 @@ fn tokio_mt(load: Load<Handle>) {
     });
 }
 
-fn tokio_ct(load: Load<Handle>) {
+fn tokio_ct<M: Message>(load: Load<Handle<M>>) {
     peers::tokio_ct(WORKERS, move |n| {
         let (of, load) = (shared(n, &load), load.clone());
         async move {
@@ -165,7 +167,7 @@ fn tokio_ct(load: Load<Handle>) {
     });
 }
 
-fn tokio_local(load: Load<Handle>) {
+fn tokio_local<M: Message>(load: Load<Handle<M>>) {
     peers::tokio_local(WORKERS, move |n| {
         let (of, load) = (local(n, &load), load.clone());
         async move {
@@ -178,7 +180,7 @@ fn tokio_local(load: Load<Handle>) {
     });
 }
 
-fn smol(load: Load<Handle>) {
+fn smol<M: Message>(load: Load<Handle<M>>) {
     peers::smol(WORKERS, move |n, executor| {
         let (of, load) = (shared(n, &load), load.clone());
         async move {
@@ -190,7 +192,7 @@ fn smol(load: Load<Handle>) {
     });
 }
 
-fn smol_local(load: Load<Handle>) {
+fn smol_local<M: Message>(load: Load<Handle<M>>) {
     peers::smol_local(WORKERS, move |n, executor| {
         let (of, load) = (local(n, &load), load.clone());
         async move {
@@ -203,7 +205,7 @@ fn smol_local(load: Load<Handle>) {
     });
 }
 
-fn glommio(load: Load<Handle>) {
+fn glommio<M: Message>(load: Load<Handle<M>>) {
     peers::glommio(WORKERS, move |n| {
         let (of, load) = (local(n, &load), load.clone());
         async move {
@@ -216,7 +218,7 @@ fn glommio(load: Load<Handle>) {
     });
 }
 
-fn monoio(load: Load<Handle>) {
+fn monoio<M: Message>(load: Load<Handle<M>>) {
     peers::monoio(WORKERS, move |n| {
         let (of, load) = (local(n, &load), load.clone());
         async move {

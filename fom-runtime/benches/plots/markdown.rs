@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kit::{Answer, Best, short};
+use super::{Answer, Best, short};
 
 /// A part of the chapter that is written here, between two comments.
 pub(crate) struct Place {
@@ -63,15 +63,12 @@ pub(crate) fn answers(answers: &[Answer], quick: bool) -> String {
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), short);
     let of = |best: &Option<Best>| number(best.as_ref().map(|best| best.value));
     // The instructions have a table of their own, and are counted again with each change.
-    let timed = answers
-        .iter()
-        .filter(|answer| answer.unit != "instructions");
-    for answer in timed {
-        // A part of the question above is indented by two spaces, which Markdown does not show.
-        let question = match answer.question.strip_prefix("  ") {
-            Some(part) => format!("… {part}"),
-            None => answer.question.clone(),
-        };
+    let mut rows: Vec<_> = named(answers)
+        .filter(|(_, answer)| answer.unit != "instructions")
+        .collect();
+    // Those in which a peer is ahead come first.
+    rows.sort_by_key(|(_, answer)| !answer.behind);
+    for (question, answer) in rows {
         let other = answer.other.as_ref().map_or_else(
             || "-".to_owned(),
             |best| format!("{} ({})", short(best.value), best.peer),
@@ -92,6 +89,22 @@ pub(crate) fn answers(answers: &[Answer], quick: bool) -> String {
         );
     }
     text
+}
+
+/// Returns the answers with their names. A part of the question above is indented by two spaces. Its name begins with
+/// that question, up to the first comma.
+fn named(answers: &[Answer]) -> impl Iterator<Item = (String, &Answer)> {
+    let mut above = "";
+    answers.iter().map(move |answer| {
+        let name = match answer.question.strip_prefix("  ") {
+            Some(part) => format!("{above}: {part}"),
+            None => {
+                above = answer.question.split(", ").next().unwrap_or_default();
+                answer.question.clone()
+            }
+        };
+        (name, answer)
+    })
 }
 
 #[cfg(test)]
