@@ -82,20 +82,25 @@ impl Link {
     }
 }
 
-fn poked() -> *mut Link {
+fn asleep() -> *mut Link {
     ptr::without_provenance_mut(2)
 }
 
-fn asleep() -> *mut Link {
+fn vacant() -> *mut Link {
     ptr::without_provenance_mut(3)
 }
 
-fn vacant() -> *mut Link {
+/// The highest mark, so that one comparison tells mail from the other marks.
+fn poked() -> *mut Link {
     ptr::without_provenance_mut(4)
 }
 
 fn is_item(head: *mut Link) -> bool {
-    head.addr() > 4
+    head.addr() > poked().addr()
+}
+
+fn has_mail(head: *mut Link) -> bool {
+    head.addr() >= poked().addr()
 }
 
 /// The state of the reader at a push or poke. The caller must wake the reader accordingly.
@@ -178,8 +183,7 @@ impl<T: Linked> Inbox<T> {
     /// Returns whether the inbox has items or a poke. This is a hint: for the reader, [`sleep`](Self::sleep) decides.
     #[inline]
     pub fn has_mail(&self) -> bool {
-        let head = self.head.load(Ordering::Relaxed);
-        is_item(head) || head == poked()
+        has_mail(self.head.load(Ordering::Relaxed))
     }
 
     /// Takes all items, oldest first, and clears every mark. Only the reader calls this.
@@ -210,7 +214,7 @@ impl<T: Linked> Inbox<T> {
     fn mark(&self, mark: *mut Link) -> bool {
         let mut head = self.head.load(Ordering::Relaxed);
         loop {
-            if is_item(head) || head == poked() {
+            if has_mail(head) {
                 return false;
             }
             if head == asleep() {

@@ -223,10 +223,11 @@ impl Header {
         self.pool().timing_of(self)
     }
 
-    /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history.
-    #[inline]
+    /// Returns whether the transitions need extra work: for a waiter for a phase, or for the history. Such a fom has a
+    /// [`Cold`] state, so most foms need only one look.
+    #[inline(always)]
     pub(crate) fn is_noted(&self) -> bool {
-        self.flags.is_noted() || self.marks.is_observed()
+        self.cold().is_some() && (self.flags.is_noted() || self.marks.is_observed())
     }
 
     #[inline]

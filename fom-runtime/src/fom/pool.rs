@@ -460,6 +460,8 @@ impl Page {
 #[derive(Default)]
 pub(crate) struct Stocks {
     stocks: Vec<Stock>,
+    /// The index of the stock that was wanted last.
+    last: usize,
     /// The owner is the core.
     of_core: bool,
 }
@@ -503,11 +505,14 @@ impl Stocks {
     #[inline(always)]
     pub(crate) fn of(&mut self, type_id: TypeId, make: impl FnOnce() -> PoolOf) -> &mut Stock {
         let known = |stock: &Stock| stock.pool.type_id == type_id;
-        let place = match self.stocks.iter().position(known) {
+        if self.stocks.get(self.last).is_some_and(known) {
+            return &mut self.stocks[self.last];
+        }
+        self.last = match self.stocks.iter().position(known) {
             Some(place) => place,
             None => self.add(make()),
         };
-        &mut self.stocks[place]
+        &mut self.stocks[self.last]
     }
 
     #[cold]

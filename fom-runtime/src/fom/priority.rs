@@ -15,5 +15,6 @@ pub enum Priority {
 }
 
 impl Priority {
-    pub(crate) const COUNT: usize = 3;
+    /// The number of values that its bits can hold.
+    pub(crate) const VALUES: usize = 4;
 }

@@ -63,7 +63,12 @@ impl Core {
         Self {
             busy: Busy::new(&home),
             share: Share::new(&home, now),
-            hand: Hand::new(home.env().clone(), home.index, now),
+            hand: Hand::new(
+                home.env().clone(),
+                home.index,
+                now,
+                home.localities().budget,
+            ),
             home,
             parts: Parts::default(),
             data: Vec::new(),
@@ -79,10 +84,7 @@ impl Core {
     /// Begins a run of a fom.
     #[inline(always)]
     pub(crate) fn begin_run(&mut self) {
-        let localities = self.home.localities();
-        self.hand
-            .run_budget
-            .begin(&localities.env.clock, &localities.budget);
+        self.hand.begin_run();
         self.runs += 1;
         self.since_turn += 1;
     }

@@ -165,7 +165,7 @@ impl Core {
         if !self.home.env().hooks.are_counted() {
             return;
         }
-        let made_no_step = self.run_budget.is_whole(&self.home.localities().budget);
+        let made_no_step = self.run_budget.is_whole();
         let now = self.look();
         let load = &self.home.load;
         let since = load.run_ends();

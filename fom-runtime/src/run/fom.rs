@@ -155,7 +155,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         let progress = unsafe { Self::run_with(header, |body, fom| body.run(fom)) };
         if progress == Progress::Finished {
             // SAFETY: the fom has ended, on this thread.
-            unsafe { Self::end(header, true) };
+            unsafe { Self::end_apart::<true>(header) };
         }
         progress
     }
@@ -189,24 +189,29 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
 
     /// Ends the fom, in an order that waiters may rely on. The fom leaves the directory and the listing, its end is
     /// counted, and then waiters get its outcome. At last the runtime gives up its reference.
-    #[inline]
+    ///
+    /// `BY_HANDLER`: this thread ran the fom. If not, the fom is turned away.
+    #[inline(always)]
     // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
-    pub(super) unsafe fn end(header: NonNull<Header>, by_handler: bool) {
+    unsafe fn end<const BY_HANDLER: bool>(header: NonNull<Header>) {
         // SAFETY: as the table says.
         let this = unsafe { Self::of(header) };
         let fom = &this.typed;
         fom.token.finish(fom.is_alone());
         // SAFETY: the body belongs to this thread until the answer below.
         let mut body = unsafe { this.body() };
-        let ended = body.ended().ok();
-        if let Err(failure) = body.ended()
-            && !matches!(
-                failure.cause,
-                Cause::Remembered { .. } | Cause::Unread { .. }
-            )
-        {
-            tell_failure(fom, failure);
-        }
+        let ended = match body.ended() {
+            Ok(phase) => Some(phase),
+            Err(failure) => {
+                if !matches!(
+                    failure.cause,
+                    Cause::Remembered { .. } | Cause::Unread { .. }
+                ) {
+                    tell_failure(fom, failure);
+                }
+                None
+            }
+        };
         if const { O::GRAPH.needs().gates() } {
             fom.gate().discard();
         }
@@ -230,14 +235,14 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         }
         let failed = ended.is_none_or(|phase| O::GRAPH.phases()[phase].is_failure());
         // A fom that is turned away has never begun, and has armed nothing.
-        if by_handler && let Some(timing) = fom.timing() {
+        if BY_HANDLER && let Some(timing) = fom.timing() {
             timing.end(fom);
         }
         if const { matches!(O::DURABILITY, Durability::Lazy) } && kept.is_some() {
             hand_over_end(fom);
         }
         let counts = &fom.env().homes[fom.home_index()].counts;
-        fom.leave(counts, failed, untaken, by_handler);
+        fom.leave(counts, failed, untaken, BY_HANDLER);
         if let Some(kept) = kept {
             kept.leave(fom);
         }
@@ -261,19 +266,28 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             fom.ticket().give();
         }
         let env = fom.env().start();
-        if by_handler {
+        if BY_HANDLER {
             counts.one_done();
         } else {
             counts.one_back();
         }
         // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
-        unsafe { Self::give_up(header, env) };
+        unsafe { Self::give_up::<BY_HANDLER>(header, env) };
     }
 
-    /// Gives up the runtime's reference to a fom that has ended.
+    /// As [`end`](Self::end), in a function of its own.
+    #[inline(never)]
+    // SAFETY: asks of its caller what `end` asks.
+    pub(super) unsafe fn end_apart<const BY_HANDLER: bool>(header: NonNull<Header>) {
+        // SAFETY: the caller's promise.
+        unsafe { Self::end::<BY_HANDLER>(header) };
+    }
+
+    /// Gives up the runtime's reference to a fom that has ended. `BY_HANDLER` makes the closure a type of its own in each
+    /// of the two ends, so that each end inlines it.
     #[inline(always)]
     // SAFETY: asks that nothing of the fom is used after this, and that the caller keeps the runtime alive.
-    unsafe fn give_up(header: NonNull<Header>, env: NonNull<Env>) {
+    unsafe fn give_up<const BY_HANDLER: bool>(header: NonNull<Header>, env: NonNull<Env>) {
         // SAFETY: the caller's promise.
         if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last reference.
@@ -305,7 +319,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             fom.typed
                 .fenced("while it was dropped", || body.fail(failure));
             // SAFETY: the fom has just failed, here.
-            unsafe { Self::end(header, false) };
+            unsafe { Self::end_apart::<false>(header) };
         }
     }
 
@@ -322,7 +336,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
                 .fenced("while it was dropped", || body.settle(outcome));
         }
         // SAFETY: the fom has just ended, here.
-        unsafe { Self::end(header, false) };
+        unsafe { Self::end_apart::<false>(header) };
     }
 
     // SAFETY: asks of its caller what `Vtable` says.

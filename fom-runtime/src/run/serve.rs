@@ -32,7 +32,7 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
         let uncounted = progress == Progress::Finished && unsafe { Self::end_unheard(header) };
         if progress == Progress::Finished && !uncounted {
             // SAFETY: as above.
-            unsafe { Self::end(header, true) };
+            unsafe { Self::end_apart::<true>(header) };
         }
         Served {
             progress,

@@ -176,7 +176,10 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
         };
         let mut decided = instance.run(fom).start();
         loop {
-            if !calls::<O>(&decided) {
+            if calls::<O>(&decided) {
+                // It has nothing to drop. So the loop needs no note of whether it must drop it.
+                mem::forget(decided);
+            } else {
                 match instance.run(fom).carry_out(decided) {
                     ControlFlow::Continue(Entry::Enter) => {}
                     ControlFlow::Continue(function) => {

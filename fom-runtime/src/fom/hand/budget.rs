@@ -19,40 +19,67 @@ pub(crate) struct BudgetLimits {
     pub(crate) nanos: u64,
 }
 
-#[derive(Debug, Default)]
+/// The steps are numbered. The numbers start again at zero after the largest one.
+#[derive(Debug)]
 pub(crate) struct RunBudget {
+    limits: BudgetLimits,
     now: u64,
+    /// When the run began.
+    began: u64,
+    /// The number of the current step.
+    step: u32,
+    /// A step that is not behind `look_at` and `last`. So a step before it needs only one comparison.
+    due: u32,
+    /// The step of the next look at the clock.
+    look_at: u32,
+    /// The step that uses up the running fom's budget.
+    last: u32,
     stride: u32,
-    /// Number of steps until the next look.
-    left: u32,
-    /// The rest of the running fom's budget; zero or less when it is used up.
-    phases: i32,
-    until: u64,
 }
 
 impl RunBudget {
+    pub(crate) fn new(limits: BudgetLimits) -> Self {
+        Self {
+            limits,
+            now: 0,
+            began: 0,
+            step: 0,
+            due: 1,
+            look_at: 1,
+            last: 0,
+            stride: 1,
+        }
+    }
+
     /// Reads the clock.
     pub(crate) fn look(&mut self, clock: &Clock) -> u64 {
+        self.look_with(clock, 1)
+    }
+
+    /// Reads the clock. If the time of the run is over, the fom has at most so many steps left.
+    fn look_with(&mut self, clock: &Clock, left: u32) -> u64 {
         self.now = clock.nanos();
-        if self.now >= self.until {
-            // Checked here instead of at each step, because few steps change the time. The current step is the fom's
-            // last.
-            self.phases = self.phases.min(1);
+        // Checked here instead of at each step, because few steps change the time.
+        if self.now.saturating_sub(self.began) >= self.limits.nanos
+            && self.left() > left.cast_signed()
+        {
+            self.last = self.step.wrapping_add(left);
+            self.due = self.step.wrapping_add(1);
         }
         self.now
     }
 
     #[cold]
     #[inline(never)]
-    fn look_and_adapt(&mut self, clock: &Clock) {
+    fn look_and_adapt(&mut self, clock: &Clock, left: u32) {
         let before = self.now;
-        self.look(clock);
+        self.look_with(clock, left);
         self.stride = if self.now.saturating_sub(before) > SHORT || !clock.is_real() {
             1
         } else {
-            (self.stride * 2).clamp(1, STRIDE)
+            (self.stride * 2).min(STRIDE)
         };
-        self.left = self.stride - 1;
+        self.look_at = self.step.wrapping_add(self.stride);
     }
 
     /// Returns the time of the last look.
@@ -61,41 +88,56 @@ impl RunBudget {
         self.now
     }
 
-    /// Begins a new run.
+    /// Begins a new run. Its last step is not before that of the run before, so `due` stays right.
     #[inline]
-    pub(crate) fn begin(&mut self, clock: &Clock, budget: &BudgetLimits) {
-        if self.stride <= 1 {
-            self.look_and_adapt(clock);
+    pub(crate) fn begin(&mut self, clock: &Clock) {
+        if self.stride == 1 {
+            self.look_and_adapt(clock, 1);
         }
-        self.phases = budget.phases;
-        self.until = self.now.saturating_add(budget.nanos);
+        self.last = self.step.wrapping_add_signed(self.limits.phases);
+        self.began = self.now;
     }
 
-    /// Notes a step. Returns the time, which may be a few steps old.
+    /// Notes a step that does not count against the budget. Returns as [`step`](Self::step) does.
     #[inline]
-    pub(crate) fn step(&mut self, clock: &Clock) -> u64 {
-        match self.left.checked_sub(1) {
-            Some(left) => self.left = left,
-            None => self.look_and_adapt(clock),
-        }
-        self.now
+    pub(crate) fn free_step(&mut self) -> Option<(u64, bool)> {
+        self.last = self.last.wrapping_add(1);
+        self.step()
     }
 
-    /// Counts a step against the budget. Returns whether the step used the budget up.
+    /// Counts a step against the budget. Returns the time, which may be a few steps old, and whether the step used the
+    /// budget up. On `None` the caller must ask [`fall_due`](Self::fall_due) for both.
     #[inline]
-    pub(crate) fn spend(&mut self) -> bool {
-        self.phases = self.phases.wrapping_sub(1);
-        self.spent()
+    pub(crate) fn step(&mut self) -> Option<(u64, bool)> {
+        self.step = self.step.wrapping_add(1);
+        (self.step != self.due).then_some((self.now, false))
+    }
+
+    pub(super) fn fall_due(&mut self, clock: &Clock) -> (u64, bool) {
+        if self.step == self.look_at {
+            self.look_and_adapt(clock, 0);
+        }
+        let to_look = self.look_at.wrapping_sub(self.step);
+        // Once the budget is used up, each step is due.
+        let to_last = self.left().max(1).cast_unsigned();
+        self.due = self.step.wrapping_add(to_look.min(to_last));
+        (self.now, self.spent())
+    }
+
+    /// Returns how many steps the running fom has left; zero or less when its budget is used up.
+    #[inline]
+    fn left(&self) -> i32 {
+        self.last.wrapping_sub(self.step).cast_signed()
     }
 
     /// Returns whether the run has spent nothing of its budget.
-    pub(crate) fn is_whole(&self, budget: &BudgetLimits) -> bool {
-        self.phases == budget.phases
+    pub(crate) fn is_whole(&self) -> bool {
+        self.left() == self.limits.phases
     }
 
     /// Returns whether the running fom must go to the tail.
     #[inline]
     pub(crate) fn spent(&self) -> bool {
-        self.phases <= 0
+        self.left() <= 0
     }
 }

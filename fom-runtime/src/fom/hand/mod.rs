@@ -65,7 +65,7 @@ unsafe impl Send for Hand {}
 
 impl Hand {
     /// Creates the hand of this locality.
-    pub(crate) fn new(env: EnvRef, index: usize, now: u64) -> Self {
+    pub(crate) fn new(env: EnvRef, index: usize, now: u64, budget: BudgetLimits) -> Self {
         let ways = env.ways();
         let last = (index as u64 + 2).wrapping_sub(ways);
         Self {
@@ -74,7 +74,7 @@ impl Hand {
             flight: env.flight().map(|flight| flight.ring(index)),
             env,
             running: None,
-            run_budget: RunBudget::default(),
+            run_budget: RunBudget::new(budget),
             queue: RunQueue::default(),
             arrived: 0,
             messages: VecDeque::new(),
@@ -111,6 +111,18 @@ impl Hand {
     #[inline]
     pub(crate) fn now(&self) -> u64 {
         self.run_budget.now()
+    }
+
+    /// Begins a run of a fom.
+    #[inline]
+    pub(crate) fn begin_run(&mut self) {
+        self.run_budget.begin(&self.env.clock);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fall_due(&mut self) -> (u64, bool) {
+        self.run_budget.fall_due(&self.env.clock)
     }
 
     /// Reads the clock.
@@ -286,9 +298,8 @@ pub(crate) fn step(env: &Env) -> (u64, bool) {
     // SAFETY: the clock is the runtime's own, so no user code runs.
     match unsafe { peek() } {
         Some(mut hand) => {
-            let hand = &mut *hand;
-            let now = hand.run_budget.step(&hand.env.clock);
-            (now, hand.run_budget.spend())
+            let now = hand.run_budget.step();
+            now.unwrap_or_else(|| hand.fall_due())
         }
         // User code has leaked the guard of a blocking section. That state ends with the run.
         None => (away(env), true),
@@ -309,8 +320,8 @@ pub(crate) fn first_step(env: &Env) -> u64 {
     // SAFETY: as in `step`.
     match unsafe { peek() } {
         Some(mut hand) => {
-            let hand = &mut *hand;
-            hand.run_budget.step(&hand.env.clock)
+            let now = hand.run_budget.free_step();
+            now.unwrap_or_else(|| hand.fall_due()).0
         }
         None => away(env),
     }
@@ -356,7 +367,7 @@ pub(crate) fn here_in(env: &Env) -> Option<usize> {
 /// Takes the core back if the code of the fom returned without ending its blocking section: its guard was leaked.
 #[inline]
 pub fn regain_leaked(fom: &Header) {
-    if !context::has_core() && context::runs(fom) {
+    if !context::has_core() {
         regain(fom);
     }
 }
@@ -364,5 +375,7 @@ pub fn regain_leaked(fom: &Header) {
 #[cold]
 #[inline(never)]
 fn regain(fom: &Header) {
-    fom.env().host().regain(fom);
+    if context::runs(fom) {
+        fom.env().host().regain(fom);
+    }
 }

@@ -10,15 +10,26 @@ const LOWEST_EVERY: u32 = 16;
 
 #[derive(Default)]
 pub(crate) struct RunQueue {
-    queues: [Queue; Priority::COUNT],
+    /// One for each value that the flags can hold, so that a push needs no check. The last one stays empty.
+    queues: [Queue; Priority::VALUES],
     picks: u32,
     len: usize,
 }
 
-#[derive(Default)]
 struct Queue {
-    /// The first and the last link of the queue, or `None` if it is empty.
-    ends: Option<(NonNull<Link>, NonNull<Link>)>,
+    /// The first link of the queue, or `None` if it is empty.
+    first: Option<NonNull<Link>>,
+    /// The last link, unless the queue is empty.
+    last: NonNull<Link>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            first: None,
+            last: NonNull::dangling(),
+        }
+    }
 }
 
 // SAFETY: the foms in the queue are `Send`, and so are the links that stand for them.
@@ -30,22 +41,20 @@ impl Queue {
         let link = fom.into_link();
         // SAFETY: the resident reference owns the link.
         unsafe { link.as_ref() }.set_next(std::ptr::null_mut());
-        self.ends = Some(match self.ends {
-            None => (link, link),
-            Some((first, last)) => {
-                // SAFETY: the link is in this queue, so only the queue touches it.
-                unsafe { last.as_ref() }.set_next(link.as_ptr());
-                (first, link)
-            }
-        });
+        if self.first.is_none() {
+            self.first = Some(link);
+        } else {
+            // SAFETY: the link is in this queue, so only the queue touches it.
+            unsafe { self.last.as_ref() }.set_next(link.as_ptr());
+        }
+        self.last = link;
     }
 
     #[inline]
     fn pop(&mut self) -> Option<Resident> {
-        let (first, last) = self.ends?;
+        let first = self.first?;
         // SAFETY: the link is in this queue, so only the queue touches it.
-        let next = NonNull::new(unsafe { first.as_ref() }.next());
-        self.ends = next.map(|next| (next, last));
+        self.first = NonNull::new(unsafe { first.as_ref() }.next());
         // SAFETY: `push` put the link in, and it is out now.
         Some(unsafe { Resident::from_link(first) })
     }
@@ -54,10 +63,9 @@ impl Queue {
 impl Queue {
     /// Takes out every other movable fom, until `taken` has `most` foms or `looks` foms were looked at.
     fn take_every_other(&mut self, most: usize, mut looks: usize, taken: &mut Vec<Resident>) {
-        let Some((first, last)) = self.ends else {
+        let Some(mut kept) = self.first else {
             return;
         };
-        let mut kept = first;
         while taken.len() < most && looks > 0 {
             looks -= 1;
             // SAFETY: the link is in this queue, so only the queue touches it.
@@ -76,10 +84,10 @@ impl Queue {
             unsafe { kept.as_ref() }.set_next(after);
             taken.push(fom);
             let Some(after) = NonNull::new(after) else {
-                self.ends = Some((first, kept));
+                self.last = kept;
                 return;
             };
-            debug_assert_ne!(link, last);
+            debug_assert_ne!(link, self.last);
             kept = after;
         }
     }
@@ -101,8 +109,7 @@ impl RunQueue {
     #[inline]
     pub(crate) fn push(&mut self, fom: Resident) {
         self.len += 1;
-        let lowest = self.queues.len() - 1;
-        self.queues[fom.flags.priority().min(lowest)].push(fom);
+        self.queues[fom.flags.priority()].push(fom);
     }
 
     #[inline]
