@@ -83,10 +83,10 @@ struct Mark {
 }
 
 impl Core {
-    /// Begins to measure, after a time without work.
+    /// Begins to measure, after a time without work and a look at the clock.
     pub(super) fn measure_from_now(&mut self) {
         if self.home.env().hooks.are_counted() {
-            self.busy.measured.until = self.look();
+            self.busy.measured.until = self.now();
             self.mark();
         }
     }

@@ -72,16 +72,17 @@ impl Busy {
 impl Core {
     /// Notes that there is work again. Time without work enters no mean.
     pub(super) fn begin_busy(&mut self) {
+        // Steps may be rare. Without this look, the time could be that of a step before the sleep.
+        self.look();
         if self.share.moves {
             self.home.take_back();
         }
         if self.busy.moves {
             self.home.localities().idle_set.take(self.home.index);
-            self.busy.since = self.look();
+            self.busy.since = self.now();
             self.busy.runs = self.runs;
         }
         self.measure_from_now();
-        self.record_from_now();
     }
 
     /// Notes that there is no work: foms of other localities are welcome.

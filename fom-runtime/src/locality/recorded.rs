@@ -65,11 +65,4 @@ impl Core {
             self.record(kind, fom);
         }
     }
-
-    /// Reads the clock after a time without work, if the runtime has a recorder.
-    pub(super) fn record_from_now(&mut self) {
-        if self.is_recorded() {
-            self.look();
-        }
-    }
 }

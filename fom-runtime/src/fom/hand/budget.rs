@@ -2,13 +2,18 @@
 //!
 //! Reading a clock costs as much as ten short transitions. So a locality reads its clock only every few steps. Two
 //! reads are up to [`STRIDE`] steps apart, if these steps take no more than [`SHORT`] together. Otherwise the locality
-//! reads the clock at each step. Deadlines and listeners get the exact time. In a phase without a deadline, the time in
+//! reads the clock at each step. While the steps between two reads take less than [`BRIEF`], two reads are up to
+//! [`LONG_STRIDE`] steps apart. A locality that has slept reads the clock at once. Deadlines and listeners get the exact time. In a phase without a deadline, the time in
 //! the phase may be off by [`SHORT`], or by one long step after short ones. So may the times of operations in the totals.
 
 use crate::clock::Clock;
 
 /// Maximum number of steps between two looks at the clock.
 const STRIDE: u32 = 32;
+/// The same while steps are very short.
+const LONG_STRIDE: u32 = 128;
+/// Time between two looks at the clock, in nanoseconds. Below it, they may be [`LONG_STRIDE`] steps apart.
+const BRIEF: u64 = 5_000;
 /// Time between two looks at the clock, in nanoseconds. Above it, the looks become more frequent.
 const SHORT: u64 = 100_000;
 
@@ -74,10 +79,11 @@ impl RunBudget {
     fn look_and_adapt(&mut self, clock: &Clock, left: u32) {
         let before = self.now;
         self.look_with(clock, left);
-        self.stride = if self.now.saturating_sub(before) > SHORT || !clock.is_real() {
-            1
-        } else {
-            (self.stride * 2).min(STRIDE)
+        self.stride = match self.now.saturating_sub(before) {
+            _ if !clock.is_real() => 1,
+            passed if passed < BRIEF => (self.stride * 2).min(LONG_STRIDE),
+            passed if passed <= SHORT => (self.stride * 2).min(STRIDE),
+            _ => 1,
         };
         self.look_at = self.step.wrapping_add(self.stride);
     }
