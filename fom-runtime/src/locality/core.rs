@@ -19,6 +19,9 @@ use crate::{
 };
 use fom_protocol::{Stopped, sync::atomic::Ordering};
 
+/// How long the reactor rests after a turn that woke nothing, in nanoseconds, while foms run.
+const TURN_REST: u64 = 50_000;
+
 /// Aligned to cache lines of its own, because another locality's core may be next to it.
 #[repr(C, align(128))]
 pub(crate) struct Core {
@@ -38,6 +41,8 @@ pub(crate) struct Core {
     pub(super) block_guess: BlockGuess,
     pub(super) reactor: Reactor,
     pub(super) since_turn: u32,
+    /// When the reactor has its next turn, unless it has tasks.
+    pub(super) turn_at: u64,
     pub(super) memory: Memory,
 }
 
@@ -77,6 +82,7 @@ impl Core {
             block_guess: BlockGuess::default(),
             reactor,
             since_turn: 0,
+            turn_at: 0,
             memory: Memory::default(),
         }
     }
@@ -107,6 +113,22 @@ impl Core {
             }
             (_, None) => {}
         }
+    }
+
+    /// Gives the reactor its turn, which is a system call. After a turn that woke nothing, it rests for a while.
+    pub(super) fn turn_reactor(&mut self) {
+        let now = self.look();
+        if now < self.turn_at && self.home.env().clock.is_real() && !self.reactor.has_tasks() {
+            return;
+        }
+        self.reactor.turn();
+        // What the reactor wakes comes through the inbox, because the core is not laid down during a turn.
+        let woke = self.home.inbox.has_mail() || self.parts.is_ready();
+        self.turn_at = if woke {
+            0
+        } else {
+            now.saturating_add(TURN_REST)
+        };
     }
 
     /// Returns the locality's data of this type.

@@ -20,7 +20,7 @@ const BATCH: u32 = 32;
 const LOOK_EVERY: u32 = 8;
 /// Maximum number of jobs run in one round, so a flood of jobs cannot starve the foms.
 const JOBS: u32 = 32;
-/// Maximum number of foms and jobs run between two turns of the reactor.
+/// Maximum number of foms and jobs run between two turns of the reactor, unless it rests.
 const TURN_EVERY: u32 = 61;
 
 /// The main function of each thread of a locality.
@@ -67,7 +67,7 @@ fn handle(mut core: Box<Core>) {
         // never looks at the sockets there.
         if core.since_turn >= TURN_EVERY {
             core.since_turn = 0;
-            core.reactor.turn();
+            core.turn_reactor();
             core.trim_when_wanted();
         }
         if core.has_work() || home.threads.is_awaited() {
@@ -108,6 +108,7 @@ fn handle(mut core: Box<Core>) {
         core.end_busy();
         if core.reactor.park(&home, due_in.filter(|_| clock.is_real())) {
             core.since_turn = 0;
+            core.turn_at = 0;
         }
         core.begin_busy();
     }
