@@ -120,6 +120,7 @@ impl BlockingCx<'_> {
     }
 
     /// Submits an operation to the runtime of this fom.
+    #[inline(always)]
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(Shared::of(self.fom), operation)
     }

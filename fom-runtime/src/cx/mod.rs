@@ -134,6 +134,7 @@ impl<'a, E> Cx<'a, E> {
 
     /// Submits an operation to the runtime of this fom. The home of the new fom is this locality, unless a key or a
     /// placement says otherwise.
+    #[inline(always)]
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(Shared::of(self.fom), operation)
     }

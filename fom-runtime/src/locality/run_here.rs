@@ -65,7 +65,7 @@ pub(crate) fn run_here<O: Operation, P: AnyPart>(
         stocks: &mut inside.hand.stocks,
         env: inside.home.env(),
         birth,
-        operation,
+        operation: || operation,
         phase,
     });
     let resident = launched.resident;

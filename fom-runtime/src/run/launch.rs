@@ -14,7 +14,7 @@ use crate::{
     typed::{FirstRun, Launched, Outcome, Seed, Served, Typed},
 };
 
-impl<O: Operation> Build<O> for Seed<'_, O> {
+impl<O: Operation, M: FnOnce() -> O> Build<O> for Seed<'_, O, M> {
     type Made = Launched<O>;
 
     #[inline(always)]
@@ -22,24 +22,37 @@ impl<O: Operation> Build<O> for Seed<'_, O> {
     where
         O: SyncOperation,
     {
-        let plain = SyncBody::new(Instance::new(self.operation, self.phase));
         let create = if const { O::GRAPH.needs().deadlines() } {
             Fom::<O, Timing, SyncBody<O>>::create
         } else {
             Fom::<O, (), SyncBody<O>>::create
         };
-        let wanted = self.birth.wanted;
+        let Self {
+            stocks,
+            env,
+            birth,
+            operation,
+            phase,
+        } = self;
+        let wanted = birth.wanted;
+        let body = |_| SyncBody::new(Instance::new(operation(), phase));
         // SAFETY: the fom was just made, of this type.
-        unsafe { Launched::new(create(self.stocks, self.env, self.birth, |_| plain), wanted) }
+        unsafe { Launched::new(create(stocks, env, birth, body), wanted) }
     }
 
     fn asynchronous(self) -> Launched<O>
     where
         O: AsyncOperation,
     {
-        let instance = Instance::new(self.operation, self.phase);
-        grow::<O, _>(self.stocks, self.env, self.birth, |me| {
-            step_async::drive(me, instance)
+        let Self {
+            stocks,
+            env,
+            birth,
+            operation,
+            phase,
+        } = self;
+        grow::<O, _>(stocks, env, birth, |me| {
+            step_async::drive(me, Instance::new(operation(), phase))
         })
     }
 }

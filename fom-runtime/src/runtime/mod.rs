@@ -96,6 +96,7 @@ impl Runtime {
     }
 
     /// Submits an operation. Nothing happens until the submission is started or awaited.
+    #[inline(always)]
     pub fn submit<O: Operation>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(&self.shared, operation)
     }

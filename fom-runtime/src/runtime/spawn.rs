@@ -302,7 +302,7 @@ impl SpawnRequest<'_> {
             stocks: &mut shared.localities[self.place.index].outer.lock(),
             env: &shared.env,
             birth,
-            operation,
+            operation: || operation,
             phase,
         });
         (launched, id)

@@ -131,7 +131,7 @@ impl<O: Operation> fmt::Debug for Submission<'_, O> {
 }
 
 impl<'a, O: Operation> Submission<'a, O> {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new(shared: &'a Shared, operation: O) -> Self {
         Self {
             shared,
@@ -259,7 +259,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// - The operation with this id is quarantined.
     ///
     /// A refused submission leaves nothing behind.
-    #[inline]
+    #[inline(always)]
     pub fn start(self) -> Result<Handle<O>, Refused<O>> {
         if let Some(start) = starts_once(&self) {
             return start(self);
@@ -287,7 +287,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// # Errors
     ///
     /// [`Refused`], as for [`start`](Self::start).
-    #[inline]
+    #[inline(always)]
     pub fn detach(self) -> Result<FomId, Refused<O>> {
         if let Some(start) = starts_once(&self) {
             return start(self).map(|handle| handle.id());
@@ -379,7 +379,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             stocks: &mut home.outer.lock(),
             env: &shared.env,
             birth,
-            operation: self.operation,
+            operation: || self.operation,
             phase: O::start(),
         });
         settle(launched.resident, outcome);

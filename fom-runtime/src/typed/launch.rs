@@ -10,11 +10,12 @@ use crate::{
 };
 
 /// The parts of a new fom. [`Form::build`](crate::operation::Form::build) makes the fom of them, with or without a future.
-pub(crate) struct Seed<'a, O: Operation> {
+pub(crate) struct Seed<'a, O: Operation, M> {
     pub(crate) stocks: &'a mut Stocks,
     pub(crate) env: &'a Env,
     pub(crate) birth: NewFom,
-    pub(crate) operation: O,
+    /// Returns the operation. Called when the slot is there, so that the operation is written straight into it.
+    pub(crate) operation: M,
     pub(crate) phase: O::Phase,
 }
 
@@ -70,18 +71,19 @@ pub(crate) fn build_here<O: Operation>(
         stocks: &mut hand.stocks,
         env,
         birth,
-        operation,
+        operation: || operation,
         phase,
     });
     (launched, id)
 }
 
 /// As [`build_here`], with an id of the locality. Also puts the fom into the run queue, so the fom must be made ready.
+/// `operation` must not call user code.
 #[inline(always)]
 pub(crate) fn start_here<O: Operation>(
     env: &Env,
     mut birth: NewFom,
-    operation: O,
+    operation: impl FnOnce() -> O,
     phase: O::Phase,
 ) -> (Option<TypedRef<O>>, FomId) {
     // SAFETY: as in `build_here`.
@@ -100,7 +102,7 @@ pub(crate) fn start_here<O: Operation>(
     (launched.handle, id)
 }
 
-impl<O: Operation> fmt::Debug for Seed<'_, O> {
+impl<O: Operation, M> fmt::Debug for Seed<'_, O, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seed")
     }

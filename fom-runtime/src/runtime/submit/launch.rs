@@ -1,6 +1,6 @@
 //! The start of a submission: its home, its room, and its fom.
 
-use std::any::TypeId;
+use std::{any::TypeId, mem::ManuallyDrop, ptr};
 
 use super::{Placement, StartOnce, Submission};
 use crate::{
@@ -39,19 +39,11 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// submitting fom is in flight, so a thread that waits for an idle runtime keeps waiting.
     #[inline(always)]
     fn launch_here(self, wanted: bool) -> New<O> {
-        let Self {
-            shared,
-            operation,
-            phase,
-            key,
-            priority,
-            special,
-            ..
-        } = self;
-        // Both are `None`: there is nothing to drop.
-        std::mem::forget((key, special));
         // This is user code if the operation is written by hand. So it runs before the core is borrowed.
-        let number = O::index(O::kind(&phase));
+        let number = O::index(O::kind(&self.phase));
+        // The key and the special part are `None`: there is nothing else to drop.
+        let this = ManuallyDrop::new(self);
+        let (shared, priority) = (this.shared, this.priority);
         let birth = NewFom {
             // The locality sets its own number, the id and the time.
             id: FomId(0),
@@ -65,6 +57,10 @@ impl<'a, O: Operation> Submission<'a, O> {
             wanted,
             ready: true,
         };
+        // SAFETY: the submission is not dropped, and the phase is not used after this.
+        let phase = unsafe { ptr::read(&raw const this.phase) };
+        // SAFETY: as above, and the closure is called at most once.
+        let operation = || unsafe { ptr::read(&raw const this.operation) };
         start_here(&shared.env, birth, operation, phase)
     }
 
