@@ -12,6 +12,7 @@
 //! | [`OutcomeBits`] | which thread owns the outcome of a fom |
 //! | [`Inbox`] | the items that other threads hand to a locality |
 //! | [`HandoffSlot`] | the core of a locality while its handler blocks |
+//! | [`reply()`] | the answer to one request |
 //! | [`Watched`] | the blocking section that a thread watches |
 //! | [`FreeList`] | the slots that other threads return to their pool |
 //! | [`InFlight`] | how many foms a locality has |
@@ -19,12 +20,14 @@
 //!
 //! `fom-runtime`, `fom-durable` and `fom-patterns` also use [`caught`], [`panic_message`], [`nanos`] and [`shrink`].
 
+mod blocks;
 mod free_list;
 mod handoff_slot;
 mod in_flight;
 mod inbox;
 mod outcome_bits;
 mod panic;
+mod reply;
 pub mod shrink;
 mod state;
 pub mod sync;
@@ -38,6 +41,7 @@ pub use in_flight::{InFlight, Waiters, all_idle, count};
 pub use inbox::{Drain, Inbox, Link, Linked, Reader};
 pub use outcome_bits::{Answered, Detached, OutcomeBits, Taken};
 pub use panic::{caught, panic_message};
+pub use reply::{Owner, ReplyReceiver, ReplySender, reply};
 pub use state::{Cancelled, FomState, StateCell, Stopped};
 pub use time::nanos;
 pub use trace_ring::{ENTRY, TraceRing, Traced};

@@ -36,6 +36,34 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 }
 
+/// A cell that loom can watch.
+pub(crate) mod cell {
+    #[cfg(fom_loom)]
+    pub(crate) use loom::cell::UnsafeCell;
+
+    /// The same functions without loom.
+    #[cfg(not(fom_loom))]
+    pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+    #[cfg(not(fom_loom))]
+    impl<T> UnsafeCell<T> {
+        #[inline]
+        pub(crate) fn new(value: T) -> Self {
+            Self(std::cell::UnsafeCell::new(value))
+        }
+
+        #[inline]
+        pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
+            f(self.0.get())
+        }
+
+        #[inline]
+        pub(crate) fn into_inner(self) -> T {
+            self.0.into_inner()
+        }
+    }
+}
+
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 mod locks {
     use std::time::{Duration, Instant};

@@ -17,6 +17,7 @@ mod in_flight;
 mod inbox;
 mod moved;
 mod outcome_bits;
+mod reply;
 mod state;
 mod trace_ring;
 mod watched;
@@ -25,8 +26,8 @@ use std::{ptr::NonNull, sync::Arc};
 
 use fom_protocol::{
     Cancelled, Detached, FomState, FreeList, HandoffSlot, InFlight, Inbox, Link, Linked,
-    OutcomeBits, Reader, Returned, StateCell, Stopped, Taken, TraceRing, Waiters, Watched,
-    all_idle,
+    OutcomeBits, Owner, Reader, ReplyReceiver, ReplySender, Returned, StateCell, Stopped, Taken,
+    TraceRing, Waiters, Watched, all_idle, reply,
 };
 use loom::{
     cell::UnsafeCell,
