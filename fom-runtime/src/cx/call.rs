@@ -2,20 +2,17 @@
 
 use std::{
     fmt,
-    future::{Future, poll_fn},
-    pin::pin,
+    future::poll_fn,
     sync::Arc,
     task::{Poll, Waker},
 };
 
-use tokio::sync::oneshot;
-
 use crate::{
     cx::{Cx, resource},
-    fom::{Unanswered, WaitingFor},
+    fom::{AnyRef, Unanswered, WaitingFor, reference},
     step_key::StepKey,
 };
-use fom_protocol::sync::Mutex;
+use fom_protocol::{ReplySender, reply, sync::Mutex};
 
 /// The place for the answer to a request. The component that got the request sends the answer. A drop without an answer
 /// answers with [`Unanswered`], so each request is answered exactly once.
@@ -26,7 +23,7 @@ pub struct Reply<T> {
 }
 
 enum To<T> {
-    One(oneshot::Sender<T>),
+    One(ReplySender<T, AnyRef>),
     Many(Place<T>),
 }
 
@@ -87,7 +84,7 @@ impl<T> Reply<T> {
     /// Returns whether no fom waits for the answer any more.
     pub fn is_unwanted(&self) -> bool {
         match &self.to {
-            To::One(to) => to.is_closed(),
+            To::One(to) => to.is_unwanted(),
             To::Many(place) => place.collector.as_ref().is_none_or(|collector| {
                 let all = collector.0.lock();
                 all.closed || all.complete()
@@ -202,24 +199,23 @@ impl<E> Cx<'_, E> {
     where
         R: Send + Sync + 'static,
     {
-        let (reply, answer) = oneshot::channel();
+        let (to, mut answer) = reply(AnyRef::of(self.fom));
         let place = {
             let (resource, place) = resource::<R>(self.fom);
             let key = self.fom.visit().request_key().map(Box::new);
-            let to = To::One(reply);
+            let to = To::One(to);
             request(resource, Reply { to, key });
             place
         };
-        let mut answer = pin!(answer);
         poll_fn(|cx| {
-            let polled = answer.as_mut().poll(cx);
+            let polled = answer.poll(reference::foreign(self.fom, cx.waker()));
             if polled.is_pending() {
                 self.fom.waiting.set(WaitingFor::Resource(place));
             }
             polled
         })
         .await
-        .map_err(|_| Unanswered)
+        .ok_or(Unanswered)
     }
 
     /// Sends a request for each item and waits for all answers. Returns them in the order of the items. Only the last

@@ -5,13 +5,13 @@ use std::{
     mem::ManuallyDrop,
     num::NonZeroU16,
     ops::Deref,
-    ptr::NonNull,
+    ptr::{self, NonNull},
     task::{RawWaker, RawWakerVTable, Waker},
 };
 
 use crate::fom::{Header, Pool, Progress, hand};
 use fom_protocol::{
-    Cancelled, FomState, Link,
+    Cancelled, FomState, Link, Owner,
     sync::atomic::{self, Ordering},
 };
 
@@ -159,6 +159,13 @@ impl Drop for AnyRef {
             // SAFETY: that was the last reference.
             unsafe { dispose(self.0, self.pool().vtable.clear) };
         }
+    }
+}
+
+impl Owner for AnyRef {
+    #[inline]
+    fn wake(&self) {
+        Header::wake(self);
     }
 }
 
@@ -336,6 +343,13 @@ pub(crate) fn with_waker<R>(fom: &Header, f: impl FnOnce(&Waker) -> R) -> R {
     // SAFETY: the waker is never dropped, so it needs no reference of its own: the caller has one while `f` runs.
     let waker = ManuallyDrop::new(unsafe { Waker::from_raw(raw(fom.whole())) });
     f(&waker)
+}
+
+/// Returns the waker if it does not belong to this fom.
+#[inline]
+pub(crate) fn foreign<'a>(fom: &Header, waker: &'a Waker) -> Option<&'a Waker> {
+    let own = waker.data().addr() == ptr::from_ref(fom).addr() && ptr::eq(waker.vtable(), &WAKER);
+    (!own).then_some(waker)
 }
 
 fn raw(fom: NonNull<Header>) -> RawWaker {

@@ -8,14 +8,14 @@ use std::{
     cell::Cell,
     future::poll_fn,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     task::Poll,
     time::{Duration, Instant},
 };
 
-use fom_runtime::{prelude::*, time::Clock};
+use fom_runtime::{error::BoxError, prelude::*, time::Clock};
 
 struct Counting;
 
@@ -133,10 +133,52 @@ impl AddingTransitions for Adds {
     }
 }
 
+/// Keeps the request of [`Calls`].
+#[derive(Clone, Default)]
+struct Desk(Arc<Mutex<Option<Reply<u64>>>>);
+
+impl Desk {
+    /// Waits for a request without allocating.
+    fn next(&self) -> Reply<u64> {
+        let mut reply = None;
+        so(|| {
+            reply = self.0.lock().unwrap().take();
+            reply.is_some()
+        });
+        reply.unwrap()
+    }
+}
+
+/// Makes one request after the other.
+struct Calls(Arc<Runs>);
+
+#[fom(operation(Calls), transient)]
+enum Calling {
+    #[phase(start, to(Never))]
+    Call,
+    #[phase(end)]
+    Never,
+}
+
+impl CallingTransitions for Calls {
+    async fn call(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        loop {
+            cx.call(|desk: &Desk, reply| *desk.0.lock().unwrap() = Some(reply))
+                .await?;
+            self.0.one_more();
+        }
+    }
+}
+
 /// Waits for a count without allocating.
 fn until(runs: &Runs, count: usize) {
+    so(|| runs.count.load(Ordering::SeqCst) >= count);
+}
+
+/// Waits without allocating.
+fn so(mut so: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(30);
-    while runs.count.load(Ordering::SeqCst) < count {
+    while !so() {
         assert!(Instant::now() < limit, "the test hangs");
         std::thread::yield_now();
     }
@@ -238,5 +280,32 @@ fn waking_and_running_allocate_nothing() {
     assert!(
         submitter <= 3 * ROUNDS,
         "{submitter} allocations for 1,000 foms"
+    );
+}
+
+/// A request and its answer from another thread allocate nothing, once the thread that runs the fom has done it before.
+#[test]
+fn asking_allocates_nothing() {
+    let desk = Desk::default();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(Clock::system())
+        .resource(desk.clone())
+        .build()
+        .unwrap();
+    let runs = Arc::<Runs>::default();
+    let _fom = runtime.submit(Calls(Arc::clone(&runs))).start().unwrap();
+    let mut expected = 0;
+    let (sender, handler) = allocations(&runs, || {
+        expected += 1;
+        assert_eq!(desk.next().send(1), Ok(()));
+        until(&runs, expected);
+    });
+    assert_eq!(sender, 0, "allocations by 1,000 answers");
+    // An answer may come while the fom still runs, and its wake then causes a run without an answer.
+    assert!(
+        handler <= 2 * ROUNDS / RUNS_A_TURN + 1,
+        "{handler} allocations in 1,000 requests"
     );
 }

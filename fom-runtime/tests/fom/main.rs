@@ -19,6 +19,7 @@ mod gates;
 mod grouping;
 mod panics;
 mod reached;
+mod replies;
 mod requests;
 mod retries;
 mod sizes;
