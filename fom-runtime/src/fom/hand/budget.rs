@@ -3,15 +3,18 @@
 //! Reading a clock costs as much as ten short transitions. So a locality reads its clock only every few steps. Two
 //! reads are up to [`STRIDE`] steps apart, if these steps take no more than [`SHORT`] together. Otherwise the locality
 //! reads the clock at each step. While the steps between two reads take less than [`BRIEF`], two reads are up to
-//! [`LONG_STRIDE`] steps apart. A locality that has slept reads the clock at once. Deadlines and listeners get the exact time. In a phase without a deadline, the time in
-//! the phase may be off by [`SHORT`], or by one long step after short ones. So may the times of operations in the totals.
+//! [`LONG_STRIDE`] steps apart. A locality that has slept reads the clock at once.
+//!
+//! Deadlines and listeners get the exact time. In a phase without a deadline, the time in the phase may be off by
+//! [`SHORT`], or by the steps between two reads if steps become long suddenly. So may the times of operations in the
+//! totals.
 
 use crate::clock::Clock;
 
 /// Maximum number of steps between two looks at the clock.
 const STRIDE: u32 = 32;
 /// The same while steps are very short.
-const LONG_STRIDE: u32 = 128;
+const LONG_STRIDE: u32 = 64;
 /// Time between two looks at the clock, in nanoseconds. Below it, they may be [`LONG_STRIDE`] steps apart.
 const BRIEF: u64 = 5_000;
 /// Time between two looks at the clock, in nanoseconds. Above it, the looks become more frequent.

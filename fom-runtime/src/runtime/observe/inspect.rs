@@ -96,9 +96,9 @@ impl Inspect<'_> {
     /// The call reads some numbers for each type. It walks no foms, and stops none. Counting costs a transition a few
     /// nanoseconds.
     ///
-    /// The times in the phases use the time that the locality last read. A locality reads its clock at least every 128
-    /// steps. If these steps take longer than 0.1 ms together, it reads the clock at each step. So one time is off by at
-    /// most 0.1 ms, or by one long step.
+    /// The times in the phases use the time that the locality last read. A locality reads its clock at least every 64
+    /// steps. If these steps take longer than 0.1 ms together, it reads the clock at each step. So a time is off by at
+    /// most 0.1 ms. If steps become long suddenly, it is off by at most 64 of them.
     ///
     /// ```
     /// use fom_runtime::prelude::*;

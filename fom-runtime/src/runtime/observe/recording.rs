@@ -61,7 +61,7 @@ impl Inspect<'_> {
     /// The read stops no handler. An entry that a handler overwrites during the read is dropped and counted.
     ///
     /// A run begins and ends at the current time, and so does a blocking section. The other times are those that the
-    /// locality read last: at most 128 steps ago. If those steps take longer than 0.1 ms together, it reads the time at
+    /// locality read last: at most 64 steps ago. If those steps take longer than 0.1 ms together, it reads the time at
     /// each step.
     ///
     /// What other threads send or wake is not recorded, but the fom's arrival in its locality is.
