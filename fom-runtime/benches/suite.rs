@@ -16,18 +16,18 @@ use serde::{Serialize, de::DeserializeOwned};
 const QUESTIONS: &[(&str, u64)] = &[
     ("spawn", 90),
     ("chained", 80),
-    ("parked", 45),
+    ("parked", 90),
     ("growth", 85),
-    ("deadlines", 190),
+    ("deadlines", 280),
     ("blocking", 60),
     ("brackets", 20),
     ("wake", 60),
     ("idle", 20),
-    ("watching", 60),
+    ("watching", 80),
     ("step", 30),
     ("durable", 85),
     ("recovery", 45),
-    ("keyed", 60),
+    ("keyed", 75),
 ];
 
 const USAGE: &str = "\
