@@ -13,7 +13,7 @@ use crate::{
     fom::{Carried, Cause, FomAddress, Header, Mailed, RunningFom, WaitingFor},
     id::{FomId, Key},
     instant::Instant,
-    locality::{Home, Sleep},
+    locality::Sleep,
     operation::Operation,
     runtime::{EventSender, Runtime, Shared, Submission},
     step_key::StepKey,
@@ -210,7 +210,7 @@ impl<'a, E> Cx<'a, E> {
     ///
     /// Cancel safe.
     pub fn sleep(&self, time: Duration) -> Sleep {
-        Sleep::new(Home::of(self.fom), time)
+        Sleep::of(self.fom, time)
     }
 
     /// Runs `f` with the data of this type that the locality has, without a lock. `f` can reach nothing else of the

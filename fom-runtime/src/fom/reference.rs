@@ -352,6 +352,15 @@ pub(crate) fn foreign<'a>(fom: &Header, waker: &'a Waker) -> Option<&'a Waker> {
     (!own).then_some(waker)
 }
 
+/// Returns the fom that the waker belongs to, if it belongs to one.
+#[inline]
+pub(crate) fn of_waker(waker: &Waker) -> Option<&Header> {
+    let fom = waker.data().cast::<Header>();
+    // SAFETY: the pointer of a waker with this table leads to a fom. The waker, or the code that lent it, has a
+    // reference to that fom.
+    ptr::eq(waker.vtable(), &WAKER).then(|| unsafe { &*fom })
+}
+
 fn raw(fom: NonNull<Header>) -> RawWaker {
     RawWaker::new(fom.as_ptr().cast_const().cast(), &WAKER)
 }

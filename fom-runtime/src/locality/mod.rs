@@ -240,6 +240,13 @@ unsafe impl Send for Home {}
 // SAFETY: as above.
 unsafe impl Sync for Home {}
 
+/// A [`Home`] that the sleeps of one locality share, so that they do not all count in the line of the runtime.
+pub(crate) type SharedHome = Arc<CachePadded<Home>>;
+
+pub(crate) fn share(home: Home) -> SharedHome {
+    Arc::new(CachePadded::new(home))
+}
+
 impl Deref for Home {
     type Target = Locality;
 

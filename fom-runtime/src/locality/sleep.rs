@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::Arc,
@@ -11,9 +12,12 @@ use std::{
 };
 
 use crate::{
-    fom::{Sleeping, WaitingFor, hand::Sleeper},
+    fom::{
+        Header, Sleeping, WaitingFor,
+        hand::{NapKey, Sleeper, has_come},
+    },
     instant::Instant,
-    locality::{Core, Home, with_core},
+    locality::{Core, Home, SharedHome, share, with_core},
 };
 
 /// A sleep on the runtime's clock; a test's clock ends it too. See [`Cx::sleep`](crate::Cx::sleep).
@@ -21,12 +25,19 @@ use crate::{
 /// A `Sleep` that outlives its runtime ends with the runtime: without a runtime no timer fires.
 #[must_use = "a sleep does nothing until it is awaited"]
 pub struct Sleep {
-    home: Home,
+    home: SharedHome,
     at: u64,
-    /// The sleeper that is armed.
-    armed: Option<Arc<Sleeper>>,
-    /// Whether a job about the timer may be on its way, which later changes must not overtake.
-    posted: bool,
+    armed: Armed,
+}
+
+/// What the home knows of a sleep.
+enum Armed {
+    /// Nothing.
+    Not,
+    /// The thread that held the core made this nap, which may have fired.
+    Here(NapKey),
+    /// A job about the timer may be on its way, which later changes must not overtake. So they are jobs, too.
+    ByJob(Option<Arc<Sleeper>>),
 }
 
 impl fmt::Debug for Sleep {
@@ -38,7 +49,21 @@ impl fmt::Debug for Sleep {
 }
 
 impl Sleep {
+    /// A sleep with its timer in the locality that the fom lives in.
+    pub(crate) fn of(fom: &Header, time: Duration) -> Self {
+        let here = with_core(|core| {
+            let here = core.home.is(fom.env(), fom.home_index());
+            here.then(|| SharedHome::clone(&core.home))
+        });
+        let home = here.flatten();
+        Self::with(home.unwrap_or_else(|| share(Home::of(fom))), time)
+    }
+
     pub(crate) fn new(home: Home, time: Duration) -> Self {
+        Self::with(share(home), time)
+    }
+
+    fn with(home: SharedHome, time: Duration) -> Self {
         let at = home
             .env()
             .clock
@@ -47,52 +72,87 @@ impl Sleep {
         Self {
             home,
             at,
-            armed: None,
-            posted: false,
+            armed: Armed::Not,
         }
     }
 
-    /// Runs `f` with the core of the home: at once on its thread, else as a job. After the first job, always as a
-    /// job.
-    fn at_home(&mut self, f: impl FnOnce(&mut Core) + Send + 'static) {
-        let mut f = Some(f);
-        if !self.posted {
-            with_core(|core| {
-                if core.home.is(self.home.env(), self.home.index)
-                    && let Some(f) = f.take()
-                {
-                    f(core);
-                }
-            });
-        }
-        if let Some(f) = f {
-            self.posted = true;
-            self.home.post_job(Box::new(f));
-        }
+    /// Runs `f` with the core of the home, if this thread holds it. `f` must not drop the user's wakers.
+    fn here<R>(&self, f: impl FnOnce(&mut Core) -> R) -> Option<R> {
+        with_core(|core| {
+            let here = core.home.is(self.home.env(), self.home.index);
+            here.then(|| f(core))
+        })
+        .flatten()
     }
 
     /// Arms the sleep, or gives it the waker of this poll.
     fn arm(&mut self, waker: &Waker) {
-        if let Some(sleeper) = &self.armed {
-            let old = {
-                let mut armed = sleeper.waker.lock();
-                match &*armed {
-                    Some(armed) if armed.will_wake(waker) => return,
-                    Some(_) => armed.replace(waker.clone()),
-                    // It has fired just now, by a clock that is ahead of the one read here.
-                    None => None,
+        match &self.armed {
+            Armed::Not => {}
+            Armed::Here(key) => {
+                if self.here(|core| core.timers.nap_wakes(*key, waker)) == Some(true) {
+                    return;
                 }
-            };
-            if let Some(old) = old {
-                // The waker may be the user's, so it is dropped without the lock.
-                drop(old);
+                self.disarm();
+            }
+            Armed::ByJob(None) => {}
+            Armed::ByJob(Some(sleeper)) => {
+                let old = {
+                    let mut armed = sleeper.waker.lock();
+                    match &*armed {
+                        Some(armed) if armed.will_wake(waker) => return,
+                        Some(_) => armed.replace(waker.clone()),
+                        // It has fired just now, by a clock that is ahead of the one read here.
+                        None => None,
+                    }
+                };
+                if let Some(old) = old {
+                    // The waker may be the user's, so it is dropped without the lock.
+                    drop(old);
+                    return;
+                }
+            }
+        }
+        let mut own = Some(waker.clone());
+        if matches!(self.armed, Armed::Not) {
+            let nap = |core: &mut Core| Some(core.timers.arm_nap(own.take()?, self.at));
+            if let Some(key) = self.here(nap).flatten() {
+                self.armed = Armed::Here(key);
                 return;
             }
         }
-        let sleeper = Sleeper::new(waker.clone());
-        self.armed = Some(Arc::clone(&sleeper));
+        let Some(own) = own else { return };
+        let sleeper = Sleeper::new(own);
+        self.armed = Armed::ByJob(Some(Arc::clone(&sleeper)));
         let (at, arming) = (self.at, Arming(Some(sleeper)));
-        self.at_home(move |core| arming.arm(core, at));
+        self.home
+            .post_job(Box::new(move |core| arming.arm(core, at)));
+    }
+
+    fn disarm(&mut self) {
+        match mem::replace(&mut self.armed, Armed::Not) {
+            Armed::Not => {}
+            Armed::Here(key) => {
+                let waker = self.here(|core| core.timers.disarm_nap(key));
+                if waker.is_none() {
+                    self.armed = Armed::ByJob(None);
+                    self.home.post_job(Box::new(move |core| {
+                        drop(core.timers.disarm_nap(key));
+                    }));
+                }
+            }
+            Armed::ByJob(sleeper) => {
+                self.armed = Armed::ByJob(None);
+                let Some(sleeper) = sleeper else { return };
+                let waker = sleeper.waker.lock().take();
+                // Without a waker it has fired, and nothing is armed.
+                if waker.is_some() {
+                    self.home.post_job(Box::new(move |core| {
+                        core.timers.disarm_sleeper(&sleeper);
+                    }));
+                }
+            }
+        }
     }
 }
 
@@ -127,7 +187,9 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.home.env().clock.nanos() >= self.at || self.home.is_closed() {
+        let env = self.home.env();
+        // The poll after the timer needs no look at the clock.
+        if has_come(env, self.at) || env.clock.nanos() >= self.at || self.home.is_closed() {
             return Poll::Ready(());
         }
         self.arm(cx.waker());
@@ -139,12 +201,6 @@ impl Future for Sleep {
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        if let Some(sleeper) = self.armed.take() {
-            let waker = sleeper.waker.lock().take();
-            // Without a waker it has fired, and nothing is armed.
-            if waker.is_some() {
-                self.at_home(move |core| core.timers.disarm_sleeper(&sleeper));
-            }
-        }
+        self.disarm();
     }
 }

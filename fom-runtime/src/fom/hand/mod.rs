@@ -6,22 +6,25 @@
 mod budget;
 pub(crate) mod context;
 mod estimates;
+mod naps;
 mod parcel;
+mod prefetch;
 mod queue;
 mod timers;
 mod wheel;
 
-use std::{collections::VecDeque, ptr::NonNull, sync::Arc};
+use std::{collections::VecDeque, ptr::NonNull, sync::Arc, task::Waker};
 
 pub(crate) use self::{
     budget::BudgetLimits,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
+    naps::NapKey,
     parcel::{Message, Parcel},
     timers::{Due, Sleeper, Timer, Timers},
 };
 use self::{budget::RunBudget, context::peek, queue::RunQueue};
 use crate::{
-    fom::{Env, EnvRef, Header, LocalFoms, Resident, Stocks, flight::Kind},
+    fom::{Env, EnvRef, Header, LocalFoms, Resident, Stocks, flight::Kind, reference::of_waker},
     id::FomId,
 };
 use fom_protocol::{FomState, Reader, TraceRing};
@@ -217,11 +220,25 @@ impl Hand {
         if let Some(timing) = fom.timing() {
             timing.fired(fom, now);
         }
+        self.wake_by_timer(fom);
+    }
+
+    /// Wakes a fom because a timer has fired.
+    pub(crate) fn wake_by_timer(&mut self, fom: &Header) {
         if fom.wake_here() {
             self.record(Kind::TimerFired, fom);
             // SAFETY: the fom's token was just taken from Waiting to Ready.
-            self.enqueue(unsafe { Resident::new(header) });
+            self.enqueue(unsafe { Resident::new(fom.whole()) });
         }
+    }
+
+    /// Wakes the fom of this waker at once, if it lives here. Returns `false` if the waker must be woken.
+    pub(crate) fn wake_sleeping(&mut self, waker: &Waker) -> bool {
+        let fom = of_waker(waker).filter(|fom| self.is(fom.env(), fom.home_index()));
+        if let Some(fom) = fom {
+            self.wake_by_timer(fom);
+        }
+        fom.is_some()
     }
 
     /// Counts a fom that is submitted here. Returns its id, and the time as of the last look.
@@ -348,6 +365,13 @@ pub(crate) fn spent() -> bool {
 pub(crate) fn now(env: &Env) -> u64 {
     // SAFETY: as in `spent`.
     unsafe { peek() }.map_or_else(|| away(env), |hand| hand.now())
+}
+
+/// Returns whether this thread knows without a look that this time has come.
+#[inline]
+pub(crate) fn has_come(env: &Env, at: u64) -> bool {
+    // SAFETY: only numbers are read.
+    unsafe { peek() }.is_some_and(|hand| hand.env.is(env) && at <= hand.now())
 }
 
 /// Returns whether this thread holds the core of this locality.

@@ -4,16 +4,26 @@ use std::{cell::Cell, mem, ptr, ptr::NonNull, sync::Arc, task::Waker};
 
 use crate::fom::{
     Header,
-    hand::wheel::{Node, Wheel},
+    hand::{
+        naps::{Nap, NapKey, Naps},
+        prefetch::prefetch_fom,
+        wheel::{Node, Wheel},
+    },
+    reference::of_waker,
 };
 use fom_protocol::sync::Mutex;
+
+/// Marks the timer of a [`Sleeper`].
+const SLEEPER: u16 = 0;
+/// Marks the timer of a [`Nap`]. A header is longer, so this is no distance.
+const NAP: u16 = 1;
 
 /// One timer, inside the value that it belongs to. Only the holder of the core touches it.
 #[repr(C)]
 pub(crate) struct Timer {
     /// First, so that a pointer to the node is a pointer to the timer.
     node: Node,
-    /// The distance from the header of the fom to its timer; zero for the timer of a [`Sleeper`].
+    /// The distance from the header of the fom to its timer, or [`SLEEPER`] or [`NAP`].
     behind: u16,
     /// Whether the wheel holds a reference to the sleeper.
     held: Cell<bool>,
@@ -28,12 +38,16 @@ impl Timer {
         }
     }
 
+    pub(super) fn of_nap() -> Self {
+        Self::of_fom(NAP)
+    }
+
     pub(crate) fn at(&self) -> Option<u64> {
         self.node.is_armed().then(|| self.node.at())
     }
 }
 
-/// What a [`Sleep`](crate::time::Sleep) leaves in its locality.
+/// What an alarm leaves in its locality, and a [`Sleep`](crate::time::Sleep) that was armed by another thread.
 #[repr(C)]
 pub(crate) struct Sleeper {
     /// First, for the same reason as the node of a timer.
@@ -49,7 +63,7 @@ unsafe impl Send for Sleeper {}
 impl Sleeper {
     pub(crate) fn new(waker: Waker) -> Arc<Self> {
         let sleeper = Arc::new(Self {
-            timer: Timer::of_fom(0),
+            timer: Timer::of_fom(SLEEPER),
             waker: Mutex::new(Some(waker)),
         });
         // The wheel knows only the node, and `pop_due` makes the whole sleeper from it.
@@ -58,32 +72,55 @@ impl Sleeper {
     }
 }
 
-pub(crate) struct Timers(Wheel);
+pub(crate) struct Timers {
+    wheel: Wheel,
+    pub(super) naps: Naps,
+}
 
-// SAFETY: only the holder of the core touches the nodes in the wheel, and the wheel is part of the core.
+// SAFETY: only the holder of the core touches the nodes in the wheel and the naps. Both are part of the core.
 unsafe impl Send for Timers {}
 
 /// What `pop_due` found due.
 pub(crate) enum Due {
     Fom(NonNull<Header>),
     Sleeper(Arc<Sleeper>),
+    /// The waker of a nap.
+    Nap(Option<Waker>),
+}
+
+impl Due {
+    /// Brings the fom that will be woken near.
+    pub(crate) fn prefetch(&self) {
+        match self {
+            Self::Fom(fom) => prefetch_fom(fom.as_ptr()),
+            Self::Nap(Some(waker)) => {
+                if let Some(fom) = of_waker(waker) {
+                    prefetch_fom(fom);
+                }
+            }
+            Self::Sleeper(_) | Self::Nap(None) => {}
+        }
+    }
 }
 
 impl Timers {
     pub(crate) fn new(now: u64) -> Self {
-        Self(Wheel::new(now))
+        Self {
+            wheel: Wheel::new(now),
+            naps: Naps::default(),
+        }
     }
 
     /// Arms the timer of a fom of this locality. A timer that is armed already is moved.
     pub(crate) fn arm(&mut self, timer: &Timer, at: u64) {
         // SAFETY: a fom's slot does not move. A fom leaves its timer armed neither at its end nor when it changes its
         // locality.
-        unsafe { self.0.arm(NonNull::from(&timer.node), at) };
+        unsafe { self.wheel.arm(NonNull::from(&timer.node), at) };
     }
 
     pub(crate) fn disarm(&mut self, timer: &Timer) {
         // SAFETY: the node is in no other wheel.
-        unsafe { self.0.disarm(NonNull::from(&timer.node)) };
+        unsafe { self.wheel.disarm(NonNull::from(&timer.node)) };
     }
 
     pub(crate) fn arm_sleeper(&mut self, sleeper: &Arc<Sleeper>, at: u64) {
@@ -91,7 +128,7 @@ impl Timers {
             mem::forget(Arc::clone(sleeper));
         }
         // SAFETY: the wheel holds a reference to the sleeper until the timer is disarmed or fires.
-        unsafe { self.0.arm(NonNull::from(&sleeper.timer.node), at) };
+        unsafe { self.wheel.arm(NonNull::from(&sleeper.timer.node), at) };
     }
 
     pub(crate) fn disarm_sleeper(&mut self, sleeper: &Arc<Sleeper>) {
@@ -102,21 +139,50 @@ impl Timers {
         }
     }
 
+    /// Wakes the waker at this time, unless the nap is disarmed before.
+    pub(crate) fn arm_nap(&mut self, waker: Waker, at: u64) -> NapKey {
+        let (nap, key) = self.naps.begin(waker);
+        // SAFETY: a nap lives until `Naps::end`, which is called only for a nap whose timer is not armed.
+        unsafe { self.wheel.arm(nap.cast(), at) };
+        key
+    }
+
+    /// Returns whether the nap has not fired, and wakes this waker.
+    pub(crate) fn nap_wakes(&self, key: NapKey, waker: &Waker) -> bool {
+        self.naps.wakes(key, waker)
+    }
+
+    /// Ends a nap before its time, and returns its waker. Returns `None` if the nap has fired.
+    pub(crate) fn disarm_nap(&mut self, key: NapKey) -> Option<Waker> {
+        let nap = self.naps.get(key)?;
+        // SAFETY: `get` returns a nap that goes on. Its timer is in this wheel, and in none afterwards.
+        unsafe {
+            self.wheel.disarm(nap.cast());
+            self.naps.end(nap)
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.wheel.is_empty()
     }
 
     /// Returns a time that is not after the next due time.
     pub(crate) fn next_at(&self) -> Option<u64> {
-        self.0.next_at()
+        self.wheel.next_at()
     }
 
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<Due> {
-        let address = self.0.pop_due(now)?.as_ptr().addr();
-        // SAFETY: a node is the beginning of a timer. The memory around it was exposed as a whole (a page of foms, or a
-        // sleeper).
+        let address = self.wheel.pop_due(now)?.as_ptr().addr();
+        // SAFETY: a node is the beginning of a timer. The memory around it was exposed as a whole (a page of foms, a
+        // sleeper, or a chunk of naps).
         let timer = unsafe { &*ptr::with_exposed_provenance::<Timer>(address) };
-        if timer.behind == 0 {
+        if timer.behind == NAP {
+            let nap = ptr::with_exposed_provenance_mut::<Nap>(address);
+            // SAFETY: the timer is the beginning of a nap. An armed nap goes on, and the timer is armed no more.
+            let waker = NonNull::new(nap).and_then(|nap| unsafe { self.naps.end(nap) });
+            return Some(Due::Nap(waker));
+        }
+        if timer.behind == SLEEPER {
             timer.held.set(false);
             // SAFETY: a timer that belongs to no fom is the beginning of a sleeper. This is the wheel's reference to
             // that sleeper.
@@ -131,7 +197,7 @@ impl Timers {
 
 impl Drop for Timers {
     fn drop(&mut self) {
-        // Drops the references to sleepers that outlive their locality.
+        // Drops the references to sleepers that outlive their locality, and empties the naps.
         while let Some(due) = self.pop_due(u64::MAX) {
             drop(due);
         }

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     fom::{PartPlace, hand::Sleeper},
     instant::Instant,
-    locality::{Home, PartId},
+    locality::{Home, PartId, SharedHome, share},
     runtime::{
         Local,
         extension::{Extension, Part},
@@ -19,7 +19,7 @@ use crate::{
 /// An armed alarm. The drop disarms it.
 #[must_use = "an alarm that is dropped never rings"]
 pub struct Alarm {
-    home: Home,
+    home: SharedHome,
     sleeper: Arc<Sleeper>,
 }
 
@@ -33,7 +33,7 @@ impl Extension<'_> {
     /// Wakes `waker` once, at the time `at` of the runtime's clock ([`Runtime::now`](crate::Runtime::now)), in the
     /// first locality. A runtime that is closed may never wake it.
     pub fn alarm(self, at: Instant, waker: Waker) -> Alarm {
-        let home = Home::new(self.runtime.shared.env.owned(), 0);
+        let home = share(Home::new(self.runtime.shared.env.owned(), 0));
         let sleeper = Sleeper::new(waker);
         let armed = Arc::clone(&sleeper);
         home.post_job(Box::new(move |core| {
@@ -45,7 +45,7 @@ impl Extension<'_> {
 
 /// Gives a turn to a part.
 struct PartBell {
-    home: Home,
+    home: SharedHome,
     part: PartPlace,
 }
 
