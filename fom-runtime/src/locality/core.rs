@@ -14,8 +14,8 @@ use crate::{
         hand::{Due, Hand, context::holding},
     },
     locality::{
-        Home, Job, Reactor, SharedHome, block_guess::BlockGuess, move_foms::Busy,
-        move_processors::Share, parts::Parts, share, trim::Memory,
+        CoreHome, Home, Job, Reactor, block_guess::BlockGuess, move_foms::Busy,
+        move_processors::Share, parts::Parts, trim::Memory,
     },
 };
 use fom_protocol::{Stopped, sync::atomic::Ordering};
@@ -31,7 +31,7 @@ const FIRED_TOGETHER: usize = 8;
 pub(crate) struct Core {
     /// First: see [`context`](super::context).
     pub(crate) hand: Hand,
-    pub(crate) home: SharedHome,
+    pub(crate) home: CoreHome,
     /// The parts that other packages bring.
     pub(crate) parts: Parts,
     /// The locality's own data, one value per type.
@@ -78,7 +78,7 @@ impl Core {
                 now,
                 home.localities().budget,
             ),
-            home: share(home),
+            home: CoreHome::new(home),
             parts: Parts::default(),
             data: Vec::new(),
             runs: 0,

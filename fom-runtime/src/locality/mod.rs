@@ -247,6 +247,30 @@ pub(crate) fn share(home: Home) -> SharedHome {
     Arc::new(CachePadded::new(home))
 }
 
+/// The home of a core: near for the handler, and shared for the sleeps.
+pub(crate) struct CoreHome {
+    home: Home,
+    pub(crate) shared: SharedHome,
+}
+
+impl CoreHome {
+    fn new(home: Home) -> Self {
+        Self {
+            shared: share(home.clone()),
+            home,
+        }
+    }
+}
+
+impl Deref for CoreHome {
+    type Target = Home;
+
+    #[inline]
+    fn deref(&self) -> &Home {
+        &self.home
+    }
+}
+
 impl Deref for Home {
     type Target = Locality;
 

@@ -206,8 +206,7 @@ mod tests {
 
     impl AskedTransitions for Where {
         fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
-            let home =
-                with_core(|core| crate::locality::Home::clone(&core.home)).ok_or("no core")?;
+            let home = with_core(|core| core.home.clone()).ok_or("no core")?;
             Ok(self.0.send(home)?)
         }
     }

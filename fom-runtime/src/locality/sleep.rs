@@ -53,7 +53,7 @@ impl Sleep {
     pub(crate) fn of(fom: &Header, time: Duration) -> Self {
         let here = with_core(|core| {
             let here = core.home.is(fom.env(), fom.home_index());
-            here.then(|| SharedHome::clone(&core.home))
+            here.then(|| SharedHome::clone(&core.home.shared))
         });
         let home = here.flatten();
         Self::with(home.unwrap_or_else(|| share(Home::of(fom))), time)

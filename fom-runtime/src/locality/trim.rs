@@ -17,7 +17,7 @@ use std::{
 
 use crate::{
     fom::hand::Sleeper,
-    locality::{Core, SharedHome},
+    locality::{Core, Home},
 };
 use fom_protocol::nanos;
 
@@ -31,7 +31,7 @@ const MANY_JOBS: usize = 4096;
 const JOB: usize = 128;
 
 /// The waker of the timer for the next look. A job looks, because the number of jobs per round is bounded.
-struct Look(SharedHome);
+struct Look(Home);
 
 impl Wake for Look {
     fn wake(self: Arc<Self>) {

@@ -62,7 +62,7 @@ impl Local<'_> {
     /// past gives the turn soon. The drop of the alarm takes the turn back. The part may have other turns before. If
     /// the part was removed by then, nothing happens.
     pub fn wake_part_at<P: Part>(&mut self, id: PartId<P>, at: Instant) -> Alarm {
-        let home = self.core().home.clone();
+        let home = self.core().home.shared.clone();
         let bell = PartBell {
             home: home.clone(),
             part: id.place(),
