@@ -313,7 +313,11 @@ fn the_chapter_on_speed_has_the_recorded_instructions() {
     let chapter = include_str!("../book/src/speed.md");
     let recorded = include_str!("../fom-runtime/benches/instructions.txt");
     let wanted = markdown::INSTRUCTIONS.filled(chapter, &markdown::instructions(recorded));
-    assert_eq!(Ok(chapter), wanted.as_deref().map_err(|_| ()), "left: book/src/speed.md");
+    assert_eq!(
+        Ok(chapter),
+        wanted.as_deref().map_err(|_| ()),
+        "left: book/src/speed.md"
+    );
 }
 
 /// The chapter on speed has the answers that the benchmarks gave last.
@@ -326,5 +330,9 @@ fn the_chapter_on_speed_has_the_stored_answers() {
         .map(|line| serde_json::from_str(line).expect("a line of the benchmarks"))
         .collect();
     let wanted = markdown::ANSWERS.filled(chapter, &markdown::answers(&answers, false));
-    assert_eq!(Ok(chapter), wanted.as_deref().map_err(|_| ()), "left: book/src/speed.md");
+    assert_eq!(
+        Ok(chapter),
+        wanted.as_deref().map_err(|_| ()),
+        "left: book/src/speed.md"
+    );
 }
