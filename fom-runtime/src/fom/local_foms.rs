@@ -10,7 +10,7 @@ use fom_protocol::{
     InFlight, Inbox,
     sync::{
         Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -32,6 +32,8 @@ pub struct LocalFoms {
     pub(crate) gauges: Gauges,
     /// What other threads hand to the locality.
     pub(crate) inbox: CachePadded<Inbox<Parcel>>,
+    /// Number of parcels that the last look found in the inbox.
+    pub(crate) arrived: AtomicUsize,
     /// Whether the locality has ended. What is posted from then on is rejected.
     pub(crate) closed: AtomicBool,
     /// Whether no fom can live in this memory any more.

@@ -26,6 +26,15 @@ const TURN_REST: u64 = 50_000;
 /// Number of timers that fire together. While one fom is woken, the memory of the next ones comes near.
 const FIRED_TOGETHER: usize = 8;
 
+/// The turns of the reactor.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// Number of foms and jobs since the last turn.
+    pub(super) since: u32,
+    /// When the reactor has its next turn, unless it has tasks.
+    pub(super) at: u64,
+}
+
 /// Aligned to cache lines of its own, because another locality's core may be next to it.
 #[repr(C, align(128))]
 pub(crate) struct Core {
@@ -44,9 +53,7 @@ pub(crate) struct Core {
     pub(super) share: Share,
     pub(super) block_guess: BlockGuess,
     pub(super) reactor: Reactor,
-    pub(super) since_turn: u32,
-    /// When the reactor has its next turn, unless it has tasks.
-    pub(super) turn_at: u64,
+    pub(super) turns: Turns,
     pub(super) memory: Memory,
 }
 
@@ -85,8 +92,7 @@ impl Core {
             quiet: Vec::new(),
             block_guess: BlockGuess::default(),
             reactor,
-            since_turn: 0,
-            turn_at: 0,
+            turns: Turns::default(),
             memory: Memory::default(),
         }
     }
@@ -96,7 +102,7 @@ impl Core {
     pub(crate) fn begin_run(&mut self) {
         self.hand.begin_run();
         self.runs += 1;
-        self.since_turn += 1;
+        self.turns.since += 1;
     }
 
     /// Decides what happens to a fom that has run.
@@ -122,13 +128,13 @@ impl Core {
     /// Gives the reactor its turn, which is a system call. After a turn that woke nothing, it rests for a while.
     pub(super) fn turn_reactor(&mut self) {
         let now = self.look();
-        if now < self.turn_at && self.home.env().clock.is_real() && !self.reactor.has_tasks() {
+        if now < self.turns.at && self.home.env().clock.is_real() && !self.reactor.has_tasks() {
             return;
         }
         self.reactor.turn();
         // What the reactor wakes comes through the inbox, because the core is not laid down during a turn.
         let woke = self.home.inbox.has_mail() || self.parts.is_ready();
-        self.turn_at = if woke {
+        self.turns.at = if woke {
             0
         } else {
             now.saturating_add(TURN_REST)
@@ -208,7 +214,6 @@ impl Core {
     pub(super) fn publish(&self) {
         let load = &self.home.load;
         load.ready.store(self.queue.len(), Ordering::Relaxed);
-        load.arrived.store(self.arrived, Ordering::Relaxed);
         load.runs.store(self.runs, Ordering::Relaxed);
     }
 

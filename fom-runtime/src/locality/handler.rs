@@ -65,8 +65,8 @@ fn handle(mut core: Box<Core>) {
         core.look_at_share();
         // Also when nothing is ready at this moment. If each attempt to sleep finds new mail in the inbox, the handler
         // never looks at the sockets there.
-        if core.since_turn >= TURN_EVERY {
-            core.since_turn = 0;
+        if core.turns.since >= TURN_EVERY {
+            core.turns.since = 0;
             core.turn_reactor();
             core.trim_when_wanted();
         }
@@ -77,7 +77,7 @@ fn handle(mut core: Box<Core>) {
         if core.has_work() {
             continue;
         }
-        core.arrived = 0;
+        home.arrived.store(0, Ordering::Relaxed);
         core.publish();
         home.localities().tell_idle();
         if home.stopping.load(Ordering::Acquire) {
@@ -107,8 +107,8 @@ fn handle(mut core: Box<Core>) {
         }
         core.end_busy();
         if core.reactor.park(&home, due_in.filter(|_| clock.is_real())) {
-            core.since_turn = 0;
-            core.turn_at = 0;
+            core.turns.since = 0;
+            core.turns.at = 0;
         }
         core.begin_busy();
     }
@@ -120,7 +120,7 @@ pub(super) fn run_jobs(mut core: Box<Core>) -> Box<Core> {
             break;
         };
         core.runs += 1;
-        core.since_turn += 1;
+        core.turns.since += 1;
         run_job(&mut core, job);
     }
     core

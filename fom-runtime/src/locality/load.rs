@@ -27,8 +27,6 @@ const MARKS: usize = 1024;
 pub(crate) struct Load {
     /// Number of foms in the run queue.
     pub(crate) ready: AtomicUsize,
-    /// Number of parcels that the last look found in the inbox.
-    pub(crate) arrived: AtomicUsize,
     /// Number of runs of foms and jobs.
     pub(crate) runs: AtomicU64,
     /// The time in which the locality had work, in nanoseconds.

@@ -393,7 +393,7 @@ pub(super) fn run(core: Box<Core>) -> Box<Core> {
     for _ in 0..most {
         let mut here = held(core);
         // A part may wake itself forever, and the reactor has its turn all the same.
-        here.since_turn += 1;
+        here.turns.since += 1;
         let next = here.parts.next_turn();
         core = Some(here);
         if let Some((place, turn)) = next {

@@ -27,7 +27,7 @@ use crate::{
     fom::{Env, EnvRef, Header, LocalFoms, Resident, Stocks, flight::Kind, reference::of_waker},
     id::FomId,
 };
-use fom_protocol::{FomState, Reader, TraceRing};
+use fom_protocol::{FomState, Reader, TraceRing, sync::atomic::Ordering};
 
 /// What a fom touches of its locality while it runs. Only the thread that holds the locality's core touches it.
 pub(crate) struct Hand {
@@ -39,8 +39,6 @@ pub(crate) struct Hand {
     pub(crate) running: Option<NonNull<Header>>,
     pub(crate) run_budget: RunBudget,
     pub(crate) queue: RunQueue,
-    /// Number of parcels that the last look found in the inbox.
-    pub(crate) arrived: usize,
     /// Messages that were taken out of the inbox.
     pub(crate) messages: VecDeque<Message>,
     pub(crate) timers: Timers,
@@ -79,7 +77,6 @@ impl Hand {
             running: None,
             run_budget: RunBudget::new(budget),
             queue: RunQueue::default(),
-            arrived: 0,
             messages: VecDeque::new(),
             timers: Timers::new(now),
             estimates: Estimates::default(),
@@ -142,9 +139,9 @@ impl Hand {
     /// Takes in the parcels of the inbox.
     pub(crate) fn drain(&mut self) {
         let mail = self.foms.inbox.drain();
-        self.arrived = 0;
+        let mut arrived = 0;
         for parcel in mail {
-            self.arrived += 1;
+            arrived += 1;
             match parcel {
                 Parcel::Fom(fom) => {
                     self.record(Kind::Arrived, &fom);
@@ -153,6 +150,7 @@ impl Hand {
                 Parcel::Message(message) => self.messages.push_back(message),
             }
         }
+        self.foms.arrived.store(arrived, Ordering::Relaxed);
     }
 
     /// Queues the fom at the tail of its run queue.

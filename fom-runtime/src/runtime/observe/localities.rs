@@ -92,7 +92,7 @@ pub(crate) fn localities(shared: &Shared) -> Vec<LocalityInfo> {
         foms: home.counts.in_flight(),
         ready: home.load.ready.load(Ordering::Relaxed),
         has_mail: home.inbox.has_mail(),
-        inbox: home.load.arrived.load(Ordering::Relaxed),
+        inbox: home.arrived.load(Ordering::Relaxed),
         threads: home.threads(),
         blocked_threads: home.blocked_threads(),
         runs: home.load.runs.load(Ordering::Relaxed),
