@@ -139,15 +139,20 @@ impl Away {
 impl Drop for Away {
     fn drop(&mut self) {
         let fom = self.fom;
-        let mut core = Locality::of(fom)
-            .slot
-            .take()
-            .unwrap_or_else(|| self.regain());
-        // A thread that takes the core of another thread's section blocks that thread instead of itself, so the count
-        // stays.
+        let now = || fom.env().clock.nanos();
+        // The end of the section, if another thread took its core.
+        let (mut core, lost_until) = if let Some(core) = Locality::of(fom).slot.take() {
+            // A thread that takes the core of another thread's section blocks that thread instead of itself, so the
+            // count stays.
+            let lost = core.running != Some(fom.whole());
+            (core, lost.then(now))
+        } else {
+            // The wait for the core is no part of the section.
+            let now = now();
+            (self.regain(), Some(now))
+        };
         if let Some(since) = self.short_since {
-            let long = core.running != Some(fom.whole())
-                && fom.env().clock.nanos().saturating_sub(since) > block_guess::SHORT;
+            let long = lost_until.is_some_and(|now| now.saturating_sub(since) > block_guess::SHORT);
             core.block_guess.was(fom, !long);
         }
         if (core.parts.running).is_some_and(|running| running.fom != fom.whole()) {

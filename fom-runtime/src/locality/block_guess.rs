@@ -2,7 +2,8 @@
 //!
 //! This works like the branch prediction of a processor, with a small table. Phases may share an entry by chance. A
 //! wrong guess only costs time. A section that is guessed short calls no thread to take the core out of the slot. If
-//! the guess was wrong, the block watch calls one, and the next sections of that phase call immediately.
+//! the guess was wrong, the block watch calls one. If that happens more than rarely, the next sections of that phase
+//! call immediately.
 
 use std::num::NonZeroU32;
 
@@ -14,6 +15,10 @@ pub(super) const SHORT: u64 = 50_000;
 /// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the block watch awake would
 /// cost more.
 const SELDOM: u64 = 1_000_000;
+/// Number of right guesses that make up for a wrong one. The kernel stops short sections, too, on busy processors.
+const PRICE: u16 = 8;
+/// Maximum number of right guesses that are kept for this.
+const KEPT: u16 = 4 * PRICE;
 /// Number of sections handed over until the next guess: after the first wrong guess, and at most.
 const FEWEST: u16 = 16;
 const MOST: u16 = 1024;
@@ -31,6 +36,8 @@ struct Record {
     long: u16,
     /// The value of `long` after the last wrong guess, halved by each right one. The next wrong guess doubles it.
     next: u16,
+    /// Number of right guesses that no wrong one has used up.
+    right: u16,
 }
 
 impl Default for BlockGuess {
@@ -72,6 +79,9 @@ impl BlockGuess {
         let record = self.record(fom);
         if short {
             record.next /= 2;
+            record.right = (record.right + 1).min(KEPT);
+        } else if record.right >= PRICE {
+            record.right -= PRICE;
         } else {
             record.next = (record.next * 2).clamp(FEWEST, MOST);
             record.long = record.next;
