@@ -72,8 +72,10 @@ fn leave_in_slot(mut core: Box<Core>, fom: &Header) -> Option<u64> {
         // Foms that were moved away may wait for sockets of this reactor.
         || core.busy.gave;
     let now = core.now();
-    let short =
-        needed && core.block_guess.is_short(fom, now) && localities.block_watch.is_there(fom.env());
+    let watching = || home.watched.last().is_some();
+    let short = needed
+        && core.block_guess.is_short(fom, now, watching)
+        && localities.block_watch.is_there(fom.env());
     let number = short.then(|| core.block_guess.number());
     core.publish();
     home.slot.put(core);

@@ -12,8 +12,8 @@ use crate::fom::Header;
 /// Length of a section, in nanoseconds, above which it should have been handed over at once. Some hand-overs take as
 /// long.
 pub(super) const SHORT: u64 = 50_000;
-/// Gap between two sections, in nanoseconds, above which the second is handed over. To keep the block watch awake would
-/// cost more.
+/// Gap between two sections, in nanoseconds, above which the second does not wake the block watch. To hand it over
+/// costs less.
 const SELDOM: u64 = 1_000_000;
 /// Number of right guesses that make up for a wrong one. The kernel stops short sections, too, on busy processors.
 const PRICE: u16 = 8;
@@ -57,8 +57,9 @@ impl BlockGuess {
         &mut self.phases[place % 64]
     }
 
-    /// Guesses whether the section that the fom begins will be short.
-    pub(super) fn is_short(&mut self, fom: &Header, now: u64) -> bool {
+    /// Returns whether the section that the fom begins is guessed short and left to the block watch. `watching`: whether
+    /// the block watch is awake.
+    pub(super) fn is_short(&mut self, fom: &Header, now: u64, watching: impl Fn() -> bool) -> bool {
         let seldom = now.saturating_sub(self.last) > SELDOM;
         self.last = now;
         let record = self.record(fom);
@@ -71,7 +72,7 @@ impl BlockGuess {
             record.long -= 1;
             return false;
         }
-        !seldom
+        !seldom || watching()
     }
 
     /// Records how a section was that had been guessed short.

@@ -28,7 +28,7 @@ const MOST: Duration = Duration::from_micros(400);
 const CALM: Duration = if cfg!(fom_shuttle) {
     LEAST
 } else {
-    Duration::from_millis(5)
+    Duration::from_millis(2)
 };
 
 const THERE: u8 = 1;
