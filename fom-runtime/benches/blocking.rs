@@ -35,13 +35,6 @@ const P50: &str = "us_p50";
 const P99: &str = "us_p99";
 const BLOCKS_PER_S: &str = "blocks_per_s";
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "blocking",
     cases: &[
@@ -75,7 +68,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "0.95",
                 absolute: Some(0.95),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -88,7 +81,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "1.8",
                 absolute: Some(1.8),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -98,7 +91,7 @@ const QUESTION: Question = Question {
             better: Better::More,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  small operations beside them",
@@ -107,7 +100,7 @@ const QUESTION: Question = Question {
             better: Better::More,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
     ],
     run,

@@ -31,13 +31,6 @@ const OTHERS: &str = "others";
 
 const PEERS: &[&str] = &["tokio-mt", "limit", "fom"];
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "brackets",
     cases: &[
@@ -74,7 +67,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "50",
                 of_limit: Some(50.0 / 3.7),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -84,7 +77,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  around 5 us, beside 64 others, on top",
@@ -93,7 +86,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  its hand-overs",
@@ -106,7 +99,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "0",
                 absolute: Some(0.01),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
     ],

@@ -37,13 +37,6 @@ const PEERS: &[&str] = &[
     "fom:events",
 ];
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "chained",
     cases: &[
@@ -94,7 +87,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:events",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  the answer comes as an event, p99 of the wake",
@@ -103,7 +96,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:events",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  64 in flight",
@@ -112,7 +105,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  64 in flight, p50 of the wake",
@@ -121,7 +114,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
     ],
     run,

@@ -32,13 +32,6 @@ const CPU: &str = "cpu_ns";
 const P50: &str = "late_ms_p50";
 const P99: &str = "late_ms_p99";
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "deadlines",
     cases: &[
@@ -84,7 +77,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "112",
                 absolute: Some(112.0),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {

@@ -13,13 +13,6 @@ use kit::{
 const CPU: &str = "cpu_percent";
 const WAKE_UPS: &str = "wake_ups_per_s";
 
-const NO_TARGET: Target = Target {
-    text: "0",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "idle",
     cases: &[Case {
@@ -39,8 +32,9 @@ const QUESTION: Question = Question {
             limit: "limit",
             // Reading the clocks takes less than a thousandth.
             target: Target {
+                text: "0",
                 absolute: Some(0.01),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -51,8 +45,9 @@ const QUESTION: Question = Question {
             fom: "fom",
             limit: "limit",
             target: Target {
+                text: "0",
                 absolute: Some(0.0),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
     ],

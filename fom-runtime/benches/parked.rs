@@ -30,13 +30,6 @@ const PEERS: &[&str] = &[
     "fom:async",
 ];
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "parked",
     cases: &[
@@ -73,7 +66,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit:slab",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  an event with 32 bytes of data, async phases",
@@ -82,7 +75,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:async",
             limit: "limit:slab",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  an event without data, async phases",
@@ -138,7 +131,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:async",
             limit: "limit:slab",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
     ],
     run,

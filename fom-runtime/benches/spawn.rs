@@ -46,13 +46,6 @@ const STRAIGHT: &[&str] = &[
     "fom:async",
 ];
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "spawn",
     cases: &[
@@ -99,7 +92,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit:slab",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  none yields, async phases",
@@ -108,7 +101,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:async",
             limit: "limit:slab",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  400 phases, 1 locality, all yield after each phase",
@@ -117,7 +110,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom:turns",
             limit: "limit:slab",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  from 1 to 2 localities, all yield after each phase",
@@ -129,7 +122,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "1.9",
                 absolute: Some(1.9),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
     ],

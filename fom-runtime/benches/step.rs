@@ -9,13 +9,6 @@ use kit::{Better, Case, Figures, One, Question, Row, Target, ask};
 
 const COUNT: &str = "instructions";
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const QUESTION: Question = Question {
     name: "step",
     // The counts hardly differ from run to run.
@@ -72,7 +65,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "1.05 of limit",
                 of_limit: Some(1.05),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -85,7 +78,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "350",
                 absolute: Some(350.0),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -98,7 +91,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "60",
                 absolute: Some(60.0),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
         Row {
@@ -108,7 +101,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  an event to a parked fom, and its run",
@@ -117,7 +110,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  a call that is answered",
@@ -126,7 +119,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  to park and arm",
@@ -135,7 +128,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  event, cancel, end",
@@ -144,7 +137,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
     ],
     run,

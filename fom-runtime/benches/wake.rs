@@ -42,11 +42,6 @@ const FUTEX: Target = Target {
     of_limit: Some(1.1),
     absolute: None,
 };
-const NO_TARGET: Target = Target {
-    text: "",
-    of_limit: None,
-    ..FUTEX
-};
 
 const QUESTION: Question = Question {
     name: "wake",
@@ -84,7 +79,7 @@ const QUESTION: Question = Question {
             better: Better::Less,
             fom: "fom",
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         },
         Row {
             question: "  after 1 ms of rest, p50",
@@ -106,7 +101,7 @@ const QUESTION: Question = Question {
             target: Target {
                 text: "0.2",
                 of_tokio: Some(0.2 / 15.0),
-                ..NO_TARGET
+                ..Target::NONE
             },
         },
     ],

@@ -24,13 +24,6 @@ const NS: &str = "ns_per_transition";
 const MS: &str = "ms";
 const PAGE_MS: &str = "ms_of_a_page";
 
-const NO_TARGET: Target = Target {
-    text: "",
-    of_tokio: None,
-    of_limit: None,
-    absolute: None,
-};
-
 const OBSERVED: &[&str] = &["limit", "counted", "recorded", "heard", "history", "traced"];
 const SURVEYED: &[&str] = &["limit", "survey"];
 
@@ -51,7 +44,7 @@ macro_rules! row {
             better: Better::Less,
             fom: $peer,
             limit: "limit",
-            target: NO_TARGET,
+            target: Target::NONE,
         }
     };
 }

@@ -23,6 +23,16 @@ pub struct Target {
     pub absolute: Option<f64>,
 }
 
+impl Target {
+    /// No target.
+    pub const NONE: Self = Self {
+        text: "",
+        of_tokio: None,
+        of_limit: None,
+        absolute: None,
+    };
+}
+
 /// A row of the table.
 #[derive(Debug)]
 pub struct Row {

@@ -93,7 +93,6 @@ fn handle(mut core: Box<Core>) {
                 continue;
             }
         }
-        core.tell_quiet();
         core.trim_when_wanted();
         let clock = &home.env().clock;
         let due_in = core
@@ -106,6 +105,8 @@ fn handle(mut core: Box<Core>) {
             continue;
         }
         core.end_busy();
+        // Last, because the caller may move the clock at once.
+        core.tell_quiet();
         if core.reactor.park(&home, due_in.filter(|_| clock.is_real())) {
             core.turns.since = 0;
             core.turns.at = 0;

@@ -14,7 +14,7 @@ use std::{
 use crate::{
     fom::{
         Header, Sleeping, WaitingFor,
-        hand::{NapKey, Sleeper, has_come},
+        hand::{Sleeper, TimerKey},
     },
     instant::Instant,
     locality::{Core, Home, SharedHome, share, with_core},
@@ -34,8 +34,8 @@ pub struct Sleep {
 enum Armed {
     /// Nothing.
     Not,
-    /// The thread that held the core made this nap, which may have fired.
-    Here(NapKey),
+    /// The thread that held the core made this entry, which may have fired.
+    Here(TimerKey),
     /// A job about the timer may be on its way, which later changes must not overtake. So they are jobs, too.
     ByJob(Option<Arc<Sleeper>>),
 }
@@ -90,7 +90,7 @@ impl Sleep {
         match &self.armed {
             Armed::Not => {}
             Armed::Here(key) => {
-                if self.here(|core| core.timers.nap_wakes(*key, waker)) == Some(true) {
+                if self.here(|core| core.timers.entry_wakes(*key, waker)) == Some(true) {
                     return;
                 }
                 self.disarm();
@@ -115,8 +115,8 @@ impl Sleep {
         }
         let mut own = Some(waker.clone());
         if matches!(self.armed, Armed::Not) {
-            let nap = |core: &mut Core| Some(core.timers.arm_nap(own.take()?, self.at));
-            if let Some(key) = self.here(nap).flatten() {
+            let entry = |core: &mut Core| Some(core.timers.arm_entry(own.take()?, self.at));
+            if let Some(key) = self.here(entry).flatten() {
                 self.armed = Armed::Here(key);
                 return;
             }
@@ -133,11 +133,11 @@ impl Sleep {
         match mem::replace(&mut self.armed, Armed::Not) {
             Armed::Not => {}
             Armed::Here(key) => {
-                let waker = self.here(|core| core.timers.disarm_nap(key));
+                let waker = self.here(|core| core.timers.disarm_entry(key));
                 if waker.is_none() {
                     self.armed = Armed::ByJob(None);
                     self.home.post_job(Box::new(move |core| {
-                        drop(core.timers.disarm_nap(key));
+                        drop(core.timers.disarm_entry(key));
                     }));
                 }
             }
@@ -187,9 +187,7 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let env = self.home.env();
-        // The poll after the timer needs no look at the clock.
-        if has_come(env, self.at) || env.clock.nanos() >= self.at || self.home.is_closed() {
+        if self.home.env().clock.nanos() >= self.at || self.home.is_closed() {
             return Poll::Ready(());
         }
         self.arm(cx.waker());

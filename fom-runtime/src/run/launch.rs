@@ -27,32 +27,18 @@ impl<O: Operation, M: FnOnce() -> O> Build<O> for Seed<'_, O, M> {
         } else {
             Fom::<O, (), SyncBody<O>>::create
         };
-        let Self {
-            stocks,
-            env,
-            birth,
-            operation,
-            phase,
-        } = self;
-        let wanted = birth.wanted;
-        let body = |_| SyncBody::new(Instance::new(operation(), phase));
+        let wanted = self.birth.wanted;
+        let body = |_| SyncBody::new(Instance::new((self.operation)(), self.phase));
         // SAFETY: the fom was just made, of this type.
-        unsafe { Launched::new(create(stocks, env, birth, body), wanted) }
+        unsafe { Launched::new(create(self.stocks, self.env, self.birth, body), wanted) }
     }
 
     fn asynchronous(self) -> Launched<O>
     where
         O: AsyncOperation,
     {
-        let Self {
-            stocks,
-            env,
-            birth,
-            operation,
-            phase,
-        } = self;
-        grow::<O, _>(stocks, env, birth, |me| {
-            step_async::drive(me, Instance::new(operation(), phase))
+        grow::<O, _>(self.stocks, self.env, self.birth, |me| {
+            step_async::drive(me, Instance::new((self.operation)(), self.phase))
         })
     }
 }

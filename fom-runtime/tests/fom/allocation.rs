@@ -15,7 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use fom_runtime::{error::BoxError, prelude::*, time::Clock};
+use fom_runtime::{
+    error::BoxError,
+    prelude::*,
+    time::{Clock, TestClock},
+};
 
 struct Counting;
 
@@ -130,6 +134,26 @@ impl AddingTransitions for Adds {
         } else {
             AddingAfterTold::Wait
         })
+    }
+}
+
+/// Sleeps again and again.
+struct Sleeps(Arc<Runs>);
+
+#[fom(operation(Sleeps), error(Oops), transient)]
+enum Sleeping {
+    #[phase(start, to(Never))]
+    Sleep,
+    #[phase(end)]
+    Never,
+}
+
+impl SleepingTransitions for Sleeps {
+    async fn sleep(&mut self, cx: &mut Cx<'_>) -> Result<(), Oops> {
+        loop {
+            cx.sleep(Duration::from_secs(1)).await;
+            self.0.one_more();
+        }
     }
 }
 
@@ -280,6 +304,32 @@ fn waking_and_running_allocate_nothing() {
     assert!(
         submitter <= 3 * ROUNDS,
         "{submitter} allocations for 1,000 foms"
+    );
+}
+
+/// A sleep that ends after the one before needs no allocation.
+#[test]
+fn sleeping_allocates_nothing() {
+    let clock = TestClock::new();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(&clock)
+        .build()
+        .unwrap();
+    let runs = Arc::<Runs>::default();
+    let _fom = runtime.submit(Sleeps(Arc::clone(&runs))).start().unwrap();
+    let (_, handler) = allocations(&runs, || {
+        let before = runs.count.load(Ordering::SeqCst);
+        // An advance that comes before the sleep is armed ends nothing.
+        so(|| {
+            clock.advance(Duration::from_secs(1));
+            runs.count.load(Ordering::SeqCst) > before
+        });
+    });
+    assert!(
+        handler <= 2 * ROUNDS / RUNS_A_TURN + 1,
+        "{handler} allocations in 1,000 sleeps"
     );
 }
 

@@ -4,11 +4,13 @@
 
 use std::{
     collections::BTreeSet,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -32,6 +34,8 @@ struct Hiker {
     clock: TestClock,
     runs: usize,
     local: bool,
+    /// How long it sleeps, counted from before its runs.
+    sleeps: Option<Duration>,
     been: Vec<usize>,
     words: usize,
     ended: Arc<AtomicUsize>,
@@ -69,10 +73,19 @@ impl HikeTransitions for Hiker {
     }
 
     async fn walk(&mut self, cx: &mut Cx<'_, Word>) -> Result<HikeAfterWalk, CallError> {
+        let mut sleep = self.sleeps.map(|time| Box::pin(cx.sleep(time)));
         while self.been.len() < self.runs {
             self.been.push(here(cx));
             self.clock.advance(LONG);
+            if let Some(sleep) = &mut sleep {
+                let armed = std::future::poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+                assert!(armed.is_pending());
+            }
             pause().await;
+        }
+        if let Some(sleep) = sleep {
+            sleep.await;
+            self.been.push(here(cx));
         }
         Ok(HikeAfterWalk::Rest)
     }
@@ -105,10 +118,10 @@ async fn pause() {
     let mut paused = false;
     std::future::poll_fn(|cx| {
         if std::mem::replace(&mut paused, true) {
-            return std::task::Poll::Ready(());
+            return Poll::Ready(());
         }
         cx.waker().wake_by_ref();
-        std::task::Poll::Pending
+        Poll::Pending
     })
     .await;
 }
@@ -141,6 +154,7 @@ impl Party {
             clock: self.clock.clone(),
             runs,
             local: false,
+            sleeps: None,
             been: Vec::new(),
             words: 0,
             ended: Arc::clone(&self.ended),
@@ -347,6 +361,36 @@ fn a_moved_fom_is_reached_by_everything() {
                 Cause::Late { armed_in: "Walk" }
             ));
         }
+    });
+}
+
+/// A sleep that was armed before the move ends at its time, and leaves nothing behind when its fom is cancelled.
+#[test]
+fn a_sleep_goes_along() {
+    limited(|| async {
+        let party = Party::new(Balance::Foms);
+        let mut foms = Vec::new();
+        while !foms.iter().any(|fom: &Handle<Hiker>| fom.locality() == 1) {
+            foms.extend(party.crowd(40, |runtime, mut hiker| {
+                hiker.sleeps = Some(secs(50));
+                runtime.submit(hiker).start().unwrap()
+            }));
+            party.runtime.quiet().await;
+        }
+        let cancelled = foms.split_off(foms.len() / 2);
+        cancelled.iter().for_each(|fom| fom.cancel());
+        for fom in cancelled {
+            assert!(matches!(fom.await.unwrap_err().cause, Cause::Cancelled));
+        }
+        party.clock.advance(secs(50));
+        resting(&foms).await;
+        for fom in foms {
+            fom.send(Word::Stop).unwrap();
+            let home = fom.locality();
+            let ended = fom.await.unwrap();
+            assert_eq!(ended.operation.been[4..], [home, home]);
+        }
+        party.runtime.idle().await;
     });
 }
 

@@ -6,10 +6,10 @@
 mod budget;
 pub(crate) mod context;
 mod estimates;
-mod naps;
 mod parcel;
 mod prefetch;
 mod queue;
+mod timer_slab;
 mod timers;
 mod wheel;
 
@@ -18,8 +18,8 @@ use std::{collections::VecDeque, ptr::NonNull, sync::Arc, task::Waker};
 pub(crate) use self::{
     budget::BudgetLimits,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
-    naps::NapKey,
     parcel::{Message, Parcel},
+    timer_slab::TimerKey,
     timers::{Due, Sleeper, Timer, Timers},
 };
 use self::{budget::RunBudget, context::peek, queue::RunQueue};
@@ -213,7 +213,7 @@ impl Hand {
 
     /// Wakes the fom of a timer that has fired.
     pub(crate) fn fire(&mut self, header: NonNull<Header>, now: u64) {
-        // SAFETY: the timer was armed, so the fom has not ended.
+        // SAFETY: the timer was armed until just now, so the fom had not ended. A fom ends in a run, and none came between.
         let fom = unsafe { header.as_ref() };
         if let Some(timing) = fom.timing() {
             timing.fired(fom, now);
@@ -363,13 +363,6 @@ pub(crate) fn spent() -> bool {
 pub(crate) fn now(env: &Env) -> u64 {
     // SAFETY: as in `spent`.
     unsafe { peek() }.map_or_else(|| away(env), |hand| hand.now())
-}
-
-/// Returns whether this thread knows without a look that this time has come.
-#[inline]
-pub(crate) fn has_come(env: &Env, at: u64) -> bool {
-    // SAFETY: only numbers are read.
-    unsafe { peek() }.is_some_and(|hand| hand.env.is(env) && at <= hand.now())
 }
 
 /// Returns whether this thread holds the core of this locality.

@@ -5,8 +5,8 @@ use std::{cell::Cell, mem, ptr, ptr::NonNull, sync::Arc, task::Waker};
 use crate::fom::{
     Header,
     hand::{
-        naps::{Nap, NapKey, Naps},
         prefetch::prefetch_fom,
+        timer_slab::{TimerEntry, TimerKey, TimerSlab},
         wheel::{Node, Wheel},
     },
     reference::of_waker,
@@ -15,15 +15,15 @@ use fom_protocol::sync::Mutex;
 
 /// Marks the timer of a [`Sleeper`].
 const SLEEPER: u16 = 0;
-/// Marks the timer of a [`Nap`]. A header is longer, so this is no distance.
-const NAP: u16 = 1;
+/// Marks the timer of a [`TimerEntry`]. A header is longer, so this is no distance.
+const ENTRY: u16 = 1;
 
 /// One timer, inside the value that it belongs to. Only the holder of the core touches it.
 #[repr(C)]
 pub(crate) struct Timer {
     /// First, so that a pointer to the node is a pointer to the timer.
     node: Node,
-    /// The distance from the header of the fom to its timer, or [`SLEEPER`] or [`NAP`].
+    /// The distance from the header of the fom to its timer, or [`SLEEPER`] or [`ENTRY`].
     behind: u16,
     /// Whether the wheel holds a reference to the sleeper.
     held: Cell<bool>,
@@ -38,8 +38,8 @@ impl Timer {
         }
     }
 
-    pub(super) fn of_nap() -> Self {
-        Self::of_fom(NAP)
+    pub(super) fn of_entry() -> Self {
+        Self::of_fom(ENTRY)
     }
 
     pub(crate) fn at(&self) -> Option<u64> {
@@ -74,18 +74,18 @@ impl Sleeper {
 
 pub(crate) struct Timers {
     wheel: Wheel,
-    pub(super) naps: Naps,
+    pub(super) slab: TimerSlab,
 }
 
-// SAFETY: only the holder of the core touches the nodes in the wheel and the naps. Both are part of the core.
+// SAFETY: only the holder of the core touches the nodes in the wheel and the entries. Both are part of the core.
 unsafe impl Send for Timers {}
 
 /// What `pop_due` found due.
 pub(crate) enum Due {
     Fom(NonNull<Header>),
     Sleeper(Arc<Sleeper>),
-    /// The waker of a nap.
-    Nap(Option<Waker>),
+    /// The waker of an entry.
+    Entry(Option<Waker>),
 }
 
 impl Due {
@@ -93,12 +93,12 @@ impl Due {
     pub(crate) fn prefetch(&self) {
         match self {
             Self::Fom(fom) => prefetch_fom(fom.as_ptr()),
-            Self::Nap(Some(waker)) => {
+            Self::Entry(Some(waker)) => {
                 if let Some(fom) = of_waker(waker) {
                     prefetch_fom(fom);
                 }
             }
-            Self::Sleeper(_) | Self::Nap(None) => {}
+            Self::Sleeper(_) | Self::Entry(None) => {}
         }
     }
 }
@@ -107,7 +107,7 @@ impl Timers {
     pub(crate) fn new(now: u64) -> Self {
         Self {
             wheel: Wheel::new(now),
-            naps: Naps::default(),
+            slab: TimerSlab::default(),
         }
     }
 
@@ -139,26 +139,26 @@ impl Timers {
         }
     }
 
-    /// Wakes the waker at this time, unless the nap is disarmed before.
-    pub(crate) fn arm_nap(&mut self, waker: Waker, at: u64) -> NapKey {
-        let (nap, key) = self.naps.begin(waker);
-        // SAFETY: a nap lives until `Naps::end`, which is called only for a nap whose timer is not armed.
-        unsafe { self.wheel.arm(nap.cast(), at) };
+    /// Wakes the waker at this time, unless the entry is disarmed before.
+    pub(crate) fn arm_entry(&mut self, waker: Waker, at: u64) -> TimerKey {
+        let (entry, key) = self.slab.begin(waker);
+        // SAFETY: an entry lives until `TimerSlab::end`, which is called only for an entry whose timer is not armed.
+        unsafe { self.wheel.arm(entry.cast(), at) };
         key
     }
 
-    /// Returns whether the nap has not fired, and wakes this waker.
-    pub(crate) fn nap_wakes(&self, key: NapKey, waker: &Waker) -> bool {
-        self.naps.wakes(key, waker)
+    /// Returns whether the entry has not fired, and wakes this waker.
+    pub(crate) fn entry_wakes(&self, key: TimerKey, waker: &Waker) -> bool {
+        self.slab.wakes(key, waker)
     }
 
-    /// Ends a nap before its time, and returns its waker. Returns `None` if the nap has fired.
-    pub(crate) fn disarm_nap(&mut self, key: NapKey) -> Option<Waker> {
-        let nap = self.naps.get(key)?;
-        // SAFETY: `get` returns a nap that goes on. Its timer is in this wheel, and in none afterwards.
+    /// Ends an entry before its time, and returns its waker. Returns `None` if the entry has fired.
+    pub(crate) fn disarm_entry(&mut self, key: TimerKey) -> Option<Waker> {
+        let entry = self.slab.get(key)?;
+        // SAFETY: `get` returns an entry that goes on. Its timer is in this wheel, and in none afterwards.
         unsafe {
-            self.wheel.disarm(nap.cast());
-            self.naps.end(nap)
+            self.wheel.disarm(entry.cast());
+            self.slab.end(entry)
         }
     }
 
@@ -174,13 +174,13 @@ impl Timers {
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<Due> {
         let address = self.wheel.pop_due(now)?.as_ptr().addr();
         // SAFETY: a node is the beginning of a timer. The memory around it was exposed as a whole (a page of foms, a
-        // sleeper, or a chunk of naps).
+        // sleeper, or a chunk of entries).
         let timer = unsafe { &*ptr::with_exposed_provenance::<Timer>(address) };
-        if timer.behind == NAP {
-            let nap = ptr::with_exposed_provenance_mut::<Nap>(address);
-            // SAFETY: the timer is the beginning of a nap. An armed nap goes on, and the timer is armed no more.
-            let waker = NonNull::new(nap).and_then(|nap| unsafe { self.naps.end(nap) });
-            return Some(Due::Nap(waker));
+        if timer.behind == ENTRY {
+            let entry = ptr::with_exposed_provenance_mut::<TimerEntry>(address);
+            // SAFETY: the timer is the beginning of an entry. An armed entry goes on, and the timer is armed no more.
+            let waker = NonNull::new(entry).and_then(|entry| unsafe { self.slab.end(entry) });
+            return Some(Due::Entry(waker));
         }
         if timer.behind == SLEEPER {
             timer.held.set(false);
@@ -197,7 +197,7 @@ impl Timers {
 
 impl Drop for Timers {
     fn drop(&mut self) {
-        // Drops the references to sleepers that outlive their locality, and empties the naps.
+        // Drops the references to sleepers that outlive their locality, and empties the entries.
         while let Some(due) = self.pop_due(u64::MAX) {
             drop(due);
         }
