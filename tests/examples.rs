@@ -323,3 +323,20 @@ fn the_chapter_on_speed_has_the_recorded_instructions() {
         "left: book/src/speed.md"
     );
 }
+
+/// The chapter on speed has the answers that the benchmarks gave last.
+#[test]
+fn the_chapter_on_speed_has_the_stored_answers() {
+    let chapter = include_str!("../book/src/speed.md");
+    let stored = include_str!("../fom-runtime/benches/answers.jsonl");
+    let answers: Vec<Answer> = stored
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of the benchmarks"))
+        .collect();
+    let wanted = markdown::ANSWERS.filled(chapter, &markdown::answers(&answers, false));
+    assert_eq!(
+        Ok(chapter),
+        wanted.as_deref().map_err(|_| ()),
+        "left: book/src/speed.md"
+    );
+}

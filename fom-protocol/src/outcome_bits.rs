@@ -84,6 +84,13 @@ impl OutcomeBits {
         self.0.fetch_or(marks, Ordering::AcqRel)
     }
 
+    /// Notes that a handle is made, of a fom that had none. Only the thread that runs the fom calls this, before
+    /// [`answer`](Self::answer).
+    #[inline]
+    pub fn want(&self) {
+        self.mark(WANTED);
+    }
+
     /// Returns whether a waiter waits for a phase of the fom.
     #[inline]
     pub fn is_observed(&self) -> bool {

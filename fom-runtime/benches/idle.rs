@@ -66,6 +66,8 @@ fn run(one: &One) -> Figures {
     settle();
     parked.park();
     settle();
+    // A runtime may give memory back after a burst. That is work, and comes to an end.
+    thread::sleep(one.time(Duration::from_secs(1)));
     let (switches, cpu) = (context_switches(), cpu_time());
     let span = one.time(Duration::from_secs(2));
     thread::sleep(span);

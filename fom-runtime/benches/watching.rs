@@ -24,8 +24,15 @@ const NS: &str = "ns_per_transition";
 const MS: &str = "ms";
 const PAGE_MS: &str = "ms_of_a_page";
 
-const OBSERVED: &[&str] = &["limit", "counted", "recorded", "heard", "history", "traced"];
-const SURVEYED: &[&str] = &["limit", "survey"];
+const OBSERVED: &[&str] = &[
+    "limit",
+    "fom:counted",
+    "fom:recorded",
+    "fom:heard",
+    "fom:history",
+    "fom:traced",
+];
+const SURVEYED: &[&str] = &["limit", "fom:survey"];
 
 const fn case(name: &'static str, peers: &'static [&'static str]) -> Case {
     Case {
@@ -59,31 +66,61 @@ const QUESTION: Question = Question {
         case("1000000", SURVEYED),
     ],
     rows: &[
-        row!("a sync transition, counted", "ns", "sync", NS, "counted"),
-        row!("  in the flight recorder", "ns", "sync", NS, "recorded"),
-        row!("  with an empty listener", "ns", "sync", NS, "heard"),
-        row!("  with a history of 16 phases", "ns", "sync", NS, "history"),
-        row!("  with spans", "ns", "sync", NS, "traced"),
-        row!("an async transition, counted", "ns", "async", NS, "counted"),
-        row!("  in the flight recorder", "ns", "async", NS, "recorded"),
-        row!("  with an empty listener", "ns", "async", NS, "heard"),
+        row!(
+            "a sync transition, counted",
+            "ns",
+            "sync",
+            NS,
+            "fom:counted"
+        ),
+        row!("  in the flight recorder", "ns", "sync", NS, "fom:recorded"),
+        row!("  with an empty listener", "ns", "sync", NS, "fom:heard"),
+        row!(
+            "  with a history of 16 phases",
+            "ns",
+            "sync",
+            NS,
+            "fom:history"
+        ),
+        row!("  with spans", "ns", "sync", NS, "fom:traced"),
+        row!(
+            "an async transition, counted",
+            "ns",
+            "async",
+            NS,
+            "fom:counted"
+        ),
+        row!(
+            "  in the flight recorder",
+            "ns",
+            "async",
+            NS,
+            "fom:recorded"
+        ),
+        row!("  with an empty listener", "ns", "async", NS, "fom:heard"),
         row!(
             "  with a history of 16 phases",
             "ns",
             "async",
             NS,
-            "history"
+            "fom:history"
         ),
-        row!("  with spans", "ns", "async", NS, "traced"),
-        row!("a survey of 1,000 parked foms", "ms", "1000", MS, "survey"),
-        row!("  of 100,000", "ms", "100000", MS, "survey"),
-        row!("  of 1,000,000", "ms", "1000000", MS, "survey"),
+        row!("  with spans", "ns", "async", NS, "fom:traced"),
+        row!(
+            "a survey of 1,000 parked foms",
+            "ms",
+            "1000",
+            MS,
+            "fom:survey"
+        ),
+        row!("  of 100,000", "ms", "100000", MS, "fom:survey"),
+        row!("  of 1,000,000", "ms", "1000000", MS, "fom:survey"),
         row!(
             "  with a page of 1,000 foms",
             "ms",
             "1000000",
             PAGE_MS,
-            "survey"
+            "fom:survey"
         ),
     ],
     run,
@@ -180,11 +217,11 @@ impl AsyncWalkingTransitions for AsyncWalk {
 fn walk<O: Operation>(one: &One, make: impl Fn(Walk) -> O) -> Figures {
     let builder = kit::peers::fom(1);
     let builder = match &*one.peer {
-        "limit" | "heard" => builder,
-        "counted" => builder.observe(),
-        "recorded" => builder.recorder(1 << 16),
-        "history" => builder.history(16),
-        "traced" => {
+        "limit" | "fom:heard" => builder,
+        "fom:counted" => builder.observe(),
+        "fom:recorded" => builder.recorder(1 << 16),
+        "fom:history" => builder.history(16),
+        "fom:traced" => {
             tracing::subscriber::set_global_default(tracing_subscriber::registry())
                 .expect("it is the first one");
             builder.tracing(Tracing::default())
@@ -192,7 +229,7 @@ fn walk<O: Operation>(one: &One, make: impl Fn(Walk) -> O) -> Figures {
         _ => one.unknown(),
     };
     let runtime = builder.build().expect("a runtime");
-    if one.peer == "heard" {
+    if one.peer == "fom:heard" {
         runtime
             .listen(|transition| _ = black_box(transition))
             .forever();
@@ -259,7 +296,7 @@ fn survey(one: &One, foms: usize) -> Figures {
             let ms = time(&|| runtime.operations().foms.len());
             Figures::new().with(MS, ms).with(PAGE_MS, ms)
         }
-        "survey" => Figures::new()
+        "fom:survey" => Figures::new()
             .with(
                 MS,
                 time(&|| {

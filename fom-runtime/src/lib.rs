@@ -201,7 +201,7 @@ pub mod observe {
 pub mod submission {
     pub use crate::{
         fom::Priority,
-        runtime::{EventSender, Joined, Placement, Reached, SuspendedKey, Waiting, WhenRoom},
+        runtime::{EventSender, Joined, Now, Placement, Reached, SuspendedKey, Waiting, WhenRoom},
         typed::Ended,
     };
 }

@@ -22,6 +22,7 @@ mod parts;
 mod reactor;
 mod recorded;
 mod run_here;
+mod run_in_place;
 mod sleep;
 mod threads;
 mod trim;
@@ -63,6 +64,7 @@ use fom_protocol::{
 pub use parts::{PartId, Pause};
 pub use run_here::Ran;
 pub(crate) use run_here::run_here;
+pub(crate) use run_in_place::run_in_place;
 pub use sleep::Sleep;
 
 /// Work for a locality that is not a fom.

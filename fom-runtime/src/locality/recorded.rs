@@ -66,3 +66,10 @@ impl Core {
         }
     }
 }
+
+/// Records that a fom goes on with its run, after the run of a fom on its stack.
+pub(super) fn record_rest(core: &mut Core, fom: &Header) {
+    if core.is_recorded() {
+        core.record_in_phase(Kind::RunBegins, fom);
+    }
+}

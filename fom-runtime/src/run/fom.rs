@@ -190,10 +190,14 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
     /// Ends the fom, in an order that waiters may rely on. The fom leaves the directory and the listing, its end is
     /// counted, and then waiters get its outcome. At last the runtime gives up its reference.
     ///
-    /// `BY_HANDLER`: this thread ran the fom. If not, the fom is turned away.
+    /// `BY_HANDLER`: this thread ran the fom. If not, the fom is turned away. `unwanted` gets the outcome that no handle
+    /// wants, and the number of events that were not taken. It must not panic.
     #[inline(always)]
     // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
-    unsafe fn end<const BY_HANDLER: bool>(header: NonNull<Header>) {
+    pub(super) unsafe fn end<const BY_HANDLER: bool, U>(header: NonNull<Header>, unwanted: U)
+    where
+        U: FnOnce(Pin<&mut B>, &Typed<O>, usize),
+    {
         // SAFETY: as the table says.
         let this = unsafe { Self::of(header) };
         let fom = &this.typed;
@@ -256,11 +260,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             fom.fenced("while its outcome was told", others);
         }
         if !answered.wanted {
-            // No handle wants the outcome, so the operation is dropped here. Its `Drop` is the user's.
-            fom.fenced("while its outcome was dropped", || body.as_mut().clear());
-            if untaken > 0 {
-                fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
-            }
+            unwanted(body.as_mut(), fom, untaken);
         }
         if fom.cold().is_some() {
             fom.ticket().give();
@@ -272,22 +272,31 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
             counts.one_back();
         }
         // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
-        unsafe { Self::give_up::<BY_HANDLER>(header, env) };
+        unsafe { Self::give_up::<U>(header, env) };
     }
 
-    /// As [`end`](Self::end), in a function of its own.
+    /// As [`end`](Self::end), in a function of its own. Drops an outcome that no handle wants.
     #[inline(never)]
     // SAFETY: asks of its caller what `end` asks.
     pub(super) unsafe fn end_apart<const BY_HANDLER: bool>(header: NonNull<Header>) {
         // SAFETY: the caller's promise.
-        unsafe { Self::end::<BY_HANDLER>(header) };
+        unsafe {
+            // The `Drop` of the operation, and those of its events, are the user's.
+            Self::end::<BY_HANDLER, _>(header, |mut body, fom, untaken| {
+                fom.fenced("while its outcome was dropped", || body.as_mut().clear());
+                if untaken > 0 {
+                    fom.fenced("while its events were dropped", || drop(fom.mail.rest()));
+                }
+            });
+        }
     }
 
-    /// Gives up the runtime's reference to a fom that has ended. `BY_HANDLER` makes the closure a type of its own in each
-    /// of the two ends, so that each end inlines it.
+    /// Gives up the runtime's reference to a fom that has ended. `U` makes the closure a type of its own in each end,
+    /// so that each end inlines it.
+    #[allow(clippy::extra_unused_type_parameters, reason = "see above")]
     #[inline(always)]
     // SAFETY: asks that nothing of the fom is used after this, and that the caller keeps the runtime alive.
-    unsafe fn give_up<const BY_HANDLER: bool>(header: NonNull<Header>, env: NonNull<Env>) {
+    unsafe fn give_up<U>(header: NonNull<Header>, env: NonNull<Env>) {
         // SAFETY: the caller's promise.
         if unsafe { reference::give_up(header) } {
             // SAFETY: that was the last reference.

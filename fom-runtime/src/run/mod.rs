@@ -7,13 +7,15 @@
 //! - `next.rs` decides what comes next. `run_loop.rs` carries the decisions out; `interrupt.rs` and `resume.rs` are parts
 //!   of it.
 //! - `transition.rs` is the step from one phase to the next. `gate.rs`, `commit.rs` and `failure.rs` are parts of it.
-//! - `serve.rs` is a shorter way for foms that end in their first run.
+//! - `serve.rs` is a shorter way for foms that end in their first run. `in_place.rs` makes that run on the stack of the
+//!   submitter.
 
 mod body;
 mod commit;
 mod failure;
 mod fom;
 mod gate;
+mod in_place;
 mod interrupt;
 mod launch;
 mod next;

@@ -29,7 +29,12 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
         // SAFETY: the caller's promise.
         let progress = unsafe { Self::run_with(header, |body, fom| body.serve(fom)) };
         // SAFETY: as above; the fom has ended, on this thread.
-        let uncounted = progress == Progress::Finished && unsafe { Self::end_unheard(header) };
+        let uncounted = progress == Progress::Finished
+            && unsafe {
+                Self::end_unheard(header, |mut body, fom| {
+                    fom.fenced("while its outcome was dropped", || body.as_mut().clear());
+                })
+            };
         if progress == Progress::Finished && !uncounted {
             // SAFETY: as above.
             unsafe { Self::end_apart::<true>(header) };
@@ -41,15 +46,18 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
     }
 
     /// Ends a fom without addresses, in the order of [`end`](Self::end). Returns `false` if the fom must end in the
-    /// usual way.
+    /// usual way. `unwanted` gets the outcome, and must not panic.
     #[inline]
     // SAFETY: asks of its caller what `Vtable` says, and that the fom has ended on this thread.
-    unsafe fn end_unheard(header: NonNull<Header>) -> bool {
+    pub(super) unsafe fn end_unheard(
+        header: NonNull<Header>,
+        unwanted: impl FnOnce(Pin<&mut SyncBody<O>>, &Typed<O>),
+    ) -> bool {
         // SAFETY: as the table says.
         let this = unsafe { Self::of(header) };
         let fom = &this.typed;
         // SAFETY: the fom is not answered yet, so the body belongs to this thread.
-        let mut body = unsafe { this.body() };
+        let body = unsafe { this.body() };
         let Ok(phase) = body.ended() else {
             return false;
         };
@@ -61,7 +69,7 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
         let failed = O::GRAPH.phases()[phase].is_failure();
         let age = hand::now(fom.env()).saturating_sub(fom.identity.submitted());
         fom.pool().totals.ended(failed, age, 0);
-        fom.fenced("while its outcome was dropped", || body.as_mut().clear());
+        unwanted(body, fom);
         // A listing may have taken a reference meanwhile.
         // SAFETY: this is the runtime's reference, and nothing of the fom is used after this.
         if unsafe { reference::give_up(header) } {
@@ -75,7 +83,7 @@ impl<O: SyncOperation> Fom<O, (), SyncBody<O>> {
 impl<O: SyncOperation> SyncBody<O> {
     /// Like [`run`](Body::run), for the first run.
     #[inline]
-    fn serve(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
+    pub(super) fn serve(mut self: Pin<&mut Self>, fom: &Typed<O>) -> Progress {
         let Self::Live(instance) = &mut *self else {
             return self.run(fom);
         };

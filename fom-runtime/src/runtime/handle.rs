@@ -56,6 +56,11 @@ impl<O: Operation> Handle<O> {
         Self { fom, joined: None }
     }
 
+    /// Returns the outcome if it is there.
+    pub(super) fn outcome_now(&self) -> Option<Result<Ended<O>, Failure<O>>> {
+        self.fom.typed().outcome_now()
+    }
+
     /// Makes a handle of a fom that an earlier submission started.
     pub(crate) fn joined(fom: FomRef<O>, outcome: JoinedOutcome<O>) -> Self {
         Self {

@@ -34,8 +34,8 @@ pub use room::WhenRoom;
 #[cfg(not(fom_shuttle))]
 pub(crate) use shutdown::end_by_hand;
 pub use shutdown::{Shutdown, ShutdownReport};
+pub use submit::{Now, Placement, Recorded, Submission};
 pub(crate) use submit::{Once, Special, StartOnce};
-pub use submit::{Placement, Recorded, Submission};
 
 pub use shared::Shared;
 pub(crate) use types::totals;

@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use launch::starts_once;
 pub(in crate::runtime) use launch::{New, Turned};
+use launch::{may_run_in_place, start_in_place, starts_once};
 
 #[cfg(doc)]
 use crate::fom::Cause;
@@ -295,6 +295,67 @@ impl<'a, O: Operation> Submission<'a, O> {
         self.launch(false).map(|(_, id)| id)
     }
 
+    /// Starts the fom and runs it at once, on the stack of the fom that submits it, until it ends or first waits. An
+    /// operation that never waits costs least this way: it enters no queue, and its outcome is returned.
+    ///
+    /// ```
+    /// use fom_runtime::{prelude::*, submission::Now};
+    /// # struct Add(u64, u64);
+    /// # #[fom(operation(Add), transient)]
+    /// # enum Adding { #[phase(start, sync, to(Sum))] Add, #[phase(end)] Sum { sum: u64 } }
+    /// # impl AddingTransitions for Add {
+    /// #     fn add(&mut self, _: &mut Cx<'_>) -> Result<AddingAfterAdd, BoxError> {
+    /// #         Ok(AddingAfterAdd::Sum { sum: self.0 + self.1 })
+    /// #     }
+    /// # }
+    /// struct Client { sums: Vec<u64> }
+    ///
+    /// #[fom(operation(Client), transient)]
+    /// enum Serving {
+    ///     #[phase(start, to(Gone))]
+    ///     Serve,
+    ///     #[phase(end)]
+    ///     Gone,
+    /// }
+    ///
+    /// impl ServingTransitions for Client {
+    ///     async fn serve(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+    ///         let added = match cx.submit(Add(1, 2)).now()? {
+    ///             Now::Ended(outcome) => outcome?,
+    ///             Now::GoesOn(handle) => handle.await?,
+    ///         };
+    ///         let AddingEnd::Sum { sum } = added.end;
+    ///         self.sums.push(sum);
+    ///         Ok(())
+    ///     }
+    /// }
+    /// # let client = Runtime::new()?.submit(Client { sums: Vec::new() }).wait()?;
+    /// # assert_eq!(client.operation.sums, [3]);
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    ///
+    /// The fom runs before all foms that wait for their turn. It has a budget of its own, and the run counts as one step
+    /// of the submitter. If the fom enters a blocking section, other foms of the locality run meanwhile, while the
+    /// submitter is in its phase function.
+    ///
+    /// In these cases the fom is started as by [`start`](Self::start), and the answer is [`Now::GoesOn`]:
+    ///
+    /// - The submission has a key, a placement or another setting than its priority.
+    /// - The runtime has a journal, a capacity or values that foms carry.
+    /// - The caller is no phase function, is in a blocking section, or was itself started by `now`.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], as for [`start`](Self::start).
+    #[inline]
+    pub fn now(self) -> Result<Now<O>, Refused<O>> {
+        if may_run_in_place(&self) {
+            Ok(start_in_place(self))
+        } else {
+            self.start().map(Now::GoesOn)
+        }
+    }
+
     /// Returns the name of the series.
     #[inline(always)]
     pub(crate) fn series(&self) -> Option<&Key> {
@@ -422,12 +483,46 @@ impl<O: Operation> IntoFuture for Submission<'_, O> {
     type IntoFuture = Started<O>;
 
     fn into_future(self) -> Started<O> {
-        Started(self.start().map_err(Some))
+        Started(self.start().map_err(|refused| Some(Err(refused.into()))))
     }
 }
 
-/// A submission that was started by awaiting it.
-pub struct Started<O: Operation>(Result<Handle<O>, Option<Refused<O>>>);
+/// The result of [`Submission::now`]. Await it for the outcome in either case.
+#[must_use = "the outcome is dropped with this value"]
+pub enum Now<O: Operation> {
+    /// The fom has ended.
+    Ended(Result<Ended<O>, Failure<O>>),
+    /// The fom waits, has used up its budget, or was only started.
+    GoesOn(Handle<O>),
+}
+
+impl<O: Operation> fmt::Debug for Now<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended(Ok(ended)) => f.debug_tuple("Ended").field(&ended.kind()).finish(),
+            Self::Ended(Err(_)) => f.write_str("Ended(failure)"),
+            Self::GoesOn(handle) => f.debug_tuple("GoesOn").field(handle).finish(),
+        }
+    }
+}
+
+impl<O: Operation> IntoFuture for Now<O> {
+    type Output = Result<Ended<O>, Failure<O>>;
+    type IntoFuture = Started<O>;
+
+    fn into_future(self) -> Started<O> {
+        Started(match self {
+            Self::Ended(outcome) => Err(Some(outcome)),
+            Self::GoesOn(handle) => Ok(handle),
+        })
+    }
+}
+
+/// A submission that was started by awaiting it. Without a handle there is an answer already.
+pub struct Started<O: Operation>(Result<Handle<O>, Answer<O>>);
+
+/// The outcome, or `None` after it was taken.
+type Answer<O> = Option<Result<Ended<O>, Failure<O>>>;
 
 impl<O: Operation> fmt::Debug for Started<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -435,7 +530,7 @@ impl<O: Operation> fmt::Debug for Started<O> {
     }
 }
 
-// A refused operation in here is only moved out, never pinned.
+// An answer in here is only moved out, never pinned.
 impl<O: Operation> Unpin for Started<O> {}
 
 impl<O: Operation> Future for Started<O> {
@@ -447,9 +542,9 @@ impl<O: Operation> Future for Started<O> {
     ) -> std::task::Poll<Self::Output> {
         match &mut self.0 {
             Ok(handle) => Pin::new(handle).poll(cx),
-            Err(refused) => {
-                let refused = refused.take().expect("polled after it was ready");
-                std::task::Poll::Ready(Err(refused.into()))
+            Err(answer) => {
+                let answer = answer.take().expect("polled after it was ready");
+                std::task::Poll::Ready(answer)
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::{
     fom::{AnyRef, Env, Header, NewFom, Progress, Resident, Stocks, hand::context::peek},
     id::FomId,
     operation::{Form, Operation},
-    typed::TypedRef,
+    typed::{Ended, Failure, TypedRef},
 };
 
 /// The parts of a new fom. [`Form::build`](crate::operation::Form::build) makes the fom of them, with or without a future.
@@ -146,4 +146,36 @@ pub(crate) struct Served {
     pub(crate) progress: Progress,
     /// The fom has ended, and the locality has not counted the end yet. The caller counts many ends together.
     pub(crate) uncounted: bool,
+}
+
+/// The first run of a fom that was just launched, on the stack of the fom that submits it.
+pub(crate) struct RunInPlace<'a, O: Operation> {
+    fom: FirstRun<'a, O>,
+    /// Gets the outcome of a fom that ends. So it moves only once.
+    pub(crate) outcome: &'a mut Option<Result<Ended<O>, Failure<O>>>,
+}
+
+impl<'a, O: Operation> RunInPlace<'a, O> {
+    /// # Safety
+    ///
+    /// The promise of [`FirstRun::new`]. In addition, the fom has no handle, and its locality has not counted it.
+    // SAFETY: asks of its caller what the section above says.
+    pub(crate) unsafe fn new(
+        fom: &'a Resident,
+        outcome: &'a mut Option<Result<Ended<O>, Failure<O>>>,
+    ) -> Self {
+        // SAFETY: the caller's promise.
+        let fom = unsafe { FirstRun::new(fom) };
+        Self { fom, outcome }
+    }
+
+    pub(crate) fn fom(&self) -> NonNull<Header> {
+        self.fom.fom()
+    }
+}
+
+/// A fom that was run in place and goes on, or has left its outcome to its handle. The locality has counted it.
+pub(crate) struct GoesOn<O: Operation> {
+    pub(crate) progress: Progress,
+    pub(crate) handle: TypedRef<O>,
 }

@@ -14,11 +14,13 @@ use std::{any::Any, cell::UnsafeCell, ops::Deref};
 
 pub use failure::Failure;
 pub(crate) use kept::text;
-pub(crate) use launch::{FirstRun, Launched, Seed, Served, build_here, start_here};
+pub(crate) use launch::{
+    FirstRun, GoesOn, Launched, RunInPlace, Seed, Served, build_here, start_here,
+};
 pub use listeners::{Interpose, TransitionOf};
 pub(crate) use listeners::{after, before, interpose, interposes, listen_to, tell};
-pub(crate) use outcome::settle;
 pub use outcome::{AtEnd, Ended, Outcome};
+pub(crate) use outcome::{settle, with_untaken};
 pub(crate) use reference::TypedRef;
 
 use crate::{

@@ -21,16 +21,35 @@ pub(crate) fn settle<O: Operation>(fom: Resident, outcome: Outcome<O>) {
     unsafe { (fom.pool().vtable.settle)(fom.as_ptr(), (&raw mut outcome).cast()) };
 }
 
+/// Puts in the events that the fom has not taken.
+pub(crate) fn with_untaken<O: Operation>(
+    mut outcome: Outcome<O>,
+    untaken: Vec<O::Event>,
+) -> Outcome<O> {
+    match &mut outcome {
+        Ok(at_end) => at_end.untaken = untaken,
+        Err(failure) => failure.untaken = untaken,
+    }
+    outcome
+}
+
 impl<O: Operation> Typed<O> {
     /// Returns the outcome if it is there. Otherwise wakes `waker` when the outcome is there. Only the handle calls this.
     pub(crate) fn poll_outcome(&self, waker: &Waker) -> Option<Result<Ended<O>, Failure<O>>> {
-        if self.marks.is_answered() {
-            return Some(self.take_answer());
+        let outcome = self.outcome_now();
+        if outcome.is_some() {
+            return outcome;
         }
         let old = self.cold_made().waits.lock().waker.replace(waker.clone());
         // The old waker may hold the last reference to a task of the user's, so it is dropped without the lock.
         drop(old);
         self.marks.watch().then(|| self.take_answer())
+    }
+
+    /// Returns the outcome if it is there. Only the handle calls this.
+    #[inline]
+    pub(crate) fn outcome_now(&self) -> Option<Result<Ended<O>, Failure<O>>> {
+        self.marks.is_answered().then(|| self.take_answer())
     }
 
     /// Returns the phase of the visit.
@@ -39,17 +58,12 @@ impl<O: Operation> Typed<O> {
     }
 
     fn take_answer(&self) -> Result<Ended<O>, Failure<O>> {
-        let mut outcome = match self.marks.take() {
+        let outcome = match self.marks.take() {
             Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_kind(), None)),
             // SAFETY: the body was left to the handle, which takes it once.
             Taken::Outcome => unsafe { self.take_outcome() },
         };
-        let untaken = self.mail.rest();
-        match &mut outcome {
-            Ok(at_end) => at_end.untaken = untaken,
-            Err(failure) => failure.untaken = untaken,
-        }
-        outcome.map(AtEnd::ended)
+        with_untaken(outcome, self.mail.rest()).map(AtEnd::ended)
     }
 
     /// # Safety

@@ -2,7 +2,11 @@
 
 use std::{any::TypeId, marker::PhantomData, ops::Deref};
 
-use crate::{fom::AnyRef, operation::Operation, typed::Typed};
+use crate::{
+    fom::{AnyRef, Header},
+    operation::Operation,
+    typed::Typed,
+};
 
 /// A counted reference to a fom of `O`.
 pub(crate) struct TypedRef<O: Operation>(AnyRef, PhantomData<fn(O) -> O>);
@@ -22,6 +26,18 @@ impl<O: Operation> TypedRef<O> {
     // SAFETY (caller): as the section above says.
     pub(super) unsafe fn of_known(fom: AnyRef) -> Self {
         Self(fom, PhantomData)
+    }
+
+    /// Adds a reference.
+    ///
+    /// # Safety
+    ///
+    /// The fom is a fom of `O`.
+    #[inline]
+    // SAFETY (caller): as the section above says.
+    pub(crate) unsafe fn of_fom(fom: &Header) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::of_known(AnyRef::of(fom)) }
     }
 
     #[inline]

@@ -17,6 +17,7 @@ mod events;
 mod failing;
 mod gates;
 mod grouping;
+mod in_place;
 mod panics;
 mod reached;
 mod replies;

@@ -15,6 +15,7 @@
 mod ending;
 mod foms;
 mod hand_over;
+mod in_place;
 mod keys;
 mod kit;
 mod moving;

@@ -1,6 +1,6 @@
 //! Submits from inside a locality, as a server's own operations do. That is the cheapest place for every peer.
 
-use fom_runtime::prelude::*;
+use fom_runtime::{prelude::*, submission::Now};
 
 use crate::machines::{AsyncChain, Chain, Go, Parked, Timed, to_the_tail};
 
@@ -12,6 +12,10 @@ const WINDOW: u64 = 512;
 pub(crate) enum Load {
     /// Sync operations of so many phases, until they have ended.
     Chains(u64),
+    /// The same, one after the other: each is awaited.
+    ChainsAwaited(u64),
+    /// The same, one after the other in place.
+    ChainsNow(u64),
     /// The same with async operations.
     AsyncChains(u64),
     /// Operations that wait for an event.
@@ -42,6 +46,17 @@ impl GenerateTransitions for Generator {
         let runtime = cx.runtime();
         match self.load {
             Load::Chains(left) => self.run(&runtime, || Chain { word: 1, left }).await,
+            Load::ChainsAwaited(left) => {
+                for _ in 0..self.left {
+                    assert!(cx.submit(Chain { word: 1, left }).await.is_ok());
+                }
+            }
+            Load::ChainsNow(left) => {
+                for _ in 0..self.left {
+                    let ran = cx.submit(Chain { word: 1, left }).now();
+                    assert!(matches!(ran, Ok(Now::Ended(Ok(_)))));
+                }
+            }
             Load::AsyncChains(left) => {
                 let one = || AsyncChain(Chain { word: 1, left });
                 self.run(&runtime, one).await

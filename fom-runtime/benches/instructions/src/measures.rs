@@ -57,6 +57,20 @@ pub const MEASURES: &[Measure] = &[
         limit: &[("limit-4", 1.0)],
     },
     Measure {
+        name: "awaited",
+        what: "the same operation, with its outcome: the fom that submits it awaits it",
+        fom: &[("await-4", 1.0)],
+        tokio: None,
+        limit: &[("limit-4", 1.0)],
+    },
+    Measure {
+        name: "in-place",
+        what: "the same by `now`, on the stack of the fom that submits it",
+        fom: &[("now-4", 1.0)],
+        tokio: None,
+        limit: &[("limit-4", 1.0)],
+    },
+    Measure {
         name: "sync-transition",
         what: "a further transition of it: a fourth of what 8 phases take more than 4",
         fom: &[("sync-8", 0.25), ("sync-4", -0.25)],

@@ -23,6 +23,8 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("step-hand", steps::by_hand),
     ("sync-4", |n| generate(Load::Chains(4), n)),
     ("sync-8", |n| generate(Load::Chains(8), n)),
+    ("await-4", |n| generate(Load::ChainsAwaited(4), n)),
+    ("now-4", |n| generate(Load::ChainsNow(4), n)),
     ("sync-long", |n| submit(Chain { word: 1, left: n })),
     ("counted", |n| observed(Builder::observe, n)),
     ("recorded", |n| {

@@ -107,6 +107,30 @@ impl RunBudget {
         self.began = self.now;
     }
 
+    /// Begins the run of a fom on the stack of the running fom. Returns how many steps the running fom has left.
+    #[inline]
+    pub(crate) fn lend(&mut self) -> i32 {
+        let left = self.left();
+        self.last = self.step.wrapping_add_signed(self.limits.phases);
+        left
+    }
+
+    /// Goes on with the run of a fom that had so many steps left. The run on its stack counts as one step.
+    #[inline]
+    pub(crate) fn take_back(&mut self, left: i32) {
+        self.last = self.step.wrapping_add_signed(left - 1);
+        self.due = self.next_due();
+    }
+
+    /// Returns the next step that needs more than a comparison.
+    #[inline]
+    fn next_due(&self) -> u32 {
+        let to_look = self.look_at.wrapping_sub(self.step);
+        // Once the budget is used up, each step is due.
+        let to_last = self.left().max(1).cast_unsigned();
+        self.step.wrapping_add(to_look.min(to_last))
+    }
+
     /// Notes a step that does not count against the budget. Returns as [`step`](Self::step) does.
     #[inline]
     pub(crate) fn free_step(&mut self) -> Option<(u64, bool)> {
@@ -126,10 +150,7 @@ impl RunBudget {
         if self.step == self.look_at {
             self.look_and_adapt(clock, 0);
         }
-        let to_look = self.look_at.wrapping_sub(self.step);
-        // Once the budget is used up, each step is due.
-        let to_last = self.left().max(1).cast_unsigned();
-        self.due = self.step.wrapping_add(to_look.min(to_last));
+        self.due = self.next_due();
         (self.now, self.spent())
     }
 

@@ -27,6 +27,8 @@ struct Context {
     core: Cell<*mut Hand>,
     /// The fom that runs on this thread, also while that fom is in a blocking section.
     fom: Cell<*const Header>,
+    /// Whether the fom runs on the stack of the fom that submitted it.
+    nested: Cell<bool>,
     /// How many nested `with_hand` and `holding` calls this thread is inside of.
     taken: Cell<u32>,
     /// Whether a [`Peeked`] exists on this thread.
@@ -42,6 +44,7 @@ impl Context {
     const NOWHERE: Self = Self {
         core: Cell::new(ptr::null_mut()),
         fom: Cell::new(ptr::null()),
+        nested: Cell::new(false),
         taken: Cell::new(0),
         #[cfg(any(debug_assertions, fom_shuttle))]
         peeked: Cell::new(false),
@@ -241,6 +244,30 @@ pub(crate) fn is_taken() -> bool {
 #[inline]
 pub(crate) fn begin(fom: &Header) {
     CONTEXT.with(|context| context.fom.set(fom));
+}
+
+/// Returns whether a fom of this runtime runs here with the core, which can run a fom on its stack.
+#[inline]
+pub(crate) fn may_nest(env: &Env) -> bool {
+    CONTEXT.with(|context| !context.nested.get()) && super::here_in(env).is_some()
+}
+
+/// The run of a fom on the stack of another. The drop ends it.
+pub(crate) struct Nested;
+
+/// Begins the run of a fom on the stack of the fom that runs. The caller begins the other fom anew after it.
+#[inline]
+pub(crate) fn nest(fom: &Header) -> Nested {
+    begin(fom);
+    CONTEXT.with(|context| context.nested.set(true));
+    Nested
+}
+
+impl Drop for Nested {
+    #[inline]
+    fn drop(&mut self) {
+        CONTEXT.with(|context| context.nested.set(false));
+    }
 }
 
 /// Ends the run.

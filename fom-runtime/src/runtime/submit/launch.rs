@@ -2,15 +2,15 @@
 
 use std::{any::TypeId, mem::ManuallyDrop, ptr};
 
-use super::{Placement, StartOnce, Submission};
+use super::{Now, Placement, StartOnce, Submission};
 use crate::{
     exclusive::Exclusive,
     fom::{NewFom, Order, OtherTurn, RefusedReason, RuntimeState, hand},
     id::FomId,
-    locality::Locality,
+    locality::{Locality, run_in_place},
     operation::{Operation, kept_codec},
     runtime::{
-        FomRef, Refused, RefusedInner, Shared,
+        FomRef, Handle, Refused, RefusedInner, Shared,
         keys::{self, Names},
         room::HeldRoom,
         spawn::{Begin, Brought, Place, SpawnRequest},
@@ -21,47 +21,12 @@ use crate::{
 impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     pub(super) fn launch(self, wanted: bool) -> Result<New<O>, Refused<O>> {
-        if self.key.is_none()
-            && self.placement.is_none()
-            && self.special.is_none()
-            && self.order != Order::Chain
-            && self.shared.env.takes_all()
-            && hand::here_in(&self.shared.env).is_some()
-        {
-            Ok(self.launch_here(wanted))
+        if is_plain(&self) && hand::here_in(&self.shared.env).is_some() {
+            Ok(launch_here(self, wanted))
         } else {
             self.launch_anywhere(wanted)
                 .map_err(|turned| turned.refuse())
         }
-    }
-
-    /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
-    /// submitting fom is in flight, so a thread that waits for an idle runtime keeps waiting.
-    #[inline(always)]
-    fn launch_here(self, wanted: bool) -> New<O> {
-        // This is user code if the operation is written by hand. So it runs before the core is borrowed.
-        let number = O::index(O::kind(&self.phase));
-        // The key and the special part are `None`: there is nothing else to drop.
-        let this = ManuallyDrop::new(self);
-        let (shared, priority) = (this.shared, this.priority);
-        let birth = NewFom {
-            // The locality sets its own number, the id and the time.
-            id: FomId(0),
-            home: 0,
-            priority,
-            now: 0,
-            phase: number,
-            settled: false,
-            resumed: false,
-            cold: None,
-            wanted,
-            ready: true,
-        };
-        // SAFETY: the submission is not dropped, and the phase is not used after this.
-        let phase = unsafe { ptr::read(&raw const this.phase) };
-        // SAFETY: as above, and the closure is called at most once.
-        let operation = || unsafe { ptr::read(&raw const this.operation) };
-        start_here(&shared.env, birth, operation, phase)
     }
 
     #[inline(never)]
@@ -157,6 +122,74 @@ impl<'a, O: Operation> Submission<'a, O> {
         }
         Target { index, here, sent }
     }
+}
+
+/// Returns whether neither the submission nor the runtime asks for more than a fom in this locality.
+#[inline(always)]
+fn is_plain<O: Operation>(submission: &Submission<'_, O>) -> bool {
+    submission.key.is_none()
+        && submission.placement.is_none()
+        && submission.special.is_none()
+        && submission.order != Order::Chain
+        && submission.shared.env.takes_all()
+}
+
+/// Returns whether [`start_in_place`] is possible.
+#[inline]
+pub(super) fn may_run_in_place<O: Operation>(submission: &Submission<'_, O>) -> bool {
+    is_plain(submission) && hand::context::may_nest(&submission.shared.env)
+}
+
+/// Returns the beginning of a fom in this locality. Calls user code if the operation is written by hand.
+#[inline(always)]
+fn birth<O: Operation>(submission: &Submission<'_, O>, wanted: bool) -> NewFom {
+    NewFom {
+        // The locality sets its own number, the id and the time.
+        id: FomId(0),
+        home: 0,
+        priority: submission.priority,
+        now: 0,
+        phase: O::index(O::kind(&submission.phase)),
+        settled: false,
+        resumed: false,
+        cold: None,
+        wanted,
+        ready: true,
+    }
+}
+
+/// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
+/// submitting fom is in flight, so a thread that waits for an idle runtime keeps waiting.
+#[inline(always)]
+fn launch_here<O: Operation>(submission: Submission<'_, O>, wanted: bool) -> New<O> {
+    let birth = birth(&submission, wanted);
+    // The key and the special part are `None`: there is nothing else to drop.
+    let this = ManuallyDrop::new(submission);
+    // SAFETY: the submission is not dropped, and the phase is not used after this.
+    let phase = unsafe { ptr::read(&raw const this.phase) };
+    // SAFETY: as above, and the closure is called at most once.
+    let operation = || unsafe { ptr::read(&raw const this.operation) };
+    start_here(&this.shared.env, birth, operation, phase)
+}
+
+/// Runs the fom on the stack of the fom that submits it.
+#[inline]
+pub(super) fn start_in_place<O: Operation>(submission: Submission<'_, O>) -> Now<O> {
+    let birth = birth(&submission, false);
+    let this = ManuallyDrop::new(submission);
+    // SAFETY: as in `launch_here`.
+    let phase = unsafe { ptr::read(&raw const this.phase) };
+    // SAFETY: as above.
+    let operation = || unsafe { ptr::read(&raw const this.operation) };
+    let mut outcome = None;
+    let handle = run_in_place(&this.shared.env, birth, operation, phase, &mut outcome);
+    if let Some(outcome) = outcome {
+        return Now::Ended(outcome);
+    }
+    let handle = Handle::of_new(handle);
+    handle
+        .outcome_now()
+        .map_or_else(|| Now::GoesOn(handle), Now::Ended)
 }
 
 fn has_ticket<O: Operation>(submission: &Submission<'_, O>) -> bool {
