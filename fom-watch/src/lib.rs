@@ -49,6 +49,12 @@
 //! # }
 //! ```
 //!
+//! # Where a warning appears
+//!
+//! In the listing [`Warned::warnings`], in the closure of [`Watch::on_warning`], and as an
+//! [incident](fom_runtime::observe::Operations::incidents). With the feature `tracing`, a warning that is told is also an event of the crate
+//! `tracing`, with the target `fom_watch::event`.
+//!
 //! # What it costs
 //!
 //! A program that does not call `watch` pays nothing. With it, the runtime [counts](Builder::observe), which costs a
@@ -57,6 +63,8 @@
 
 mod board;
 mod checks;
+#[cfg(feature = "tracing")]
+mod event;
 mod settings;
 mod sight;
 mod threads;

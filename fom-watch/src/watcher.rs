@@ -127,7 +127,13 @@ impl Watcher {
     fn tell(&self, runtime: &Runtime, watch: &Watch) {
         let news = std::mem::take(&mut self.state.lock().news);
         for warning in news {
-            if let Err(panic) = caught(|| watch.tell(&warning)) {
+            let told = caught(|| {
+                // The subscriber is the program's.
+                #[cfg(feature = "tracing")]
+                crate::event::emit(&warning);
+                watch.tell(&warning);
+            });
+            if let Err(panic) = told {
                 let text = format!("the closure of `on_warning` panicked: {panic}");
                 report(runtime, text);
             }
