@@ -148,9 +148,10 @@ async function tests(url, context) {
     assert.equal(await page.locator("img[src='x']").count(), 0);
   });
 
-  await test("each view has its URL and fits into 380 pixels", async () => {
-    for (const width of [1280, 380]) {
+  await test("each view has its URL and fits into 380 pixels, in both color schemes", async () => {
+    for (const [width, colorScheme] of [[1280, "light"], [380, "dark"], [1280, "dark"], [380, "light"]]) {
       await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme });
       for (const view of VIEWS) {
         await page.goto(at(url, view));
         await page.locator("main .card, main .tile").first().waitFor();
@@ -162,6 +163,7 @@ async function tests(url, context) {
       }
     }
     await page.setViewportSize({ width: 1280, height: 900 });
+    await page.emulateMedia({ colorScheme: null });
   });
 
   await test("a view that the program does not have says so", async () => {

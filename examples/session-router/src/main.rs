@@ -60,19 +60,16 @@ async fn main() -> ExitCode {
     }
 }
 
-/// Shows the progress of the recovery, if it takes long enough to see.
+/// Shows the progress of the recovery on a terminal, if it takes long enough to see.
 fn progress() -> impl FnMut(&RecoveryProgress) + Send {
     let live = io::stderr().is_terminal();
     let mut shown = Instant::now();
     move |progress| {
         let end = progress.read > 0 && progress.read == progress.entries;
-        if end || shown.elapsed() >= Duration::from_millis(100) {
+        if live && (end || shown.elapsed() >= Duration::from_millis(100)) {
             shown = Instant::now();
-            let (start, close) = if live { ("\r\x1b[K", "") } else { ("", "\n") };
-            eprint!("{start}recovery: {progress}{close}");
-            if end && live {
-                eprintln!();
-            }
+            let close = if end { "\n" } else { "" };
+            eprint!("\r\x1b[Krecovery: {progress}{close}");
         }
     }
 }

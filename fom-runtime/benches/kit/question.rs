@@ -2,7 +2,7 @@
 
 use std::{
     fs::OpenOptions,
-    io::{self, Read, Write},
+    io::{self, IsTerminal, Read, Write},
     process::{Command, ExitCode, Stdio},
     sync::mpsc,
     thread,
@@ -110,6 +110,8 @@ fn run(question: &Question, args: &Args) -> io::Result<Vec<Answer>> {
     let wanted = |wanted: &[String], name: &str| {
         wanted.is_empty() || wanted.iter().any(|wanted| wanted == name)
     };
+    let live = io::stderr().is_terminal();
+    let clear = if live { "\r\x1b[K" } else { "" };
     let mut rounds = Rounds::default();
     let most = match (args.quick, args.rounds) {
         (_, Some(n)) => n,
@@ -137,14 +139,16 @@ fn run(question: &Question, args: &Args) -> io::Result<Vec<Answer>> {
                 .collect();
             for n in 0..peers.len() {
                 let peer = peers[(n + round as usize) % peers.len()];
-                eprint!(
-                    "\r\x1b[K  round {} of {most}: {}, {peer}",
-                    round + 1,
-                    case.name
-                );
+                if live {
+                    eprint!(
+                        "\r\x1b[K  round {} of {most}: {}, {peer}",
+                        round + 1,
+                        case.name
+                    );
+                }
                 let record = one(question, case.name, peer, round, args.quick)?;
                 if let Some(error) = &record.error {
-                    eprintln!("\r\x1b[K  {}, {peer}: {error}", case.name);
+                    eprintln!("{clear}  {}, {peer}: {error}", case.name);
                 }
                 if let Some(out) = &mut out {
                     writeln!(out, "{}", serde_json::to_string(&record)?)?;
@@ -153,7 +157,7 @@ fn run(question: &Question, args: &Args) -> io::Result<Vec<Answer>> {
             }
         }
     }
-    eprint!("\r\x1b[K{}", details(question.cases, &rounds));
+    eprint!("{clear}{}", details(question.cases, &rounds));
     Ok(question
         .rows
         .iter()

@@ -1,7 +1,11 @@
 //! `crash`: kills a program that runs foms many times, restarts it each time, and reports what it found. See `crash
 //! --help`.
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
 
 use fom_crash::{Broken, Means, Options, child, run};
 
@@ -47,7 +51,8 @@ fn parent(args: &[String]) -> Result<bool, String> {
         seed: u64::from(std::process::id()),
         broken: Broken::Not,
         means: Means::Kill,
-        progress: true,
+        // A line now and then, on a terminal.
+        progress: io::stdout().is_terminal(),
     };
     let number = |word: &str| {
         word.parse::<u64>()
