@@ -105,7 +105,9 @@ async fn serve(
     let journal = settings.journal.clone();
     // The page shows the last steps of a call, which the flight recorder keeps.
     let slots = if inspect.is_some() { 65_536 } else { 0 };
-    let watch = Watch::default().on_warning(|warning| eprintln!("{warning}"));
+    // In one piece: stdout may lead to the same place.
+    let warn = |text: String| eprint!("{text}");
+    let watch = Watch::default().on_warning(move |warning| warn(format!("{warning}\n")));
     let router = Router::start_with(settings, |builder| {
         builder.on_recovery(progress()).recorder(slots).watch(watch)
     })?;

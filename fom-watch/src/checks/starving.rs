@@ -6,6 +6,7 @@ use fom_runtime::{
     Runtime,
     machine::FomState,
     observe::{Filter, FomInfo, LocalityInfo, Page},
+    time::Instant,
 };
 
 use crate::{Level, WarningKind, Watch, board::Finding, checks::locality_name, sight::Sight};
@@ -19,9 +20,13 @@ const IDS: usize = 8;
 /// A fom is on its way until the handler of its locality takes it in, and then in the run queue.
 const READY: [FomState; 2] = [FomState::Init, FomState::Ready];
 
-/// By locality.
 #[derive(Default)]
-pub(super) struct Starving(HashMap<usize, Past>);
+pub(super) struct Starving {
+    /// By locality.
+    past: HashMap<usize, Past>,
+    /// The time of the first look. A fom out of a journal may have been in its phase for longer, but was not ready.
+    since: Option<Instant>,
+}
 
 /// Delays that are over.
 #[derive(Default)]
@@ -42,21 +47,22 @@ impl Starving {
         is_standing: impl Fn(usize) -> bool,
     ) -> Vec<Finding> {
         let mut found = Vec::new();
+        let watched = runtime.now() - *self.since.get_or_insert_with(|| runtime.now());
         let is_ready = |state| READY.contains(&state);
         let ready = sight.groups().iter().any(|group| {
             let oldest = group.oldest.first();
             is_ready(group.state) && oldest.is_some_and(|fom| fom.in_phase >= watch.starving)
         });
         for load in &sight.loads {
-            let past = self.0.entry(load.index).or_default().look(watch, load);
+            let past = self.past.entry(load.index).or_default().look(watch, load);
             if is_standing(load.index) {
                 continue;
             }
-            let foms = match ready {
+            let foms = match ready && watched >= watch.starving {
                 true => waiting(runtime, watch, load.index),
                 false => Vec::new(),
             };
-            let now = foms.first().map(|fom| fom.times.in_phase);
+            let now = foms.first().map(|fom| fom.times.in_phase.min(watched));
             if let Some(age) = now.max(past) {
                 found.push(starvation(watch, load, age, &foms));
             }
