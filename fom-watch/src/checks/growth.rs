@@ -60,7 +60,13 @@ impl Growth {
         }
         let queues = queues(sight);
         let names: HashSet<_> = queues.iter().map(|queue| &*queue.name).collect();
-        self.0.retain(|name, _| names.contains(&**name));
+        // A look sees the longest mailboxes only. One that is not among them now may be again at the next look.
+        let is_recent = |series: &Series| {
+            let last = series.0.back();
+            last.is_some_and(|(at, _)| sight.now - *at < watch.growth.1)
+        };
+        self.0
+            .retain(|name, series| names.contains(&**name) || is_recent(series));
         let mut found = Vec::new();
         for queue in &queues {
             let series = self.0.entry(queue.name.clone()).or_default();

@@ -4,11 +4,11 @@ use fom_patterns::{
     admission::Admission,
     streams::{KeyedStream, StreamOptions},
 };
-use fom_runtime::{observe::WaitsFor, time::TestClock};
+use fom_runtime::{Handle, observe::WaitsFor, time::TestClock};
 use fom_watch::{Warned, WarningKind};
 
 use crate::{
-    kit::{limited, secs},
+    kit::{Gate, limited, secs},
     task::{Task, Word, only, submit, until_waits, warned, watched},
 };
 
@@ -36,6 +36,42 @@ fn a_mailbox_that_only_grows_is_named() {
             (&[fom.id()][..], Some("Blocking"))
         );
         assert!(warning.subject.starts_with("mailbox of Task"), "{warning}");
+    });
+}
+
+/// A look sees the eight longest mailboxes. Here two groups of eight take turns.
+#[test]
+fn mailboxes_that_take_turns_as_the_longest_are_named() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = watched(&clock);
+        let gate = Gate::close(&runtime, 0);
+        let foms: Vec<_> = (0..16).map(|_| submit(&runtime, Task::Hear)).collect();
+        let send = |foms: &[Handle<Task>], words| {
+            for fom in foms {
+                (0..words).for_each(|_| fom.send(Word::Go).unwrap());
+            }
+        };
+        send(&foms[8..], 20);
+        for look in 0..16 {
+            let group = if look % 2 == 0 {
+                &foms[..8]
+            } else {
+                &foms[8..]
+            };
+            send(group, 40);
+            clock.advance(secs(5));
+            runtime.inspect().warnings();
+        }
+        // The last look saw the second group.
+        let mut named: Vec<_> = warned(&runtime, GROWTH)
+            .iter()
+            .map(|warning| warning.ids[0])
+            .collect();
+        named.sort();
+        let group: Vec<_> = foms[8..].iter().map(|fom| fom.id()).collect();
+        assert_eq!(named, group);
+        gate.open();
     });
 }
 
