@@ -119,7 +119,7 @@ const METRICS: &[&str] = &[
 
 /// The folders of `fom-watch`, lowest first.
 const WATCH: &[&str] = &[
-    "warning", "settings", "sight", "board", "threads", "checks", "watcher", "lib",
+    "warning", "event", "settings", "sight", "board", "threads", "checks", "watcher", "lib",
 ];
 
 /// The folders of `fom-recorder`, lowest first.
