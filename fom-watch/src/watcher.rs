@@ -127,16 +127,13 @@ impl Watcher {
     fn tell(&self, runtime: &Runtime, watch: &Watch) {
         let news = std::mem::take(&mut self.state.lock().news);
         for warning in news {
-            let told = caught(|| {
-                // The subscriber is the program's.
-                #[cfg(feature = "tracing")]
+            #[cfg(feature = "tracing")]
+            tell_user(runtime, "the subscriber of `tracing`", || {
                 crate::event::emit(&warning);
+            });
+            tell_user(runtime, "the closure of `on_warning`", || {
                 watch.tell(&warning);
             });
-            if let Err(panic) = told {
-                let text = format!("the closure of `on_warning` panicked: {panic}");
-                report(runtime, text);
-            }
         }
     }
 
@@ -157,6 +154,13 @@ impl Watcher {
             warnings,
             over,
         }
+    }
+}
+
+/// Calls code of the program, whose panic is reported.
+fn tell_user(runtime: &Runtime, code: &str, tell: impl FnOnce()) {
+    if let Err(panic) = caught(tell) {
+        report(runtime, format!("{code} panicked: {panic}"));
     }
 }
 

@@ -106,8 +106,11 @@ async fn serve(
     // The page shows the last steps of a call, which the flight recorder keeps.
     let slots = if inspect.is_some() { 65_536 } else { 0 };
     // In one piece: stdout may lead to the same place.
-    let warn = |text: String| eprint!("{text}");
-    let watch = Watch::default().on_warning(move |warning| warn(format!("{warning}\n")));
+    // In one piece: another process may write to the same pipe.
+    let watch = Watch::default().on_warning(|warning| {
+        let line = format!("{warning}\n");
+        eprint!("{line}");
+    });
     let router = Router::start_with(settings, |builder| {
         builder.on_recovery(progress()).recorder(slots).watch(watch)
     })?;

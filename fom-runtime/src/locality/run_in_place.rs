@@ -3,7 +3,7 @@
 use crate::{
     fom::{
         Env, NewFom, Progress,
-        hand::context::{self, begin, peek},
+        hand::context::{self, peek},
     },
     locality::{recorded::record_rest, with_core},
     operation::{Form, Operation},
@@ -42,14 +42,16 @@ pub(crate) fn run_in_place<O: Operation>(
     };
     let submitter = submitter.expect("a thread that has laid a core down runs a fom");
     let recorded = env.hooks.extras().are_noted();
-    let end = recorded.then(|| with_core(|core| core.record_run(&fom)));
+    let end = if recorded {
+        with_core(|core| core.record_run(&fom)).flatten()
+    } else {
+        None
+    };
     fom.token.start(fom.is_alone());
     let nested = context::nest(&fom);
     // SAFETY: the fom of `O` was just made, and has just begun to run. It has no handle and is not counted.
     let ran = O::Form::build(unsafe { RunInPlace::new(&fom, outcome) });
     drop(nested);
-    // SAFETY: the submitter is in its run.
-    begin(unsafe { submitter.as_ref() });
     {
         // SAFETY: only numbers and pointers are written.
         let hand = unsafe { peek() };
@@ -59,8 +61,8 @@ pub(crate) fn run_in_place<O: Operation>(
     }
     if recorded {
         with_core(|core| {
-            core.record_run_end(end.flatten().flatten());
-            // SAFETY: as above.
+            core.record_run_end(end);
+            // SAFETY: the submitter is in its run.
             record_rest(core, unsafe { submitter.as_ref() });
         });
     }

@@ -341,7 +341,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// In these cases the fom is started as by [`start`](Self::start), and the answer is [`Now::GoesOn`]:
     ///
     /// - The submission has a key, a placement or another setting than its priority.
-    /// - The runtime has a journal, a capacity or values that foms carry.
+    /// - The runtime has a journal, a capacity, a history or values that foms carry.
     /// - The caller is no phase function, is in a blocking section, or was itself started by `now`.
     ///
     /// # Errors

@@ -187,6 +187,17 @@ async fn going<O: Operation>(runtime: &Runtime, operation: O) -> Handle<O> {
     }
 }
 
+/// Returns how many operations of a type were started, have ended and have failed.
+fn totals(runtime: &Runtime, operation: &str) -> (u64, u64, u64) {
+    let listed = runtime.operations();
+    let of = listed
+        .types
+        .iter()
+        .find(|it| it.operation == operation)
+        .unwrap();
+    (of.started, of.ended, of.failed)
+}
+
 /// The operation runs before those that wait for their turn, and before the submitter goes on. It is counted.
 #[test]
 fn an_operation_that_never_waits_ends_in_place() {
@@ -214,14 +225,8 @@ fn an_operation_that_never_waits_ends_in_place() {
         .await;
         runtime.idle().await;
         assert_eq!(log.lines(), ["begin End", "submitter", "queued"]);
-        let listed = runtime.operations();
-        let steps = listed
-            .types
-            .iter()
-            .find(|it| it.operation == "Step")
-            .unwrap();
-        assert_eq!((steps.started, steps.ended, steps.failed), (1, 1, 0));
-        assert!(listed.foms.is_empty());
+        assert_eq!(totals(&runtime, "Step"), (1, 1, 0));
+        assert!(runtime.operations().foms.is_empty());
     });
 }
 
@@ -237,13 +242,7 @@ fn a_failure_and_a_panic_are_returned() {
         let failure = ended(&runtime, step(Does::Panic, &log)).await.unwrap_err();
         assert!(matches!(failure.cause, Cause::Panicked(_)));
         runtime.idle().await;
-        let listed = runtime.operations();
-        let steps = listed
-            .types
-            .iter()
-            .find(|it| it.operation == "Step")
-            .unwrap();
-        assert_eq!((steps.started, steps.ended, steps.failed), (2, 2, 2));
+        assert_eq!(totals(&runtime, "Step"), (2, 2, 2));
     });
 }
 
@@ -273,13 +272,7 @@ fn an_operation_that_waits_goes_on() {
             SleepingEnd::Woken { after: 7 }
         ));
         runtime.idle().await;
-        let listed = runtime.operations();
-        let waits = listed
-            .types
-            .iter()
-            .find(|it| it.operation == "Waits")
-            .unwrap();
-        assert_eq!((waits.started, waits.ended, waits.failed), (3, 3, 2));
+        assert_eq!(totals(&runtime, "Waits"), (3, 3, 2));
     });
 }
 
@@ -360,11 +353,15 @@ fn a_submission_that_needs_more_is_started() {
             move |cx| cx.blocking(|cx| cx.submit(step(Does::End, &log)).now().unwrap())
         });
         assert!(matches!(in_section.await, Now::GoesOn(_)));
-        let limits = one(&TestClock::new()).capacity(10).build().unwrap();
-        let limited = inside(&limits, move |cx| {
-            cx.submit(step(Does::End, &log)).now().unwrap()
-        });
-        assert!(matches!(limited.await, Now::GoesOn(_)));
+        for builder in [
+            one(&TestClock::new()).capacity(10),
+            one(&TestClock::new()).history(8),
+        ] {
+            let limits = builder.build().unwrap();
+            let step = step(Does::End, &log);
+            let limited = inside(&limits, move |cx| cx.submit(step).now().unwrap());
+            assert!(matches!(limited.await, Now::GoesOn(_)));
+        }
     });
 }
 

@@ -252,21 +252,28 @@ pub(crate) fn may_nest(env: &Env) -> bool {
     CONTEXT.with(|context| !context.nested.get()) && super::here_in(env).is_some()
 }
 
-/// The run of a fom on the stack of another. The drop ends it.
-pub(crate) struct Nested;
+/// The run of a fom on the stack of another. The drop ends it, and the other fom goes on.
+pub(crate) struct Nested {
+    below: *const Header,
+}
 
-/// Begins the run of a fom on the stack of the fom that runs. The caller begins the other fom anew after it.
+/// Begins the run of a fom on the stack of the fom that runs.
 #[inline]
 pub(crate) fn nest(fom: &Header) -> Nested {
-    begin(fom);
-    CONTEXT.with(|context| context.nested.set(true));
-    Nested
+    CONTEXT.with(|context| {
+        context.nested.set(true);
+        let below = context.fom.replace(fom);
+        Nested { below }
+    })
 }
 
 impl Drop for Nested {
     #[inline]
     fn drop(&mut self) {
-        CONTEXT.with(|context| context.nested.set(false));
+        CONTEXT.with(|context| {
+            context.nested.set(false);
+            context.fom.set(self.below);
+        });
     }
 }
 
