@@ -8,7 +8,7 @@ pub enum Kind {
     Counter,
     /// A number that goes up and down.
     Gauge,
-    /// Times in buckets.
+    /// Times or numbers of things in buckets.
     Histogram,
 }
 
@@ -72,7 +72,8 @@ const fn largest(
     }
 }
 
-const fn times(
+/// A histogram of times, or of numbers of things.
+const fn histogram(
     name: &'static str,
     labels: &'static [&'static str],
     help: &'static str,
@@ -107,8 +108,10 @@ catalog! {
         "Transitions. A start has no from, a failure without an end phase has no to.");
     PHASE_FOMS = gauge("fom_phase_foms", ["operation", "phase"],
         "Foms in the phase. End phases are left out.");
-    PHASE_SECONDS = times("fom_phase_seconds", ["operation", "phase"],
+    PHASE_SECONDS = histogram("fom_phase_seconds", ["operation", "phase"],
         "How long the foms that left the phase were in it.");
+    RETRIES = counter("fom_retries_total", ["operation", "phase"],
+        "Attempts at the phase that failed and were followed by another.");
 
     LOCALITY_FOMS = gauge("fom_locality_foms", ["locality"],
         "Foms with their home in the locality.");
@@ -130,8 +133,14 @@ catalog! {
         "How long the current run goes on. Zero if no fom runs.");
     LOCALITY_LONGEST_RUN = gauge("fom_locality_longest_run_seconds", ["locality"],
         "The longest run so far.");
-    LOCALITY_READY_WAIT = times("fom_locality_ready_wait_seconds", ["locality"],
+    LOCALITY_READY_WAIT = histogram("fom_locality_ready_wait_seconds", ["locality"],
         "How long foms were ready before they ran.");
+    LOCALITY_QUEUED = histogram("fom_locality_queued_foms", ["locality"],
+        "Foms in the run queue when a run began.");
+    LOCALITY_RUN_TIMES = histogram("fom_locality_run_seconds", ["locality"],
+        "How long the runs took that did not give the locality away.");
+    LOCALITY_SECTIONS = histogram("fom_locality_blocking_seconds", ["locality"],
+        "How long the blocking sections took.");
 
     INCIDENTS = counter("fom_incidents_total", ["kind"],
         "Problems that ended no operation.");

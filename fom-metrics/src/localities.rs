@@ -7,8 +7,8 @@ use fom_runtime::observe::LocalityInfo;
 use crate::{
     catalog::{
         LOCALITY_BLOCKED, LOCALITY_BUSY, LOCALITY_FOMS, LOCALITY_IDLE_RUNS, LOCALITY_INBOX,
-        LOCALITY_LONGEST_RUN, LOCALITY_READY, LOCALITY_READY_WAIT, LOCALITY_RUN, LOCALITY_RUNS,
-        LOCALITY_THREADS,
+        LOCALITY_LONGEST_RUN, LOCALITY_QUEUED, LOCALITY_READY, LOCALITY_READY_WAIT, LOCALITY_RUN,
+        LOCALITY_RUN_TIMES, LOCALITY_RUNS, LOCALITY_SECTIONS, LOCALITY_THREADS,
     },
     readings::Readings,
 };
@@ -32,5 +32,8 @@ pub(crate) fn read(localities: &[LocalityInfo], into: &mut Readings) {
         into.seconds(LOCALITY_RUN, &labels, run);
         into.seconds(LOCALITY_LONGEST_RUN, &labels, measured.longest_run);
         into.times(LOCALITY_READY_WAIT, &labels, &measured.ready);
+        into.times(LOCALITY_RUN_TIMES, &labels, &measured.run_times);
+        into.times(LOCALITY_SECTIONS, &labels, &measured.sections);
+        into.numbers(LOCALITY_QUEUED, &labels, &measured.queued);
     }
 }

@@ -3,7 +3,7 @@
 use fom_runtime::observe::{EdgeCounter, OperationCounters, TransitionCause};
 
 use crate::{
-    catalog::{ENDED, PHASE_FOMS, PHASE_SECONDS, STARTED, TRANSITIONS},
+    catalog::{ENDED, PHASE_FOMS, PHASE_SECONDS, RETRIES, STARTED, TRANSITIONS},
     readings::Readings,
 };
 
@@ -35,6 +35,7 @@ pub(crate) fn read(operations: &[OperationCounters], into: &mut Readings) {
             let labels = [operation, phase.phase];
             into.count(PHASE_FOMS, &labels, phase.foms);
             into.times(PHASE_SECONDS, &labels, &phase.times);
+            into.count(RETRIES, &labels, phase.retries);
         }
     }
 }

@@ -43,7 +43,16 @@ impl Readings {
         labels: &[&str],
         times: &fom_runtime::observe::Histogram,
     ) {
-        self.add(of, labels, Value::Buckets(Buckets::of(times)));
+        self.add(of, labels, Value::Buckets(Buckets::of_times(times)));
+    }
+
+    pub(crate) fn numbers(
+        &mut self,
+        of: &'static Described,
+        labels: &[&str],
+        numbers: &fom_runtime::observe::Histogram<u64>,
+    ) {
+        self.add(of, labels, Value::Buckets(Buckets::of_numbers(numbers)));
     }
 
     /// Returns all metrics, also those without a sample, in the order of the catalog.

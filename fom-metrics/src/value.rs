@@ -36,6 +36,6 @@ pub enum Value {
     Count(u64),
     /// A time in seconds.
     Number(f64),
-    /// Times in buckets.
+    /// Times or numbers of things in buckets.
     Buckets(Buckets),
 }

@@ -36,6 +36,7 @@
 //! | --- | --- |
 //! | `operation` | `id`, `key` and `type` of the fom; `submitter`, the id of the fom that submitted it; `outcome`, the end phase or the cause of the failure, such as `late` |
 //! | `phase` | `phase`, its name; `attempt`, the number of failed attempts; `locality`, the locality that ran it first |
+//! | `run`, with [`Tracing::runs`] | `number` of the run of the fom; `locality`, the locality that runs it |
 //!
 //! # Parents
 //!

@@ -7,7 +7,7 @@ use fom_runtime::{
     extension::{Run, RunListener},
     observe::{FailedAttempt, Transition},
 };
-use tracing::span::EnteredSpan;
+use tracing::{Span, span::EnteredSpan};
 
 use crate::{settings::Tracing, trace::Trace};
 
@@ -16,6 +16,7 @@ const NAME: &str = "fom-tracing";
 
 /// The fom that this thread runs, in its spans. The spans are left in the order of the fields.
 struct Running {
+    run: Option<EnteredSpan>,
     phase: Option<EnteredSpan>,
     #[expect(dead_code, reason = "its drop leaves the span")]
     operation: EnteredSpan,
@@ -33,10 +34,12 @@ impl RunListener for Listener {
         let Some(trace) = run.carried::<Trace>() else {
             return;
         };
-        if let Some((operation, phase)) = trace.run(run, &self.0) {
-            let operation = operation.entered();
+        if let Some(open) = trace.run(run, &self.0) {
+            let operation = open.operation.entered();
+            let phase = Some(open.phase.entered());
             let running = Running {
-                phase: Some(phase.entered()),
+                run: open.run.map(Span::entered),
+                phase,
                 operation,
                 trace,
             };
@@ -54,13 +57,17 @@ fn step(transition: &Transition<'_>) {
     let Some(trace) = transition.carried::<Trace>() else {
         return;
     };
-    let phase = trace.step(transition);
+    let open = trace.step(transition);
     RUNNING.with_borrow_mut(|running| {
         if let Some(running) = running
             && Arc::ptr_eq(&running.trace, &trace)
         {
+            running.run = None;
             running.phase = None;
-            running.phase = phase.map(tracing::Span::entered);
+            if let Some((phase, run)) = open {
+                running.phase = Some(phase.entered());
+                running.run = run.map(Span::entered);
+            }
         }
     });
 }

@@ -12,12 +12,14 @@ type Extract = dyn Fn(&Span, &str) + Send + Sync;
 #[must_use = "settings do nothing by themselves"]
 pub struct Tracing {
     propagation: Option<(Arc<Inject>, Arc<Extract>)>,
+    runs: bool,
 }
 
 impl fmt::Debug for Tracing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tracing")
             .field("propagates", &self.propagation.is_some())
+            .field("runs", &self.runs)
             .finish()
     }
 }
@@ -48,6 +50,19 @@ impl Tracing {
     ) -> Self {
         self.propagation = Some((Arc::new(inject), Arc::new(extract)));
         self
+    }
+
+    /// Gives each run a span `run` inside the span of its phase.
+    ///
+    /// Its `number` counts the runs of the fom, from 1, in this process. Its `locality` is the one that runs the fom now. So
+    /// an event says in which run it was written. It costs a further span for each run and each phase.
+    pub fn runs(mut self) -> Self {
+        self.runs = true;
+        self
+    }
+
+    pub(crate) fn has_runs(&self) -> bool {
+        self.runs
     }
 
     pub(crate) fn inject(&self, span: &Span) -> Option<String> {

@@ -25,9 +25,26 @@ pub(crate) struct Trace {
 pub(crate) struct Spans {
     pub(crate) operation: Option<Span>,
     pub(crate) phase: Option<Span>,
+    /// The number of runs that have begun, and the locality of the last one. Kept if runs have spans.
+    last_run: Option<(u64, usize)>,
     /// Whether the fields of the operation are known.
     is_named: bool,
     has_ended: bool,
+}
+
+/// The spans that a fom is in while it runs.
+pub(crate) struct Open {
+    pub(crate) operation: Span,
+    pub(crate) phase: Span,
+    pub(crate) run: Option<Span>,
+}
+
+impl Spans {
+    /// Returns a new span of the current run, if runs have spans.
+    pub(crate) fn of_run(&self) -> Option<Span> {
+        let (number, locality) = self.last_run?;
+        Some(info_span!(parent: self.phase.as_ref()?, "run", number, locality))
+    }
 }
 
 impl Trace {
@@ -50,7 +67,7 @@ impl Trace {
     }
 
     /// Returns the spans of a fom whose run begins. Makes those that it does not have.
-    pub(crate) fn run(&self, run: &Run<'_>, tracing: &Tracing) -> Option<(Span, Span)> {
+    pub(crate) fn run(&self, run: &Run<'_>, tracing: &Tracing) -> Option<Open> {
         let mut spans = self.spans();
         if spans.has_ended {
             return None;
@@ -72,11 +89,19 @@ impl Trace {
         }
         let made = || phase(&operation, run.phase(), run.attempt(), run.locality());
         let phase = spans.phase.get_or_insert_with(made).clone();
-        Some((operation, phase))
+        if tracing.has_runs() {
+            let before = spans.last_run.map_or(0, |(number, _)| number);
+            spans.last_run = Some((before + 1, run.locality()));
+        }
+        Some(Open {
+            operation,
+            phase,
+            run: spans.of_run(),
+        })
     }
 
-    /// Notes a transition. Returns the span of the new phase, unless the fom has ended.
-    pub(crate) fn step(&self, transition: &Transition<'_>) -> Option<Span> {
+    /// Notes a transition. Returns the spans of the new phase and of the run in it, unless the fom has ended.
+    pub(crate) fn step(&self, transition: &Transition<'_>) -> Option<(Span, Option<Span>)> {
         let mut spans = self.spans();
         let operation = spans.operation.clone()?;
         let to = transition.to();
@@ -97,7 +122,7 @@ impl Trace {
             let phase = phase(&operation, to?, 0, transition.locality());
             spans.phase = Some(phase);
         }
-        spans.phase.clone()
+        Some((spans.phase.clone()?, spans.of_run()))
     }
 }
 

@@ -97,6 +97,7 @@ impl Phase<'_> {
             "exits": graph.exits(info).map(PhaseInfo::name).collect::<Vec<_>>(),
             "failure_exits": graph.failure_exits(info).map(PhaseInfo::name).collect::<Vec<_>>(),
             "foms": self.counters.map_or(0, |of| of.foms),
+            "retries": self.counters.map_or(0, |of| of.retries),
             "rates": {
                 "in": rate(&|edge| edge.to == name),
                 "out": rate(&|edge| edge.from == name),

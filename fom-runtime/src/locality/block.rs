@@ -15,6 +15,8 @@ pub(crate) struct Away {
     /// The time at which a section that was guessed short began, as far as the locality knew it. `None` for other
     /// sections.
     short_since: Option<u64>,
+    /// The time at which the section began, if the runtime counts.
+    counted_since: Option<u64>,
 }
 
 /// Gives away the core of this thread.
@@ -39,6 +41,7 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     if core.home.inbox.has_mail() {
         core.drain();
     }
+    let counted_since = core.section_begins();
     let short_since = if core.home.threads.is_awaited() {
         wait_for_turn(core, fom)
     } else if core.home.threads.has_reserve() {
@@ -55,7 +58,11 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     };
     fom.waiting.set(WaitingFor::Blocking);
     fom.flags.set_blocked(true);
-    Ok(Away { fom, short_since })
+    Ok(Away {
+        fom,
+        short_since,
+        counted_since,
+    })
 }
 
 /// Lays the core into the slot. Returns the time if the section was guessed short.
@@ -99,6 +106,7 @@ pub(crate) fn regain(fom: &Header) {
         // SAFETY: as in `enter_block`; the value is dropped here.
         fom: unsafe { fom.whole().as_ref() },
         short_since: None,
+        counted_since: None,
     });
 }
 
@@ -142,6 +150,7 @@ impl Drop for Away {
     fn drop(&mut self) {
         let fom = self.fom;
         let now = || fom.env().clock.nanos();
+        let counted = self.counted_since.map(|since| (since, now()));
         // The end of the section, if another thread took its core.
         let (mut core, lost_until) = if let Some(core) = Locality::of(fom).slot.take() {
             // A thread that takes the core of another thread's section blocks that thread instead of itself, so the
@@ -153,6 +162,9 @@ impl Drop for Away {
             let now = now();
             (self.regain(), Some(now))
         };
+        if let Some((since, until)) = counted {
+            core.section_ended(since, until);
+        }
         if let Some(since) = self.short_since {
             let long = lost_until.is_some_and(|now| now.saturating_sub(since) > block_guess::SHORT);
             core.block_guess.was(fom, !long);

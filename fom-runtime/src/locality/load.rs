@@ -10,7 +10,7 @@ use std::{collections::VecDeque, sync::OnceLock};
 
 use crate::{
     clock::passed,
-    fom::counters::Times,
+    fom::counters::Steps,
     id::FomId,
     locality::{Core, Locality},
 };
@@ -41,10 +41,39 @@ pub(crate) struct Load {
     pub(crate) idle_runs: AtomicU64,
     /// The id of the fom of the last such run, or zero.
     pub(crate) idle_fom: AtomicU64,
+    distributions: OnceLock<Box<Distributions>>,
+}
+
+/// What the handler counts in steps. The times are in nanoseconds.
+#[derive(Default)]
+pub(crate) struct Distributions {
     /// How long foms were ready before they ran.
-    delays: OnceLock<Box<Times>>,
-    /// The sum of these times, in nanoseconds.
-    pub(crate) delayed: AtomicU64,
+    pub(crate) delays: Distribution,
+    /// How long the runs took that kept the core.
+    pub(crate) runs: Distribution,
+    /// How long the blocking sections took.
+    pub(crate) sections: Distribution,
+    /// The number of foms in the run queue when a run began, with the fom that ran.
+    pub(crate) queued: Distribution,
+}
+
+/// Numbers in steps, and their sum.
+#[derive(Default)]
+pub(crate) struct Distribution {
+    steps: Steps,
+    sum: AtomicU64,
+}
+
+impl Distribution {
+    #[inline]
+    fn add(&self, number: u64) {
+        self.steps.add(number);
+        count(&self.sum, number);
+    }
+
+    pub(crate) fn read(&self) -> (&Steps, u64) {
+        (&self.steps, self.sum.load(Ordering::Relaxed))
+    }
 }
 
 impl Load {
@@ -57,9 +86,13 @@ impl Load {
         since
     }
 
-    /// Returns how long foms were ready before they ran, if that was measured.
-    pub(crate) fn delays(&self) -> Option<&Times> {
-        self.delays.get().map(|times| &**times)
+    /// Returns what is counted in steps, if anything was.
+    pub(crate) fn distributions(&self) -> Option<&Distributions> {
+        self.distributions.get().map(|all| &**all)
+    }
+
+    fn add_to(&self) -> &Distributions {
+        self.distributions.get_or_init(Box::default)
     }
 }
 
@@ -138,6 +171,8 @@ impl Core {
         // Zero says that no fom runs. The clock of a test begins there.
         load.running_since.store(now.max(1), Ordering::Relaxed);
         let next = self.queue.left();
+        let all = load.add_to();
+        all.queued.add(self.queue.len() as u64);
         let measure = &mut self.busy.measured;
         while let Some(mark) = measure.marks.front()
             && next.wrapping_sub(mark.entered).cast_signed() >= 0
@@ -147,8 +182,7 @@ impl Core {
         }
         if measure.passed > 0 {
             let delay = passed(now, measure.passed);
-            load.delays.get_or_init(Box::default).add(delay);
-            count(&load.delayed, delay);
+            all.delays.add(delay);
         }
     }
 
@@ -156,6 +190,17 @@ impl Core {
     pub(super) fn measure_fom(&self, id: FomId) {
         let load = &self.home.load;
         load.running_fom.store(id.get(), Ordering::Relaxed);
+    }
+
+    /// Called when a fom enters a blocking section. Returns the time if the runtime counts.
+    pub(super) fn section_begins(&mut self) -> Option<u64> {
+        self.home.env().hooks.are_counted().then(|| self.look())
+    }
+
+    /// Called with the core that a blocking section got back, and with the times of the section.
+    pub(super) fn section_ended(&self, since: u64, until: u64) {
+        let sections = &self.home.load.add_to().sections;
+        sections.add(passed(until, since));
     }
 
     /// Called after the run of a fom. Measures if the runtime counts.
@@ -173,9 +218,12 @@ impl Core {
             count(&load.idle_runs, 1);
         }
         // Zero if another thread took over while the fom was in a blocking section.
-        let took = if since > 0 { passed(now, since) } else { 0 };
-        if took > load.longest.load(Ordering::Relaxed) {
-            load.longest.store(took, Ordering::Relaxed);
+        if since > 0 {
+            let took = passed(now, since);
+            load.add_to().runs.add(took);
+            if took > load.longest.load(Ordering::Relaxed) {
+                load.longest.store(took, Ordering::Relaxed);
+            }
         }
         self.add_busy(now);
         self.publish();

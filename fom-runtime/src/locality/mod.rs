@@ -44,6 +44,7 @@ pub(crate) use self::{
     context::with_core,
     core::Core,
     idle::IdleSet,
+    load::{Distribution, Distributions},
     localities::{Localities, Owner, Settings},
     parts::AnyPart,
     reactor::Reactor,

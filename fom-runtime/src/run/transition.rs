@@ -14,7 +14,7 @@ use std::{any::Any, thread};
 use crate::{
     fom::{
         BlockError, Cause, Entry, Extras, Function, Header, Then, Transition, TransitionCause,
-        counters::{LastVisit, count_failure, count_returned, count_transition},
+        counters::{LastVisit, count_failure, count_retry, count_returned, count_transition},
         flight::{self, record_returned},
         hand,
     },
@@ -395,6 +395,9 @@ impl<O: Operation> Instance<O> {
         match decided {
             Next::Commit(Then::Retry(at)) | Next::Proceed(Then::Retry(at)) => {
                 self.attempt_failed(fom, &Cause::Error(error), Some(at));
+                if fom.env().hooks.are_counted() {
+                    count_retry(fom);
+                }
                 if let Some((_, timing)) = attempt {
                     timing.set_attempt(timing.attempt() + 1);
                 }

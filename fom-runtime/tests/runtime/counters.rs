@@ -4,7 +4,7 @@ use std::{sync::mpsc, thread, time::Duration};
 
 use fom_runtime::{prelude::*, time::TestClock};
 
-use crate::kit::{limited, one, secs};
+use crate::kit::{limited, one, secs, task::quick};
 
 /// Takes some time in its first phase, and rests until it gets an event.
 struct Job {
@@ -72,7 +72,87 @@ fn a_locality_measures_its_runs() {
         // A long step uses up the budget of a run, so each fom ran twice.
         assert_eq!(measured.ready.count(), 4);
         assert!(measured.ready.quantile(1.0) >= Some(secs(5)));
+        // Two runs took no time.
+        assert_eq!(measured.run_times.count(), 4);
+        assert_eq!(measured.run_times.sum(), secs(6));
+        assert!(about(measured.run_times.quantile(1.0), secs(5)));
+        assert_eq!(measured.sections.count(), 0);
         drop(both);
+    });
+}
+
+/// OB-02: a run is counted with the foms that were in the queue when it began.
+#[test]
+fn a_locality_measures_its_queue() {
+    limited(|| async {
+        let runtime = one(&TestClock::new()).observe().build().unwrap();
+        let starts = quick(|cx| {
+            for _ in 0..3 {
+                let _ = cx.submit(quick(|_| ())).detach();
+            }
+        });
+        runtime.submit(starts).await.unwrap();
+        runtime.quiet().await;
+        let measured = runtime.inspect().loads().remove(0).measured.unwrap();
+        assert_eq!(measured.queued.steps(), [(1, 2), (2, 1), (3, 1)]);
+        assert_eq!(measured.queued.sum(), 7);
+    });
+}
+
+/// Blocks for some time, and fails at first.
+struct Fetch {
+    clock: TestClock,
+    takes: Duration,
+    failures: u32,
+}
+
+#[fom(operation(Fetch), transient)]
+enum Fetching {
+    #[phase(start, sync, to(Done), retry = "3, 1s..1s")]
+    Fetch,
+    #[phase(end)]
+    Done,
+}
+
+impl FetchingTransitions for Fetch {
+    fn fetch(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.blocking(|_| self.clock.advance(self.takes));
+        if self.failures > 0 {
+            self.failures -= 1;
+            return Err("no answer".into());
+        }
+        Ok(())
+    }
+}
+
+/// OB-02 and OB-10: blocking sections are measured, and attempts that are followed by another are counted.
+#[test]
+fn blocking_sections_and_retries_are_counted() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let runtime = one(&clock).observe().build().unwrap();
+        for (takes, failures) in [(7, 0), (1, 2)] {
+            let fetch = Fetch {
+                clock: clock.clone(),
+                takes: secs(takes),
+                failures,
+            };
+            let fetch = runtime.submit(fetch).start().unwrap();
+            for _ in 0..failures {
+                runtime.quiet().await;
+                clock.advance(secs(1));
+            }
+            fetch.await.unwrap();
+        }
+        runtime.quiet().await;
+        let measured = runtime.inspect().loads().remove(0).measured.unwrap();
+        assert_eq!(measured.sections.count(), 4);
+        assert_eq!(measured.sections.sum(), secs(10));
+        assert!(about(measured.sections.quantile(1.0), secs(7)));
+        let counters = runtime.inspect().counters();
+        let phases = &counters.operations[0].phases;
+        assert_eq!((phases[0].phase, phases[0].retries), ("Fetch", 2));
+        assert_eq!(phases[1].retries, 0);
     });
 }
 

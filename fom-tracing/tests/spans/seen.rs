@@ -71,6 +71,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Seeing {
             let text = match span.name() {
                 "operation" => format!("{} {}", fields.get("type"), fields.get("key")),
                 "phase" => format!("{} {}", fields.get("phase"), fields.get("attempt")),
+                "run" => format!("run {} in {}", fields.get("number"), fields.get("locality")),
                 name => name.to_owned(),
             };
             write!(line, " < {text}").unwrap();

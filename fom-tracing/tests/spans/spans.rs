@@ -123,6 +123,30 @@ fn code_of_a_phase_is_in_the_spans_of_its_phase_and_operation() {
     });
 }
 
+/// OB-03: the number of the run, and the locality of that run.
+#[test]
+fn an_event_says_in_which_run_it_was_written() {
+    limited(|| async {
+        see();
+        let builder = one(&TestClock::new()).tracing(Tracing::default().runs());
+        let runtime = builder.build().unwrap();
+        let task = runtime.submit(Task::new("counted")).key("counted");
+        let task = task.start().unwrap();
+        runtime.quiet().await;
+        task.send(Word::Go).unwrap();
+        task.await.unwrap();
+        runtime.quiet().await;
+        let expected = [
+            "counted begins < run 1 in 0 < Begin 0 < Task counted",
+            "counted waits < run 1 in 0 < Wait 0 < Task counted",
+            "counted goes on < run 2 in 0 < Wait 0 < Task counted",
+            "counted blocks < run 2 in 0 < Block 0 < Task counted",
+            "end Task counted Done",
+        ];
+        assert_eq!(lines("counted"), expected);
+    });
+}
+
 #[test]
 fn a_span_of_a_phase_has_the_number_of_failed_attempts() {
     limited(|| async {

@@ -1,4 +1,5 @@
-//! A histogram of times: eight steps per octave, so a bound is at most an eighth above the time.
+//! A histogram of numbers: eight steps per octave, so a bound is at most an eighth above the number. Most are times in
+//! nanoseconds.
 
 use fom_protocol::{
     count,
@@ -6,16 +7,16 @@ use fom_protocol::{
 };
 
 /// The steps in which each octave is divided.
-const STEPS: u64 = 8;
-/// The number of steps that cover all times.
+const PER_OCTAVE: u64 = 8;
+/// The number of steps that cover all numbers.
 const ALL: usize = 496;
 
 /// A histogram that one thread writes at a time, and any thread reads.
-pub(crate) struct Times {
+pub(crate) struct Steps {
     counts: [AtomicU64; ALL],
 }
 
-impl Default for Times {
+impl Default for Steps {
     fn default() -> Self {
         Self {
             counts: [const { AtomicU64::new(0) }; ALL],
@@ -23,29 +24,29 @@ impl Default for Times {
     }
 }
 
-/// Returns the step of a time.
+/// Returns the step of a number.
 #[inline]
-fn step(nanos: u64) -> usize {
-    if nanos < STEPS {
-        return nanos as usize;
+fn step(number: u64) -> usize {
+    if number < PER_OCTAVE {
+        return number as usize;
     }
-    let octave = nanos.ilog2() - STEPS.ilog2();
-    (u64::from(octave) * STEPS + (nanos >> octave)) as usize
+    let octave = number.ilog2() - PER_OCTAVE.ilog2();
+    (u64::from(octave) * PER_OCTAVE + (number >> octave)) as usize
 }
 
-/// Returns the longest time of a step.
+/// Returns the largest number of a step.
 pub(crate) fn bound(step: usize) -> u64 {
     let step = step as u64 + 1;
-    let octave = (step / STEPS).saturating_sub(1);
-    let lowest = u128::from(step - octave * STEPS) << octave;
+    let octave = (step / PER_OCTAVE).saturating_sub(1);
+    let lowest = u128::from(step - octave * PER_OCTAVE) << octave;
     u64::try_from(lowest - 1).unwrap_or(u64::MAX)
 }
 
-impl Times {
-    /// Adds a time. Only one thread at a time calls this.
+impl Steps {
+    /// Adds a number. Only one thread at a time calls this.
     #[inline]
-    pub(crate) fn add(&self, nanos: u64) {
-        count(&self.counts[step(nanos)], 1);
+    pub(crate) fn add(&self, number: u64) {
+        count(&self.counts[step(number)], 1);
     }
 
     /// Adds the counts to those of the steps in `to`.
@@ -56,7 +57,7 @@ impl Times {
     }
 }
 
-/// The counts of all steps, for [`Times::add_to`].
+/// The counts of all steps, for [`Steps::add_to`].
 pub(crate) const NONE: [u64; ALL] = [0; ALL];
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use fom_protocol::{
     },
 };
 
-pub(crate) use self::histogram::{NONE, Times, bound};
+pub(crate) use self::histogram::{NONE, Steps, bound};
 use crate::{
     clock::passed,
     fom::{Header, TransitionCause},
@@ -72,11 +72,13 @@ pub(crate) struct LocalCounters {
     pub(crate) found: Box<[AtomicU64]>,
     /// The foms that started in the phase, by phase.
     pub(crate) started: Box<[AtomicU64]>,
+    /// The attempts that failed and are followed by another, by phase.
+    pub(crate) retries: Box<[AtomicU64]>,
     /// The place of each declared exit in `exits`, by `from * phases + to`; or [`UNDECLARED`].
     places: Arc<[u16]>,
     /// The exits that the function of a phase returned.
     exits: Box<[Exit]>,
-    times: Box<[Times]>,
+    times: Box<[Steps]>,
     rare: Mutex<Vec<(Edge, Taken)>>,
 }
 
@@ -174,9 +176,10 @@ impl TypeCounters {
         LocalCounters {
             found: cells(phases.len()),
             started: cells(phases.len()),
+            retries: cells(phases.len()),
             places: Arc::clone(&self.places),
             exits: (0..exits).map(|_| Exit::default()).collect(),
-            times: phases.iter().map(|_| Times::default()).collect(),
+            times: phases.iter().map(|_| Steps::default()).collect(),
             rare: Mutex::default(),
         }
     }
@@ -219,7 +222,7 @@ impl TypeCounters {
 
 impl LocalCounters {
     /// Returns the times in a phase.
-    pub(crate) fn times(&self, phase: usize) -> &Times {
+    pub(crate) fn times(&self, phase: usize) -> &Steps {
         &self.times[phase]
     }
 
@@ -318,6 +321,13 @@ pub(crate) fn count_failure(fom: &Header, cause: &'static str, now: u64) {
         cause: TransitionCause::Failed(cause),
     };
     here.add_rare(edge, nanos);
+}
+
+/// Counts an attempt at the phase that failed and is followed by another. Only the handler of the fom's locality calls
+/// this.
+#[cold]
+pub(crate) fn count_retry(fom: &Header) {
+    add(&cells(fom).retries[fom.visit().index()]);
 }
 
 /// Returns whether the fom is in a phase, in this locality, and is not counted there.

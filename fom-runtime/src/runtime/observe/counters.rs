@@ -2,12 +2,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde::{Serialize, Serializer, ser::SerializeSeq};
+use serde::{Serialize, Serializer};
 
 use crate::{
     fom::{
         TransitionCause, TypeCounters,
-        counters::{Edge, NONE, Taken, Times, bound},
+        counters::{Edge, NONE, Steps, Taken, bound},
     },
     graph::Graph,
     incident::IncidentCounter,
@@ -56,6 +56,8 @@ pub struct PhaseCounters {
     pub phase: &'static str,
     /// The number of foms in the phase: those that came in, without those that went out. An end keeps every fom.
     pub foms: u64,
+    /// The number of attempts that failed and were followed by another.
+    pub retries: u64,
     /// How long the foms that left the phase were in it.
     pub times: Histogram,
     /// The same times for each locality, by its index.
@@ -82,49 +84,54 @@ pub struct EdgeCounter {
     pub localities: Vec<u64>,
 }
 
-/// Times, counted in steps of an eighth of an octave. A bound is at most an eighth above the times that it stands for.
-/// Serialized as a list of `[bound in seconds, count]`, without empty steps.
+/// Times or, as `Histogram<u64>`, numbers of things. They are counted in steps of an eighth of an octave: a bound is at
+/// most an eighth above what it stands for. Serialized as a list of `[bound, count]`, without empty steps. The bounds of
+/// times are in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Histogram {
-    steps: Vec<(Duration, u64)>,
-    sum: Duration,
+pub struct Histogram<T = Duration> {
+    steps: Vec<(T, u64)>,
+    sum: T,
 }
 
-impl Histogram {
-    /// Returns the sum of these histograms, whose times take `sum` nanoseconds.
-    pub(crate) fn of<'a>(all: impl IntoIterator<Item = &'a Times>, sum: u64) -> Self {
+impl<T: Copy> Histogram<T> {
+    /// Returns the sum of these histograms, whose numbers have the sum `sum`.
+    fn sum_of<'a>(
+        all: impl IntoIterator<Item = &'a Steps>,
+        sum: u64,
+        value: impl Fn(u64) -> T,
+    ) -> Self {
         let mut counts = NONE;
-        for times in all {
-            times.add_to(&mut counts);
+        for one in all {
+            one.add_to(&mut counts);
         }
         let steps = counts.iter().enumerate();
         let filled = steps.filter(|(_, count)| **count > 0);
         Self {
             steps: filled
-                .map(|(step, count)| (Duration::from_nanos(bound(step)), *count))
+                .map(|(step, count)| (value(bound(step)), *count))
                 .collect(),
-            sum: Duration::from_nanos(sum),
+            sum: value(sum),
         }
     }
 
-    /// Returns the steps that have a count, each with its longest time, the shortest first.
-    pub fn steps(&self) -> &[(Duration, u64)] {
+    /// Returns the steps that have a count, each with its largest value, the smallest first.
+    pub fn steps(&self) -> &[(T, u64)] {
         &self.steps
     }
 
-    /// Returns the number of times.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.steps.iter().map(|(_, count)| count).sum()
     }
 
-    /// Returns the sum of the times.
-    pub fn sum(&self) -> Duration {
+    /// Returns the sum of the values.
+    pub fn sum(&self) -> T {
         self.sum
     }
 
-    /// Returns a time that this share of the times does not exceed, or `None` if there are no times. `share` is
+    /// Returns a value that this share of the values does not exceed, or `None` if there are no values. `share` is
     /// between 0 and 1: the 99th percentile is `quantile(0.99)`.
-    pub fn quantile(&self, share: f64) -> Option<Duration> {
+    pub fn quantile(&self, share: f64) -> Option<T> {
         let mut left = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut steps = self.steps.iter();
         let found = steps.find(|(_, count)| {
@@ -135,13 +142,30 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// Returns the sum of these histograms, whose times take `sum` nanoseconds.
+    pub(crate) fn of_times<'a>(all: impl IntoIterator<Item = &'a Steps>, sum: u64) -> Self {
+        Self::sum_of(all, sum, Duration::from_nanos)
+    }
+}
+
+impl Histogram<u64> {
+    /// Returns the sum of these histograms, whose numbers have the sum `sum`.
+    pub(crate) fn of_numbers<'a>(all: impl IntoIterator<Item = &'a Steps>, sum: u64) -> Self {
+        Self::sum_of(all, sum, |number| number)
+    }
+}
+
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut list = to.serialize_seq(Some(self.steps.len()))?;
-        for (bound, count) in &self.steps {
-            list.serialize_element(&(bound.as_secs_f64(), count))?;
-        }
-        list.end()
+        let seconds = |(bound, count): &(Duration, u64)| (bound.as_secs_f64(), *count);
+        to.collect_seq(self.steps.iter().map(seconds))
+    }
+}
+
+impl Serialize for Histogram<u64> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(&self.steps)
     }
 }
 
@@ -182,8 +206,12 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
     };
     let phase = |(index, phase): (usize, &crate::graph::PhaseInfo)| PhaseCounters {
         phase: phase.name(),
+        retries: of
+            .localities()
+            .map(|(_, here)| here.retries[index].load(Ordering::Relaxed))
+            .sum(),
         foms: came[index].saturating_sub(sum(index, &all).count),
-        times: Histogram::of(
+        times: Histogram::of_times(
             of.localities().map(|(_, here)| here.times(index)),
             sum(index, &all).nanos,
         ),
@@ -191,7 +219,7 @@ fn operation(of: &TypeCounters, localities: usize) -> OperationCounters {
             .map(|at| {
                 let here = of.localities().filter(|(locality, _)| *locality == at);
                 let times = here.map(|(_, here)| here.times(index));
-                Histogram::of(times, sum(index, &|taken| taken[at]).nanos)
+                Histogram::of_times(times, sum(index, &|taken| taken[at]).nanos)
             })
             .collect(),
     };

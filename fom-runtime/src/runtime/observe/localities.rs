@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::{
     id::FomId,
-    locality::Locality,
+    locality::{Distribution, Distributions, Locality},
     runtime::{Shared, observe::Histogram},
     serial,
 };
@@ -62,11 +62,23 @@ pub struct MeasuredLoad {
     /// How long foms were ready before they ran, without the time in which a sleeping handler wakes up. The locality
     /// infers each time from the order of the run queue. With foms of several priorities, only the mean is right.
     pub ready: Histogram,
+    /// How long the runs took, without those with a blocking section in which another thread took over.
+    pub run_times: Histogram,
+    /// How long the blocking sections took, without the wait for the locality at the end of each.
+    pub sections: Histogram,
+    /// How many foms were in the run queue when a run began. The fom that ran counts.
+    pub queued: Histogram<u64>,
 }
 
 impl MeasuredLoad {
     fn of(home: &Locality, now: u64) -> Self {
         let load = &home.load;
+        let all = load.distributions();
+        let times = |of: fn(&Distributions) -> &Distribution| {
+            let (steps, sum) = all.map(|all| of(all).read()).unzip();
+            Histogram::of_times(steps, sum.unwrap_or_default())
+        };
+        let (queued, sum) = all.map(|all| all.queued.read()).unzip();
         let nanos = |cell: &AtomicU64| Duration::from_nanos(cell.load(Ordering::Relaxed));
         let running = home.running_for(now);
         let fom = |cell: &AtomicU64| FomId(cell.load(Ordering::Relaxed));
@@ -77,7 +89,10 @@ impl MeasuredLoad {
             busy: nanos(&load.busy),
             longest_run: nanos(&load.longest),
             running: running.map(Duration::from_nanos),
-            ready: Histogram::of(load.delays(), load.delayed.load(Ordering::Relaxed)),
+            ready: times(|all| &all.delays),
+            run_times: times(|all| &all.runs),
+            sections: times(|all| &all.sections),
+            queued: Histogram::of_numbers(queued, sum.unwrap_or_default()),
         }
     }
 }
