@@ -1,5 +1,7 @@
 //! What a store promises, and what it reports.
 
+use std::path::Path;
+
 use crate::{Batch, Damage, EntryId, JournalError};
 
 /// Keeps entries across a crash.
@@ -58,6 +60,11 @@ pub trait Recover {
     /// Announces the number of entries, if it is known. Called at most once, before the entries.
     fn expect(&mut self, entries: u64) {
         let _ = entries;
+    }
+
+    /// Receives the place of the entry that [`entry`](Self::entry) gets next. Only stores in files call this.
+    fn place(&mut self, file: &Path, offset: u64) {
+        let _ = (file, offset);
     }
 
     /// Receives an entry and its newest bytes.

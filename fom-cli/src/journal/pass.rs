@@ -111,9 +111,13 @@ impl Reader for Passing<'_, '_> {
     fn record(&mut self, record: Record<'_>) {
         self.output.advance();
         if let Content::Unreadable(reason) = &record.content {
-            let (entry, bytes) = (record.entry.0, record.bytes);
+            let what = what(record.entry);
+            let bytes = record.bytes;
+            let at = record.place.map_or_else(String::new, |(file, offset)| {
+                format!(" at offset {offset} of {}", file.display())
+            });
             self.pass.lost(format!(
-                "entry {entry} of {bytes} bytes cannot be read: {reason}"
+                "{bytes} bytes{at}: {reason}; {what} cannot be read"
             ));
         } else {
             self.pass.records += 1;
@@ -124,10 +128,14 @@ impl Reader for Passing<'_, '_> {
     }
 
     fn damaged(&mut self, entry: EntryId, damage: Damage) {
-        let what = match entry < EntryId::HEAD {
-            true => format!("entry {} of the journal itself", entry.0),
-            false => format!("the fom or event {}", entry.0 - EntryId::HEAD.0),
-        };
-        self.pass.lost(format!("{damage}; {what} is lost"));
+        self.pass.lost(format!("{damage}; {} is lost", what(entry)));
+    }
+}
+
+/// Describes what is in an entry.
+fn what(entry: EntryId) -> String {
+    match entry < EntryId::HEAD {
+        true => format!("entry {} of the journal itself", entry.0),
+        false => format!("the fom or event {}", entry.0 - EntryId::HEAD.0),
     }
 }

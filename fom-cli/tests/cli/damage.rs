@@ -178,6 +178,7 @@ fn hostile_records_with_right_checksums_cause_no_panic_and_no_broken_json() {
     let mut entries = Entries::default();
     FileJournal::inspect(whole.path(), &mut entries).unwrap();
     let mut state = 3;
+    let mut unreadable = 0;
     for _ in 0..100 {
         let directory = tempfile::tempdir().unwrap();
         let options = FileJournal::options()
@@ -209,12 +210,98 @@ fn hostile_records_with_right_checksums_cause_no_panic_and_no_broken_json() {
             let (mut out, mut errors) = (Vec::new(), Vec::new());
             let arguments = ["fom", "journal", command, directory, "--json"];
             let status = fom_cli::run(arguments, &mut out, &mut errors);
-            assert!(status <= 1);
-            for line in String::from_utf8(out).unwrap().lines() {
-                let _: Value = serde_json::from_str(line).unwrap();
+            let errors = String::from_utf8(errors).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            let lines = out.lines().map(|line| serde_json::from_str(line).unwrap());
+            let lines: Vec<Value> = lines.collect();
+            // What cannot be read is named by its place, also by the commands that show the rest.
+            if command == "verify" {
+                let number = |name: &str| lines[0][name].as_u64().unwrap();
+                let damaged = number("damaged");
+                assert_eq!(number("records") + damaged, entries.0.len() as u64);
+                assert_eq!(u64::from(status), damaged.min(1));
+                let damage = lines[0]["damage"].as_array().unwrap();
+                for sentence in damage {
+                    assert!(is_placed(sentence.as_str().unwrap()), "{sentence}");
+                }
+                unreadable += damaged;
+            } else if status == 1 {
+                assert!(errors.lines().all(is_placed), "{errors}");
+            } else {
+                assert_eq!((status, &*errors), (0, ""));
             }
         }
     }
+    assert!(unreadable > 50, "{unreadable}");
+}
+
+/// Returns whether the sentence names the offset, the file, and what is there.
+fn is_placed(sentence: &str) -> bool {
+    let words = [" bytes at offset ", ".log: ", " cannot be read"];
+    words.iter().all(|word| sentence.contains(word))
+}
+
+/// One segment, and the table of the places: 29 to 57 bytes for each live fom, as full as the table is.
+#[cfg(target_os = "linux")]
+#[test]
+fn many_foms_take_little_memory() {
+    const FOMS: u64 = 400_000;
+
+    let few = tempfile::tempdir().unwrap();
+    leave(few.path(), 3);
+    let mut entries = Entries::default();
+    FileJournal::inspect(few.path(), &mut entries).unwrap();
+    let (last, fom) = entries.0.last().unwrap().clone();
+    let many = tempfile::tempdir().unwrap();
+    let options = FileJournal::options()
+        .segment_bytes(1 << 20)
+        .background(false);
+    let mut journal = options.open(many.path()).unwrap();
+    journal.recover(&mut Entries::default()).unwrap();
+    let mut ids = (0..FOMS).map(|n| EntryId(last.0 + 1 + n)).peekable();
+    let mut batch = Batch::new();
+    entries
+        .0
+        .iter()
+        .for_each(|(id, bytes)| batch.put(*id, bytes));
+    while ids.peek().is_some() {
+        ids.by_ref().take(10_000).for_each(|id| batch.put(id, &fom));
+        batch.end_group();
+        journal.commit(&batch).unwrap();
+        batch = Batch::new();
+    }
+    drop(journal);
+    // In MiB, the least for few foms.
+    let (mut too_little, mut enough) = (0, 512);
+    while enough - too_little > 1 {
+        let middle = (too_little + enough) / 2;
+        match verify_within(middle, few.path()) {
+            true => enough = middle,
+            false => too_little = middle,
+        }
+    }
+    let allowed = 1 + (64 * FOMS >> 20);
+    assert!(
+        verify_within(enough + allowed, many.path()),
+        "few foms take {enough} MiB"
+    );
+}
+
+/// Returns whether `fom journal verify` succeeds with this many MiB of addresses.
+#[cfg(target_os = "linux")]
+fn verify_within(mebibytes: u64, directory: &Path) -> bool {
+    let kibibytes = mebibytes << 10;
+    let status = std::process::Command::new("sh")
+        .arg("-c")
+        .arg(format!(
+            "ulimit -v {kibibytes}; exec \"$0\" journal verify \"$1\""
+        ))
+        .arg(env!("CARGO_BIN_EXE_fom"))
+        .arg(directory)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .status();
+    status.unwrap().success()
 }
 
 /// As JSON in a tree, the values of this order would take 400 MB.

@@ -419,6 +419,7 @@ pub(super) fn pass_entries(
                     }
                     (true, Some(bytes)) => {
                         given += 1;
+                        to.place(&path, row.at);
                         to.entry(id, bytes);
                     }
                     (true, None) => to.damaged(id, damage(DAMAGED)),
@@ -461,6 +462,7 @@ fn pass_heads(
         let whole = read == bytes.len() && row.matches(&bytes, *salt);
         if whole && row.kind == Kind::Put {
             given += 1;
+            to.place(&path, row.at);
             to.entry(EntryId(*id), &bytes);
         } else {
             let what = if whole { WAS_DAMAGED } else { DAMAGED };
