@@ -1,6 +1,7 @@
 //! The warnings that stand, and those that are over.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     time::Duration,
 };
@@ -14,6 +15,23 @@ const MOST_OVER: usize = 64;
 /// A condition that comes back within this time is the same warning, and is not told again.
 const REST: Duration = Duration::from_secs(600);
 
+/// The operation type and the phase of some foms, as far as they have the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) operation: Option<Cow<'static, str>>,
+    pub(crate) phase: Option<Cow<'static, str>>,
+}
+
+impl Place {
+    pub(crate) fn of(names: Option<(&'static str, &'static str)>) -> Self {
+        let (operation, phase) = names.unzip();
+        Self {
+            operation: operation.map(Cow::Borrowed),
+            phase: phase.map(Cow::Borrowed),
+        }
+    }
+}
+
 /// What a check has found in one look.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
@@ -22,7 +40,7 @@ pub(crate) struct Finding {
     pub(crate) subject: String,
     pub(crate) detail: String,
     pub(crate) text: String,
-    pub(crate) place: Option<(&'static str, &'static str)>,
+    pub(crate) place: Place,
     pub(crate) ids: Vec<FomId>,
     pub(crate) foms: usize,
     pub(crate) age: Duration,
@@ -57,8 +75,8 @@ impl Entry {
             subject: found.subject,
             detail: found.detail,
             text: found.text,
-            operation: found.place.map(|(operation, _)| operation),
-            phase: found.place.map(|(_, phase)| phase),
+            operation: found.place.operation,
+            phase: found.place.phase,
             ids: found.ids,
             foms: found.foms,
             age: found.age,

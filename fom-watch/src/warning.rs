@@ -1,6 +1,7 @@
 //! Warnings: what is wrong, with which foms, and what to do.
 
 use std::{
+    borrow::Cow,
     fmt,
     time::{Duration, SystemTime},
 };
@@ -81,10 +82,11 @@ pub struct Warning {
     /// What happens, in a sentence.
     pub text: String,
     /// The operation type, if the foms are of one type.
-    pub operation: Option<&'static str>,
+    pub operation: Option<Cow<'static, str>>,
     /// The phase, if the foms are in one phase.
-    pub phase: Option<&'static str>,
-    /// Some of the foms, those with the longest time first. At most eight.
+    pub phase: Option<Cow<'static, str>>,
+    /// Some of the foms, those with the longest time first. At most eight. For missed deadlines, these are foms that are in
+    /// the phase now.
     pub ids: Vec<FomId>,
     /// The number of foms, as it was at the last look.
     pub foms: usize,

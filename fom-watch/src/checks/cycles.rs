@@ -4,7 +4,11 @@ use std::collections::HashSet;
 
 use fom_runtime::{FomId, Runtime, observe::Deadlock};
 
-use crate::{Level, WarningKind, Watch, board::Finding, sight::Sight};
+use crate::{
+    Level, WarningKind, Watch,
+    board::{Finding, Place},
+    sight::Sight,
+};
 
 /// Kinds of waits that are for no other fom.
 const ALONE: &[&str] = &[
@@ -75,7 +79,7 @@ fn finding(watch: &Watch, cycle: &Deadlock) -> Finding {
         subject: first.map_or_else(String::new, |wait| format!("{} {}", wait.operation, wait.fom)),
         detail: ids(cycle).iter().map(FomId::to_string).collect::<Vec<_>>().join(", "),
         text: format!("{} foms wait for each other: {text}", cycle.waits.len()),
-        place: first.map(|wait| (wait.operation, wait.phase)),
+        place: Place::of(first.map(|wait| (wait.operation, wait.phase))),
         ids: cycle.waits.iter().map(|wait| wait.fom).collect(),
         foms: cycle.waits.len(),
         age,

@@ -5,9 +5,14 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::{FomId, time::Instant};
+use fom_runtime::{FomId, Runtime, time::Instant};
 
-use crate::{Level, WarningKind, Watch, board::Finding, sight::Sight};
+use crate::{
+    Level, WarningKind, Watch,
+    board::{Finding, Place},
+    checks::similar,
+    sight::Sight,
+};
 
 /// The number of samples in the time of a growth.
 const SAMPLES: u32 = 6;
@@ -49,12 +54,17 @@ struct Queue {
     name: String,
     length: u64,
     fom: Option<FomId>,
-    place: Option<(&'static str, &'static str)>,
+    oldest: Option<Duration>,
     kind: &'static str,
 }
 
 impl Growth {
-    pub(super) fn check(&mut self, watch: &Watch, sight: &Sight) -> Vec<Finding> {
+    pub(super) fn check(
+        &mut self,
+        runtime: &Runtime,
+        watch: &Watch,
+        sight: &Sight,
+    ) -> Vec<Finding> {
         if sight.foms().is_none() {
             return Vec::new();
         }
@@ -71,7 +81,7 @@ impl Growth {
         for queue in &queues {
             let series = self.0.entry(queue.name.clone()).or_default();
             if let Some((grown, time)) = series.add(watch, sight.now, queue.length) {
-                found.push(growth(watch, queue, grown, time));
+                found.push(growth(runtime, watch, queue, grown, time));
             }
         }
         found
@@ -92,7 +102,7 @@ fn queues(sight: &Sight) -> Vec<Queue> {
             name,
             length,
             fom: part.fom,
-            place: None,
+            oldest: part.oldest,
             kind: part.kind,
         })
     });
@@ -106,13 +116,19 @@ fn queues(sight: &Sight) -> Vec<Queue> {
         name: format!("mailbox of {} {}", fom.operation, fom.id),
         length: fom.events as u64,
         fom: Some(fom.id),
-        place: Some((fom.operation, fom.phase)),
+        oldest: None,
         kind: "mailbox",
     }));
     queues
 }
 
-fn growth(watch: &Watch, queue: &Queue, grown: u64, time: Duration) -> Finding {
+fn growth(runtime: &Runtime, watch: &Watch, queue: &Queue, grown: u64, time: Duration) -> Finding {
+    let fom = queue.fom.and_then(|id| runtime.operation(id));
+    let mut common = match &queue.oldest {
+        Some(oldest) => vec![format!("the oldest has waited for {oldest:.1?}")],
+        None => Vec::new(),
+    };
+    common.extend(similar::common(runtime, fom.as_slice()));
     let advice = match queue.kind {
         "mailbox" => "see why the phase takes no event; add `on(..)`, or send less",
         "admission" => {
@@ -131,12 +147,12 @@ fn growth(watch: &Watch, queue: &Queue, grown: u64, time: Duration) -> Finding {
             "the {} has {} waiting, {grown} more than {time:.0?} ago, and was never shorter",
             queue.name, queue.length
         ),
-        place: queue.place,
+        place: Place::of(fom.as_ref().map(|fom| (fom.operation, fom.phase))),
         ids: queue.fom.into_iter().collect(),
         foms: usize::from(queue.fom.is_some()),
         age: time,
         limit: None,
-        common: Vec::new(),
+        common,
         advice: advice.to_owned(),
     }
 }

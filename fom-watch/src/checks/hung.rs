@@ -10,7 +10,7 @@ use fom_runtime::{
 
 use crate::{
     Level, WarningKind, Watch,
-    board::Finding,
+    board::{Finding, Place},
     checks::similar,
     sight::{self, Sight},
 };
@@ -85,7 +85,7 @@ fn of_group(runtime: &Runtime, watch: &Watch, sight: &Sight, group: &Group) -> O
             "{foms} {one} been in {} of {} for up to {age:.0?}, {state}",
             group.phase, group.operation
         ),
-        place: Some((group.operation, group.phase)),
+        place: Place::of(Some((group.operation, group.phase))),
         ids: infos.iter().take(IDS).map(|fom| fom.id).collect(),
         foms,
         age,

@@ -4,7 +4,11 @@ use std::{collections::HashMap, time::Duration};
 
 use fom_runtime::{FomId, observe::Group, time::Instant};
 
-use crate::{Level, WarningKind, Watch, board::Finding, sight::Sight};
+use crate::{
+    Level, WarningKind, Watch,
+    board::{Finding, Place},
+    sight::Sight,
+};
 
 /// The foms that wait for a commit: since when they are in their phase, and when a look first saw them wait.
 #[derive(Default)]
@@ -52,7 +56,7 @@ impl Behind {
             subject: "the journal".to_owned(),
             detail: String::new(),
             text: format!("{foms} foms wait for the journal, one of them for {age:.0?}"),
-            place: same.then(|| (groups[0].operation, groups[0].phase)),
+            place: Place::of(same.then(|| (groups[0].operation, groups[0].phase))),
             ids: waiting
                 .iter()
                 .copied()

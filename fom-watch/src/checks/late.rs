@@ -6,11 +6,17 @@ use std::{
 };
 
 use fom_runtime::{
-    observe::{EdgeCounter, OperationCounters, TransitionCause},
+    Runtime,
+    observe::{EdgeCounter, Filter, OperationCounters, Page, TransitionCause},
     time::Instant,
 };
 
-use crate::{Level, WarningKind, board::Finding, sight::Sight};
+use crate::{
+    Level, WarningKind,
+    board::{Finding, Place},
+    checks::similar,
+    sight::Sight,
+};
 
 /// The time that the check looks back, and the time between two samples.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -19,12 +25,15 @@ const STEP: Duration = Duration::from_secs(10);
 const LEAST: u64 = 20;
 const SHARE: f64 = 0.5;
 
+/// The number of ids in a warning.
+const IDS: usize = 8;
+
 /// A phase, by the names of its operation type and its own.
-type Place = (&'static str, &'static str);
+type PhaseName = (&'static str, &'static str);
 
 /// The earlier counts of each phase with a deadline. Types with one name count as one type.
 #[derive(Default)]
-pub(super) struct Late(HashMap<Place, VecDeque<Sample>>);
+pub(super) struct Late(HashMap<PhaseName, VecDeque<Sample>>);
 
 #[derive(Clone, Copy)]
 struct Sample {
@@ -41,8 +50,8 @@ impl Sample {
 }
 
 impl Late {
-    pub(super) fn check(&mut self, sight: &Sight) -> Vec<Finding> {
-        let mut counts: BTreeMap<Place, (Sample, Option<Duration>)> = BTreeMap::new();
+    pub(super) fn check(&mut self, runtime: &Runtime, sight: &Sight) -> Vec<Finding> {
+        let mut counts: BTreeMap<PhaseName, (Sample, Option<Duration>)> = BTreeMap::new();
         for of in &sight.counters.operations {
             for (info, counted) in of.graph.phases().iter().zip(&of.phases) {
                 let deadline = info.deadline();
@@ -61,14 +70,14 @@ impl Late {
             let before = self.before(place, now);
             let (left, late) = (now.left - before.left, now.late - before.late);
             if left >= LEAST && late as f64 > left as f64 * SHARE {
-                found.push(missed(place, left, late, within));
+                found.push(missed(runtime, place, left, late, within));
             }
         }
         found
     }
 
     /// Returns the counts at the begin of the window, and keeps those of now.
-    fn before(&mut self, place: Place, now: Sample) -> Sample {
+    fn before(&mut self, place: PhaseName, now: Sample) -> Sample {
         let samples = self.0.entry(place).or_default();
         if samples.is_empty() {
             // Nothing was counted before the first look.
@@ -105,8 +114,17 @@ fn sample(of: &OperationCounters, phase: &str, at: Instant) -> Sample {
     }
 }
 
-fn missed(place: Place, left: u64, late: u64, within: Option<Duration>) -> Finding {
+fn missed(
+    runtime: &Runtime,
+    place: PhaseName,
+    left: u64,
+    late: u64,
+    within: Option<Duration>,
+) -> Finding {
     let (operation, phase) = place;
+    // Those that missed it are gone. Those that come may miss it for the same reason.
+    let filter = Filter::default().operation(operation).phase(phase);
+    let there = runtime.inspect().survey(&filter, &Page::of(IDS)).page;
     let share = late as f64 / left as f64;
     let level = match share {
         share if share >= 0.95 => Level::Critical,
@@ -122,12 +140,12 @@ fn missed(place: Place, left: u64, late: u64, within: Option<Duration>) -> Findi
         text: format!(
             "{late} of the last {left} foms that left {phase} of {operation} missed its deadline{deadline}"
         ),
-        place: Some(place),
-        ids: Vec::new(),
+        place: Place::of(Some(place)),
+        ids: there.iter().map(|fom| fom.id).collect(),
         foms: usize::try_from(late).unwrap_or(usize::MAX),
         age: WINDOW,
         limit: within,
-        common: Vec::new(),
+        common: similar::common(runtime, &there),
         advice: "see why the answer comes late; a longer `within`, or `within = \"adaptive\"`, follows a slow partner".to_owned(),
     }
 }

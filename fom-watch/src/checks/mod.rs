@@ -42,8 +42,8 @@ impl Checks {
         found.extend(hung::check(runtime, watch, sight));
         found.extend(self.storms.check(runtime, watch, sight));
         found.extend(self.starving.check(runtime, watch, sight, is_standing));
-        found.extend(self.growth.check(watch, sight));
-        found.extend(self.late.check(sight));
+        found.extend(self.growth.check(runtime, watch, sight));
+        found.extend(self.late.check(runtime, sight));
         if watch.has(WarningKind::WaitCycle) {
             found.extend(self.cycles.check(runtime, watch, sight));
         }

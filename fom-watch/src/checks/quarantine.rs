@@ -1,10 +1,13 @@
 //! Operations in quarantine.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
 use fom_runtime::{Runtime, snapshot::Quarantined, time::Instant};
 
-use crate::{Level, WarningKind, board::Finding};
+use crate::{
+    Level, WarningKind,
+    board::{Finding, Place},
+};
 
 /// The list has up to some ten thousand entries, so it is not read in each look.
 const EVERY: Duration = Duration::from_secs(10);
@@ -46,6 +49,10 @@ fn finding((subject, all): (String, Vec<Quarantined>)) -> Option<Finding> {
     let last = all.last()?;
     let foms = all.len();
     let ages = all.iter().filter_map(|one| Some(one.failure.as_ref()?.age));
+    let place = Place {
+        operation: last.operation.clone().map(Cow::Owned),
+        phase: last.phase.clone().map(Cow::Owned),
+    };
     let are = if foms == 1 { "is" } else { "are" };
     Some(Finding {
         kind: WarningKind::Quarantine,
@@ -53,12 +60,34 @@ fn finding((subject, all): (String, Vec<Quarantined>)) -> Option<Finding> {
         text: format!("{foms} of {subject} {are} in quarantine, and will not run"),
         subject,
         detail: String::new(),
-        place: None,
+        place,
         ids: all.iter().take(IDS).map(|one| one.id).collect(),
         foms,
         age: ages.max().unwrap_or_default(),
         limit: None,
-        common: vec![format!("the last one: {last}")],
+        common: common(&all, last),
         advice: "remove the cause, then retry or discard the operation: `runtime.quarantine()` of `fom-durable`".to_owned(),
     })
+}
+
+/// Returns what the operations have in common, in sentences.
+fn common(all: &[Quarantined], last: &Quarantined) -> Vec<String> {
+    let mut common = Vec::new();
+    let reason = |one: &Quarantined| one.reason.to_string();
+    let cause = |one: &Quarantined| one.failure.as_ref().map(|failure| failure.cause.clone());
+    if all.iter().all(|one| reason(one) == reason(last)) {
+        common.push(format!("the reason: {}", last.reason));
+    }
+    if let Some(text) = cause(last)
+        && all.iter().all(|one| cause(one).as_ref() == Some(&text))
+    {
+        common.push(format!("the cause: {text}"));
+    }
+    if let Some(key) = &last.key
+        && all.iter().all(|one| one.key.as_ref() == Some(key))
+    {
+        common.push(format!("key {key}"));
+    }
+    common.push(format!("the last one: {last}"));
+    common
 }

@@ -14,7 +14,7 @@ use fom_runtime::{
 
 use crate::{
     Level, WarningKind, Watch,
-    board::Finding,
+    board::{Finding, Place},
     checks::locality_name,
     sight::Sight,
     threads::{self, Doing},
@@ -122,7 +122,7 @@ fn long(watch: &Watch, load: &LocalityInfo, age: Duration, fom: Option<FomInfo>)
         subject: locality,
         detail: String::new(),
         text,
-        place: fom.as_ref().map(|fom| (fom.operation, fom.phase)),
+        place: Place::of(fom.as_ref().map(|fom| (fom.operation, fom.phase))),
         ids: fom.iter().map(|fom| fom.id).collect(),
         foms: usize::from(fom.is_some()),
         age,

@@ -9,7 +9,12 @@ use fom_runtime::{
     time::Instant,
 };
 
-use crate::{Level, WarningKind, Watch, board::Finding, checks::locality_name, sight::Sight};
+use crate::{
+    Level, WarningKind, Watch,
+    board::{Finding, Place},
+    checks::locality_name,
+    sight::Sight,
+};
 
 /// A past delay is a warning for this number of looks.
 const LOOKS: u32 = 10;
@@ -119,7 +124,7 @@ fn starvation(watch: &Watch, load: &LocalityInfo, age: Duration, foms: &[FomInfo
         subject: locality,
         detail: String::new(),
         text,
-        place,
+        place: Place::of(place),
         ids: foms.iter().take(IDS).map(|fom| fom.id).collect(),
         foms: foms.len(),
         age,

@@ -4,7 +4,12 @@ use std::collections::HashMap;
 
 use fom_runtime::{FomId, Runtime, observe::LocalityInfo, time::Instant};
 
-use crate::{Level, WarningKind, Watch, board::Finding, checks::similar, sight::Sight};
+use crate::{
+    Level, WarningKind, Watch,
+    board::{Finding, Place},
+    checks::similar,
+    sight::Sight,
+};
 
 /// The looks in a row that must see the same fom.
 const LOOKS: u32 = 3;
@@ -81,7 +86,7 @@ fn storm(runtime: &Runtime, watch: &Watch, id: FomId, rate: f64) -> Option<Findi
             "{} {id} in {} runs {rate:.0} times a second, and makes no step",
             fom.operation, fom.phase
         ),
-        place: Some((fom.operation, fom.phase)),
+        place: Place::of(Some((fom.operation, fom.phase))),
         ids: vec![id],
         foms: 1,
         age: fom.times.in_phase,

@@ -27,7 +27,7 @@ fn a_fom_that_waits_for_too_long_is_named_with_its_wait() {
         let warning = only(&runtime, HUNG);
         assert_eq!(warning.level, Level::Warning);
         assert_eq!(
-            (warning.operation, warning.phase),
+            (warning.operation.as_deref(), warning.phase.as_deref()),
             (Some("Task"), Some("Hearing"))
         );
         assert_eq!((&*warning.ids, warning.foms), (&[fom.id()][..], 1));
@@ -191,7 +191,7 @@ fn foms_that_the_journal_holds_up_are_named() {
         clock.advance(secs(2));
         let warning = only(&runtime, WarningKind::Journal);
         assert_eq!(
-            (&*warning.ids, warning.operation),
+            (&*warning.ids, warning.operation.as_deref()),
             (&[fom.id()][..], Some("Order"))
         );
         clock.advance(secs(300));

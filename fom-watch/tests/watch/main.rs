@@ -7,6 +7,7 @@ mod cycles;
 mod hung;
 mod levels;
 mod names;
+mod quarantine;
 mod queues;
 mod running;
 mod task;

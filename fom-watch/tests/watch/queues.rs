@@ -32,10 +32,11 @@ fn a_mailbox_that_only_grows_is_named() {
         }
         let warning = only(&runtime, GROWTH);
         assert_eq!(
-            (&*warning.ids, warning.phase),
+            (&*warning.ids, warning.phase.as_deref()),
             (&[fom.id()][..], Some("Blocking"))
         );
         assert!(warning.subject.starts_with("mailbox of Task"), "{warning}");
+        assert_eq!(warning.common, ["waits for a blocking call"]);
     });
 }
 
@@ -95,11 +96,10 @@ fn a_stream_and_an_admission_that_only_grow_are_named() {
             clock.advance(secs(5));
             runtime.inspect().warnings();
         }
-        let names: Vec<_> = warned(&runtime, GROWTH)
-            .into_iter()
-            .map(|one| one.subject)
-            .collect();
+        let found = warned(&runtime, GROWTH);
+        let names: Vec<_> = found.iter().map(|one| &*one.subject).collect();
         assert_eq!(names, ["admission front door", "stream moves"]);
+        assert_eq!(found[0].common, ["the oldest has waited for 40.0s"]);
     });
 }
 
@@ -147,7 +147,18 @@ fn a_deadline_that_most_foms_miss_is_told() {
         assert_eq!(run(40, 10).await, []);
         let found = run(100, 90).await;
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].phase, found[0].foms), (Some("Hurrying"), 100));
+        assert_eq!(
+            (found[0].phase.as_deref(), found[0].foms),
+            (Some("Hurrying"), 100)
+        );
         assert_eq!(found[0].limit, Some(secs(10)));
+        assert_eq!((&*found[0].ids, &*found[0].common), (&[][..], &[][..]));
+        // Those that are there now, and what they wait for.
+        let next = submit(&runtime, Task::Hurry);
+        runtime.quiet().await;
+        clock.advance(secs(5));
+        let found = warned(&runtime, WarningKind::MissedDeadlines);
+        assert_eq!(found[0].ids, [next.id()]);
+        assert_eq!(found[0].common, ["waits for an event: Go"]);
     });
 }

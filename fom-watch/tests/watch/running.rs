@@ -48,7 +48,7 @@ fn a_run_that_takes_too_long_is_named_while_it_runs() {
         assert_eq!(found.len(), 2, "{}", runtime.inspect().warnings());
         for (warning, fom) in found.iter().zip(&spinning) {
             assert_eq!(
-                (warning.operation, warning.phase),
+                (warning.operation.as_deref(), warning.phase.as_deref()),
                 (Some("Task"), Some("Spinning"))
             );
             assert_eq!((&*warning.ids, warning.age), (&[fom.id()][..], secs(2)));
@@ -84,7 +84,7 @@ fn blocking_that_was_not_announced_is_told_from_computing() {
         };
         let warning = only(&runtime, kind);
         let expected = (&[fom.id()][..], Some("Freezing"));
-        assert_eq!((&*warning.ids, warning.phase), expected);
+        assert_eq!((&*warning.ids, warning.phase.as_deref()), expected);
         assert!(warning.advice.contains("cx.block()"), "{warning}");
         drop(over);
         fom.await.unwrap();
@@ -140,7 +140,7 @@ fn a_fom_that_wakes_itself_without_end_is_a_storm() {
         }
         let warning = only(&runtime, WarningKind::WakeStorm);
         assert_eq!(
-            (&*warning.ids, warning.phase),
+            (&*warning.ids, warning.phase.as_deref()),
             (&[fom.id()][..], Some("Storming"))
         );
         over.store(true, Ordering::Relaxed);
@@ -162,7 +162,7 @@ fn foms_that_are_ready_and_have_no_turn_starve() {
         clock.advance(secs(3));
         let warning = only(&runtime, WarningKind::Starvation);
         let expected = (&[starved.id()][..], Some("Choosing"));
-        assert_eq!((&*warning.ids, warning.phase), expected);
+        assert_eq!((&*warning.ids, warning.phase.as_deref()), expected);
         over.store(true, Ordering::Relaxed);
         greedy.await.unwrap();
     });
