@@ -280,7 +280,7 @@ fn many_foms_take_little_memory() {
             false => too_little = middle,
         }
     }
-    let allowed = 1 + (64 * FOMS >> 20);
+    let allowed = 1 + ((64 * FOMS) >> 20);
     assert!(
         verify_within(enough + allowed, many.path()),
         "few foms take {enough} MiB"

@@ -63,6 +63,14 @@ impl Done {
 /// The most foms in `rest` of an answer.
 const REST: usize = 1000;
 
+/// What an action can wait for.
+pub(crate) enum WaitsFor {
+    Journal,
+    /// Code of the program, which may never return.
+    Program,
+    Nothing,
+}
+
 /// A request that can be carried out.
 pub(crate) struct Prepared {
     request: Request,
@@ -70,9 +78,14 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Whether it is a discard, which waits for the journal.
-    pub(crate) fn is_discard(&self) -> bool {
-        self.request.action == Action::Discard
+    /// Returns what the action waits for.
+    pub(crate) fn waits_for(&self) -> WaitsFor {
+        match self.request.action {
+            Action::Discard => WaitsFor::Journal,
+            // Events and operations are read, and policies run, by code of the program.
+            Action::Send | Action::Resubmit | Action::Policy | Action::Promote => WaitsFor::Program,
+            _ => WaitsFor::Nothing,
+        }
     }
 }
 

@@ -24,7 +24,7 @@ use super::{
     work::Work,
 };
 use crate::{
-    actions::Actions,
+    actions::{Actions, WaitsFor},
     journal, live,
     problem::Problem,
     query::{Query, short},
@@ -234,11 +234,12 @@ impl Handler {
         let body = body.map_err(|_| Problem::slow())??;
         let prepared = Actions::read(&body, &conn.peer)?;
         let actions = Arc::clone(&self.actions);
-        let waits_for_journal = prepared.is_discard();
+        let waits_for = prepared.waits_for();
         let work = move || actions.act(&prepared);
-        let answered = match waits_for_journal {
-            true => self.work.discard(work).await,
-            false => self.work.act(work).await,
+        let answered = match waits_for {
+            WaitsFor::Journal => self.work.discard(work).await,
+            WaitsFor::Program => self.work.act_with_program(work).await,
+            WaitsFor::Nothing => self.work.act(work).await,
         };
         Ok(answer::json(written(&answered?)?))
     }

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 
 /// How long a walk over the foms may take, and how long an action.
 const WALK: Duration = Duration::from_secs(10);
-/// How long a client waits for its turn, and for a listing of the program.
+/// How long a client waits for its turn, and for code of the program.
 const SECOND: Duration = Duration::from_secs(1);
 /// The walks at a time.
 const WALKS: usize = 4;
@@ -22,6 +22,7 @@ const WALKS: usize = 4;
 pub(super) struct Work {
     walks: Arc<Semaphore>,
     actions: Arc<Semaphore>,
+    program_actions: Arc<Semaphore>,
     warnings: Arc<Semaphore>,
     metrics: Arc<Semaphore>,
     downloads: Arc<Semaphore>,
@@ -30,13 +31,14 @@ pub(super) struct Work {
 }
 
 /// The threads that all work needs at most.
-pub(crate) const THREADS: usize = WALKS + 6;
+pub(crate) const THREADS: usize = WALKS + 7;
 
 impl Work {
     pub(super) fn new() -> Self {
         Self {
             walks: Arc::new(Semaphore::new(WALKS)),
             actions: Arc::new(Semaphore::new(1)),
+            program_actions: Arc::new(Semaphore::new(1)),
             warnings: Arc::new(Semaphore::new(1)),
             metrics: Arc::new(Semaphore::new(1)),
             downloads: Arc::new(Semaphore::new(1)),
@@ -59,6 +61,14 @@ impl Work {
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         run(&self.actions, WALK, work).await
+    }
+
+    /// Runs an action that calls code of the program, one at a time. If that code never returns, other actions go on.
+    pub(super) async fn act_with_program<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        run(&self.program_actions, SECOND, work).await
     }
 
     /// Runs a discard, one at a time. It waits for the journal, and holds up no other action. It runs to its end, also after

@@ -13,5 +13,6 @@ mod kit;
 mod life;
 mod metrics;
 mod names;
+mod program;
 mod resources;
 mod stream;
