@@ -1,6 +1,7 @@
 //! Operations hang in seven ways, and the warnings name the culprits.
 //!
-//! `cargo run --example stuck`
+//! `cargo run --example stuck` prints the warnings. `cargo run --example stuck -- --inspect 127.0.0.1:7070` also shows them on
+//! the page of the inspector, until its input ends.
 
 use std::{
     sync::{
@@ -12,6 +13,7 @@ use std::{
 };
 
 use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_inspect::Inspector;
 use fom_patterns::lock::LongLock;
 use fom_runtime::{FomId, config::Shutdown, submission::Placement, time::TestClock};
 use fom_watch::{Warned, WarningKind, Warnings, Watch, WatchExt};
@@ -218,6 +220,11 @@ impl Drop for Stuck {
 
 pub(crate) fn main() -> Result<(), BoxError> {
     let stuck = Stuck::start()?;
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--inspect");
+    if let (Some(_), Some(address)) = (arguments.next(), arguments.next()) {
+        inspect(&stuck.runtime, &address)?;
+        return stuck.end();
+    }
     let found = stuck.runtime.inspect().warnings();
     println!("{found}");
 
@@ -243,6 +250,18 @@ pub(crate) fn main() -> Result<(), BoxError> {
         named(&found, kind, fom, text)?;
     }
     stuck.end()
+}
+
+/// Serves the page of the inspector until the input ends.
+fn inspect(runtime: &Runtime, address: &str) -> Result<(), BoxError> {
+    let of = runtime.detached();
+    let inspector = Inspector::new(runtime)
+        .bind(address)
+        .warnings(move || of.inspect().warnings())
+        .start()?;
+    println!("inspector at {}", inspector.url());
+    std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
+    Ok(())
 }
 
 /// Waits until so many foms in this phase have a wait of this kind.

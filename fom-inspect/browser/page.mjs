@@ -1,6 +1,6 @@
-// The inspector's page in a real browser, against the session router under calls.
+// The inspector's page in a real browser, against the session router under calls, and against the example that hangs.
 //
-// node page.mjs ROUTER [PICTURES]: ROUTER is the program; PICTURES is the folder for the book's pictures.
+// node page.mjs ROUTER STUCK [PICTURES]: the programs, and the folder for the book's pictures.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -10,7 +10,7 @@ import path from "node:path";
 import { chromium } from "playwright-core";
 import { callee, caller, registers } from "./calls.mjs";
 
-const [program, pictures] = process.argv.slice(2);
+const [program, stuck, pictures] = process.argv.slice(2);
 const TOKEN = "the-token-of-the-browser-run";
 const CHROMIUM = process.env.FOM_CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run", "--host-resolver-rules=MAP elsewhere.example 127.0.0.1"];
@@ -18,19 +18,26 @@ const WAIT = 30_000;
 const work = fs.mkdtempSync(path.join(os.tmpdir(), "fom-browser-"));
 const closers = [];
 
-/** Starts the router, and returns its port and the URL of its page. */
-async function router(endpoint) {
-  const child = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--endpoint", `service=${endpoint}`, "--journal", path.join(work, "journal"), "--t1", "200", "--drain", "0", "--inspect", "127.0.0.1:0"], { env: { ...process.env, FOM_INSPECT_TOKEN: TOKEN } });
+/** Starts a program, and returns what `found` finds in its output. */
+async function start(what, program, args, found) {
+  const child = spawn(program, args, { env: { ...process.env, FOM_INSPECT_TOKEN: TOKEN } });
   closers.push(() => child.kill("SIGKILL"));
   let said = "";
   child.stdout.on("data", (bytes) => (said += bytes));
   child.stderr.on("data", (bytes) => (said += bytes));
-  const found = await until("the router starts", () => {
+  return until(what, () => {
     assert.equal(child.exitCode, null, said);
+    return found(said);
+  });
+}
+
+/** Starts the router, and returns its port and the URL of its page. */
+function router(endpoint) {
+  const args = ["serve", "--listen", "127.0.0.1:0", "--endpoint", `service=${endpoint}`, "--journal", path.join(work, "journal"), "--t1", "200", "--drain", "0", "--inspect", "127.0.0.1:0"];
+  return start("the router starts", program, args, (said) => {
     const [port, url] = [/router on [^,]*:(\d+)/.exec(said)?.[1], /inspector at (\S+)/.exec(said)?.[1]];
     return port && url ? { port: Number(port), url } : null;
   });
-  return found;
 }
 
 async function until(what, check, limit = WAIT) {
@@ -249,6 +256,56 @@ async function tests(url, context) {
   await page.close();
 }
 
+/** What the page says of each operation that hangs: the phase, the text of the warning, and what the fom waits for. */
+const CULPRITS = [
+  ["Wait", "1 fom has been in Wait of Visit", "an event"],
+  ["Arrive", "1 fom has been in Arrive of Visit", "its key"],
+  ["Enter", "2 foms wait for each other", "the lock"],
+  ["Call", "1 fom has been in Call of Visit", "the line is engaged"],
+  ["Read", "1 fom has been in Read of Visit", "a blocking call"],
+  ["Count", "has run for", "running"],
+];
+
+async function stuckTests(url, context) {
+  hosts.clear();
+  const page = await open(context);
+
+  await test("each operation that hangs is named, and its page says for what", async () => {
+    for (const [phase, warned, reason] of CULPRITS) {
+      await page.goto(at(url, "/view/warnings"));
+      const warning = page.locator(".warning", { hasText: warned }).first();
+      await warning.locator("a.num").first().click();
+      await page.waitForURL(/\/view\/foms\/\d+$/);
+      await page.locator(".fomhead", { hasText: phase }).waitFor();
+      await page.locator("main", { hasText: reason }).first().waitFor();
+    }
+    await page.goto(at(url, "/view/warnings"));
+    await page.locator(".warning", { hasText: "Payment in Charge is in quarantine" }).waitFor();
+    await page.goto(at(url, "/view/journal"));
+    await page.locator("td", { hasText: "the bank refuses 500 cents" }).waitFor();
+  });
+
+  await test("a fom links to the holder of its key", async () => {
+    await page.goto(at(url, "/view/machines/Visit/Arrive"));
+    await page.locator("table[aria-label='Oldest foms'] a").first().click();
+    const wait = page.locator(".fombox .wait", { hasText: "its key" });
+    await wait.locator("a").first().click();
+    await page.locator(".fombox .wait, main .wait", { hasText: "an event" }).first().waitFor();
+  });
+
+  await test("a cycle of waits is drawn as one", async () => {
+    await page.goto(at(url, "/view/waits"));
+    await page.locator("path.cycle").first().waitFor({ state: "attached" });
+    assert.ok((await page.locator("path.cycle").count()) >= 2);
+    await page.getByText("1 cycle").first().waitFor();
+  });
+
+  await test("this page asks no other host", async () => {
+    assert.deepEqual([...hosts], [new URL(url).host]);
+  });
+  await page.close();
+}
+
 const PICTURES = [
   ["overview", "/", "dark", 1280, 610], ["machine", "/view/machines/Call/Ring", "dark", 1280],
   ["narrow", "/view/machines/Call", "light", 380, 1100],
@@ -289,9 +346,11 @@ try {
   const context = await chromium.launchPersistentContext(path.join(work, "profile"), { executablePath: CHROMIUM, headless: true, args: FLAGS });
   closers.push(() => context.close());
   // Some calls ring and talk, and some hang.
-  await new Promise((done) => setTimeout(done, pictures ? 60_000 : 8000));
+  await new Promise((done) => setTimeout(done, pictures ? 30_000 : 8000));
   if (pictures) await draw(url, context, pictures);
   await tests(url, context);
+  const hung = await start("the example hangs", stuck, ["--inspect", "127.0.0.1:0"], (said) => /inspector at (\S+)/.exec(said)?.[1]);
+  await stuckTests(hung, context);
 } catch (error) {
   failed.push("the run");
   console.log(error.stack);

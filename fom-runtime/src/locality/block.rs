@@ -41,7 +41,8 @@ pub(crate) fn enter_block() -> Result<Away, BlockError> {
     if core.home.inbox.has_mail() {
         core.drain();
     }
-    let counted_since = core.section_begins();
+    let is_counted = fom.env().hooks.are_counted();
+    let counted_since = is_counted.then(|| core.look());
     let short_since = if core.home.threads.is_awaited() {
         wait_for_turn(core, fom)
     } else if core.home.threads.has_reserve() {
@@ -163,7 +164,7 @@ impl Drop for Away {
             (self.regain(), Some(now))
         };
         if let Some((since, until)) = counted {
-            core.section_ended(since, until);
+            core.home.load.section_ended(since, until);
         }
         if let Some(since) = self.short_since {
             let long = lost_until.is_some_and(|now| now.saturating_sub(since) > block_guess::SHORT);

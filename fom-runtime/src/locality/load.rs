@@ -91,6 +91,11 @@ impl Load {
         self.distributions.get().map(|all| &**all)
     }
 
+    /// Counts a blocking section. Called with the core that it got back.
+    pub(super) fn section_ended(&self, since: u64, until: u64) {
+        self.add_to().sections.add(passed(until, since));
+    }
+
     fn add_to(&self) -> &Distributions {
         self.distributions.get_or_init(Box::default)
     }
@@ -190,17 +195,6 @@ impl Core {
     pub(super) fn measure_fom(&self, id: FomId) {
         let load = &self.home.load;
         load.running_fom.store(id.get(), Ordering::Relaxed);
-    }
-
-    /// Called when a fom enters a blocking section. Returns the time if the runtime counts.
-    pub(super) fn section_begins(&mut self) -> Option<u64> {
-        self.home.env().hooks.are_counted().then(|| self.look())
-    }
-
-    /// Called with the core that a blocking section got back, and with the times of the section.
-    pub(super) fn section_ended(&self, since: u64, until: u64) {
-        let sections = &self.home.load.add_to().sections;
-        sections.add(passed(until, since));
     }
 
     /// Called after the run of a fom. Measures if the runtime counts.
