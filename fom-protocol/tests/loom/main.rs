@@ -9,6 +9,7 @@
 //! its seeded changes to the library, one at a time.
 #![cfg(fom_loom)]
 
+mod counters;
 mod cycle;
 mod free_list;
 mod hand_over;

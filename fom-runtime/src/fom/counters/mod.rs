@@ -139,12 +139,6 @@ impl LastVisit {
     }
 }
 
-/// Adds one to a cell. What another thread reads after it sees this count was counted before.
-#[inline]
-fn add(cell: &AtomicU64) {
-    cell.store(cell.load(Ordering::Relaxed) + 1, Ordering::Release);
-}
-
 impl TypeCounters {
     fn new(graph: &'static Graph, localities: usize) -> Self {
         let phases = graph.phases();
@@ -248,7 +242,7 @@ impl LocalCounters {
     #[inline]
     fn leave(&self, from: usize, visit: LastVisit, now: u64) -> u64 {
         if !visit.is_counted {
-            add(&self.found[from]);
+            count(&self.found[from], 1);
         }
         let nanos = passed(now, visit.since);
         self.times[from].add(nanos);
@@ -278,7 +272,7 @@ pub(crate) fn count_transition(
     let here = cells(fom);
     fom.visit().set_counted();
     match from {
-        None if cause == TransitionCause::Started => add(&here.started[to]),
+        None if cause == TransitionCause::Started => count(&here.started[to], 1),
         from => {
             let nanos = from.map_or(0, |from| here.leave(from, last, now));
             let to = Some(to);
@@ -296,7 +290,7 @@ pub(crate) fn count_returned(fom: &Header, last: LastVisit, from: usize, to: usi
     match here.exit(from, to) {
         Some(exit) => {
             count(&exit.nanos, nanos);
-            add(&exit.count);
+            count(&exit.count, 1);
         }
         None => {
             let edge = Edge {
@@ -327,7 +321,7 @@ pub(crate) fn count_failure(fom: &Header, cause: &'static str, now: u64) {
 /// this.
 #[cold]
 pub(crate) fn count_retry(fom: &Header) {
-    add(&cells(fom).retries[fom.visit().index()]);
+    count(&cells(fom).retries[fom.visit().index()], 1);
 }
 
 /// Returns whether the fom is in a phase, in this locality, and is not counted there.
@@ -338,6 +332,6 @@ pub(crate) fn is_uncounted(fom: &Header, locality: usize) -> bool {
 /// Counts a fom that was in its phase when the count began. Only the handler of the fom's locality calls this.
 pub(crate) fn count_found(fom: &Header) {
     let here = cells(fom);
-    add(&here.found[fom.visit().index()]);
+    count(&here.found[fom.visit().index()], 1);
     fom.visit().set_counted();
 }
