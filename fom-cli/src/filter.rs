@@ -1,4 +1,4 @@
-//! The filter of foms, in the language of the inspector's page: `type:Call phase:Ring age>30s`.
+//! The filter of foms, in the language of the inspector's page: `type:Call phase:Ring in_phase>30s`.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 13] = [
     ("locality", "locality"),
     ("loc", "locality"),
     ("attempts", "attempts"),
-    ("age", "in_phase"),
+    ("age", "age"),
     ("in_phase", "in_phase"),
     ("key_prefix", "key_prefix"),
 ];
@@ -99,12 +99,12 @@ fn parameter(word: &str) -> Result<(&'static str, String), String> {
     let known = NAMES.iter().find(|(known, _)| *known == name);
     let (Some((_, name)), false) = (known, value.is_empty()) else {
         return Err(format!(
-            "`{word}` is no part of a filter; use type, phase, state, waits, key, locality, age or attempts, such as \
+            "`{word}` is no part of a filter; use type, phase, state, waits, key, locality, in_phase, age or attempts, such as \
              `phase:Ring` or `age>30s`"
         ));
     };
     match (*name, value.strip_suffix('*')) {
-        ("in_phase", _) => Ok(("in_phase", seconds(value)?)),
+        ("in_phase" | "age", _) => Ok((name, seconds(value)?)),
         ("key", Some(prefix)) => Ok(("key_prefix", prefix.to_owned())),
         _ => Ok((name, value.to_owned())),
     }
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_filter_is_words_with_names() {
-        let filter = read(r#"type:Call waits:event key:"a b" age>1.5min attempts>=3 loc:0"#);
+        let filter =
+            read(r#"type:Call waits:event key:"a b" age>1.5min in_phase>2s attempts>=3 loc:0"#);
         let filter: Vec<_> = filter
             .iter()
             .map(|(name, value)| (*name, &**value))
@@ -146,7 +147,8 @@ mod tests {
                 ("type", "Call"),
                 ("wait", "event"),
                 ("key", "a b"),
-                ("in_phase", "90"),
+                ("age", "90"),
+                ("in_phase", "2"),
                 ("attempts", "3"),
                 ("locality", "0"),
             ]

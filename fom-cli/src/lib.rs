@@ -3,7 +3,7 @@
 //! These commands look into a program that runs with an inspector, of the package `fom-inspect`:
 //!
 //! ```text
-//! fom list FILTER                the foms of a filter, such as 'type:Call phase:Ring age>30s'
+//! fom list FILTER                the foms of a filter, such as 'type:Call phase:Ring in_phase>30s'
 //! fom list --failed              failed operations, and the quarantine
 //! fom show KEY|ID --follow       everything about one fom, and what changes
 //! fom waits                      which fom waits for which, and the cycles

@@ -204,6 +204,6 @@ export async function askForAll(name, filter, onDone) {
 
 function asNumbers(filter) {
 	const typed = { ...filter };
-	for (const name of ["in_phase", "attempts", "locality"]) if (typed[name] !== undefined) typed[name] = Number(typed[name]);
+	for (const name of ["in_phase", "age", "attempts", "locality"]) if (typed[name] !== undefined) typed[name] = Number(typed[name]);
 	return typed;
 }

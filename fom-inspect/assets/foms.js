@@ -32,10 +32,11 @@ export function oldestTable(linkOf) {
 	};
 }
 
-const NAMES = { type: "type", operation: "type", phase: "phase", state: "state", wait: "wait", waits: "wait", key: "key", locality: "locality", loc: "locality", attempts: "attempts", age: "in_phase", in_phase: "in_phase", sort: "sort" };
+const NAMES = { type: "type", operation: "type", phase: "phase", state: "state", wait: "wait", waits: "wait", key: "key", locality: "locality", loc: "locality", attempts: "attempts", age: "age", in_phase: "in_phase", sort: "sort" };
+const TIMES = ["in_phase", "age"];
 const UNITS = { ns: 1e-9, us: 1e-6, "µs": 1e-6, ms: 1e-3, s: 1, m: 60, min: 60, h: 3600, d: 86400 };
 
-/** Reads `type:Call age>30s key:b7*`. Returns the filter, or the word that it cannot read. */
+/** Reads `type:Call age>30s key:b7*`. Returns the filter, or the wrong word. */
 export function parseFilter(text) {
 	const filter = {};
 	for (const [word] of text.matchAll(/\S+?[:>=]+"[^"]*"|\S+/g)) {
@@ -47,10 +48,10 @@ export function parseFilter(text) {
 		}
 		if (!name || match[3] === "") return { error: `\`${word}\` is no part of a filter; use type, phase, state, waits, key, locality, age or attempts` };
 		const value = match[3];
-		if (name === "in_phase") {
+		if (TIMES.includes(name)) {
 			const time = /^([\d.]+)\s*(ns|us|µs|ms|s|min|m|h|d)?$/.exec(value);
 			if (!time) return { error: `\`${value}\` is no time; use for instance 30s, 5min or 2h` };
-			filter.in_phase = String(Number(time[1]) * UNITS[time[2] ?? "s"]);
+			filter[name] = String(Number(time[1]) * UNITS[time[2] ?? "s"]);
 		} else if (name === "key" && value.endsWith("*")) filter.key_prefix = value.slice(0, -1);
 		else filter[name] = value;
 	}
@@ -61,14 +62,14 @@ export function parseFilter(text) {
 export function filterText(filter) {
 	const quoted = (value) => (/\s/.test(value) ? `"${value}"` : value);
 	return Object.entries(filter).map(([name, value]) => {
-		if (name === "in_phase") return `age>${value}s`;
+		if (TIMES.includes(name)) return `${name}>${value}s`;
 		if (name === "attempts") return `attempts>=${value}`;
 		if (name === "key_prefix") return `key:${value}*`;
 		return `${name === "wait" ? "waits" : name}:${quoted(value)}`;
 	}).join(" ");
 }
 
-export const FILTERS = ["type", "phase", "state", "wait", "key", "key_prefix", "locality", "in_phase", "attempts"];
+export const FILTERS = ["type", "phase", "state", "wait", "key", "key_prefix", "locality", ...TIMES, "attempts"];
 
 const AT_ONCE = 400;
 const AT_MOST = 20_000;

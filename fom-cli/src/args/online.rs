@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 /// Commands for a program that runs with an inspector.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Online {
-    /// Lists foms of a program, such as `fom list 'type:Call phase:Ring age>30s'`.
+    /// Lists foms of a program, such as `fom list 'type:Call phase:Ring in_phase>30s'`.
     List(Listing),
     /// Shows everything about one fom: its phase, what it waits for, its failed attempts.
     Show(Follow),
@@ -73,7 +73,8 @@ pub(crate) struct Program {
 pub(crate) struct Listing {
     #[command(flatten)]
     pub(crate) program: Program,
-    /// Which foms: type:NAME, phase:NAME, state:NAME, waits:KIND, key:TEXT, key:TEXT*, locality:N, age>TIME, attempts>=N.
+    /// Which foms: type:NAME, phase:NAME, state:NAME, waits:KIND, key:TEXT, key:TEXT*, locality:N, in_phase>TIME, age>TIME,
+    /// attempts>=N.
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// The order: the longest in its phase first, the first submitted first, or by id.
@@ -165,7 +166,7 @@ pub(crate) struct Target {
     /// The key or the id of the fom.
     #[arg(value_name = "KEY|ID")]
     pub(crate) fom: Option<String>,
-    /// All foms of a filter, such as 'type:Call phase:Ring age>30s'.
+    /// All foms of a filter, such as 'type:Call phase:Ring in_phase>30s'.
     #[arg(long, value_name = "FILTER")]
     pub(crate) filter: Option<String>,
 }

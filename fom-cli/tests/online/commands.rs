@@ -19,7 +19,10 @@ fn list_shows_foms_with_what_they_wait_for() {
         insta::assert_snapshot!("list", served.done(&["list", "--sort", "id"]));
         insta::assert_snapshot!("list_failed", served.done(&["list", "--failed"]));
         let of = |filter: &str| served.json(&["list", filter]).len();
-        assert_eq!(of("type:Task phase:Hearing age>2s waits:event"), 1);
+        assert_eq!(
+            of("type:Task phase:Hearing in_phase>2s age>2s waits:event"),
+            1
+        );
         assert_eq!(of("key:a"), 2);
         assert_eq!(of("attempts>=1"), 1);
         assert_eq!(of("age>1h"), 0);

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// The parameters that select foms, in a query and in the filter of an action: those before `sort`.
-pub(crate) const FILTER: &[&str] = PARAMETERS.split_at(9).0;
+pub(crate) const FILTER: &[&str] = PARAMETERS.split_at(10).0;
 
 const _: () = assert!(matches!(PARAMETERS[FILTER.len()].as_bytes(), b"sort"));
 
@@ -29,6 +29,7 @@ pub(super) const PARAMETERS: &[&str] = &[
     "key_prefix",
     "locality",
     "in_phase",
+    "age",
     "attempts",
     "sort",
     "limit",
@@ -79,6 +80,9 @@ pub(crate) fn filter(state: &State, query: &Query) -> Result<Vec<Filter>, Proble
     }
     if let Some(least) = query.seconds("in_phase")? {
         filter = filter.in_phase(least);
+    }
+    if let Some(least) = query.seconds("age")? {
+        filter = filter.age(least);
     }
     if let Some(least) = query.number("attempts")? {
         filter = filter.attempts(least);

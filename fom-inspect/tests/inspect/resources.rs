@@ -303,6 +303,8 @@ fn pages_follow_each_other_and_filters_select() {
             ("key_prefix=key+", 7),
             ("key=key", 0),
             ("in_phase=3600", 0),
+            ("age=3600", 0),
+            ("age=0", 8),
             ("locality=0", 8),
             ("locality=1", 0),
             ("state=ready", 0),
