@@ -172,17 +172,10 @@ impl Bindings {
         cx: &mut Cx<'_, BindingsEvent>,
         begun: Duration,
     ) -> Result<(), Unanswered> {
-        loop {
-            let now = since_start(cx.now());
-            let bindings: Vec<Registered> = self.place.at(now, begun);
-            let user = self.user.clone();
-            let told = cx
-                .call(|locator: &Locator, reply| locator.put(user, bindings, reply))
-                .await?;
-            if told {
-                return Ok(());
-            }
-            cx.sleep(Duration::from_millis(10)).await; // the locator is busy: after a restart all foms come at once
-        }
+        let now = since_start(cx.now());
+        let bindings: Vec<Registered> = self.place.at(now, begun);
+        let user = self.user.clone();
+        cx.call(|locator: &Locator, reply| locator.put(user, bindings, reply))
+            .await
     }
 }

@@ -1,15 +1,18 @@
-//! The thread in front: takes datagrams from the socket, decides what their sources may have, and brings each to its
-//! fom.
+//! The fom in front: takes datagrams from the socket, decides what their sources may have, and brings each to its fom.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::net::SocketAddr;
 use std::panic::catch_unwind;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use fom_runtime::prelude::*;
+use fom_runtime::{prelude::*, submission::Placement};
 use rsipstack::sip::{Header, Method};
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::call::since_start;
 use crate::call::{Call, CallEvent};
@@ -44,7 +47,8 @@ impl Stuck {
     }
 }
 
-/// The thread in front. It waits for the socket only.
+/// The fom in front. The reactor of its locality watches the socket. Calls begin in this locality, which needs no other
+/// thread then.
 pub(crate) struct Front {
     net: Net,
     runtime: Runtime,
@@ -53,6 +57,56 @@ pub(crate) struct Front {
     /// The number of datagrams at the last look at the kernel's count.
     looked: u64,
     settings: Settings,
+    /// Becomes true when the router ends.
+    stop: watch::Receiver<bool>,
+    /// Made in the locality, whose reactor watches it.
+    socket: Option<Watched>,
+    buffer: Vec<u8>,
+    /// The number of rounds in a row that left datagrams in the socket.
+    rounds_behind: u32,
+}
+
+struct Watched {
+    socket: UdpSocket,
+    looks: Interval,
+}
+
+#[fom(operation(Front), error(io::Error), transient)]
+pub(crate) enum Receiving {
+    /// Waits for datagrams, and takes some of them.
+    #[phase(start, to(Receive, Closed), hung = "never")]
+    Receive,
+    #[phase(end)]
+    Closed,
+}
+
+impl ReceivingTransitions for Front {
+    async fn receive(&mut self, _: &mut Cx<'_>) -> io::Result<ReceivingAfterReceive> {
+        let watched = match &mut self.socket {
+            Some(watched) => watched,
+            none => {
+                let socket = UdpSocket::from_std(self.net.reader()?)?;
+                let mut looks = interval(LOOK_AFTER);
+                looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+                none.insert(Watched { socket, looks })
+            }
+        };
+        let (is_over, is_readable) = tokio::select! {
+            biased;
+            _ = self.stop.wait_for(|stop| *stop) => (true, false),
+            ready = watched.socket.readable() => (false, ready.map(|()| true)?),
+            _ = watched.looks.tick() => (false, false),
+        };
+        match is_readable {
+            true => self.take_round(),
+            false => self.note_dropped(),
+        }
+        Ok(match is_over {
+            true => ReceivingAfterReceive::Closed,
+            // Other foms have their turn.
+            false => ReceivingAfterReceive::Receive,
+        })
+    }
 }
 
 /// What a packet has cost before it is parsed.
@@ -63,11 +117,22 @@ struct Charge {
     begins: bool,
 }
 
-/// The thread looks at the kernel's count of drops after each so many datagrams.
+/// The front looks at the kernel's count of drops after each so many datagrams, and after this time.
 const LOOK: u64 = 1024;
+const LOOK_AFTER: Duration = Duration::from_millis(100);
+/// The most datagrams of a round.
+const ROUND: usize = 64;
+/// After so many rounds in a row that left datagrams in the socket, this locality does not keep up.
+const BEHIND: u32 = 32;
 
 impl Front {
-    pub(crate) fn new(net: Net, runtime: Runtime, stuck: Stuck, settings: Settings) -> Front {
+    pub(crate) fn new(
+        net: Net,
+        runtime: Runtime,
+        stuck: Stuck,
+        settings: Settings,
+        stop: watch::Receiver<bool>,
+    ) -> Front {
         Front {
             net,
             runtime,
@@ -75,20 +140,41 @@ impl Front {
             sources: Sources::new(settings.limits),
             looked: 0,
             settings,
+            stop,
+            socket: None,
+            buffer: vec![0; 65_536],
+            rounds_behind: 0,
         }
     }
 
-    /// Receives until `stop` is true.
-    pub(crate) fn run(&mut self, stop: &AtomicBool) {
-        let mut buffer = vec![0; 65_536];
-        while !stop.load(Ordering::Relaxed) {
-            // An error means that no datagram came for a moment, or that an earlier datagram found no receiver.
-            match self.net.receive(&mut buffer) {
+    /// Takes the datagrams that are there, as far as a round takes them.
+    fn take_round(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut is_empty = false;
+        for _ in 0..ROUND {
+            let Some(Watched { socket, .. }) = &self.socket else {
+                break;
+            };
+            match socket.try_recv_from(&mut buffer) {
                 Ok((length, source)) => self.datagram(&buffer[..length], source),
-                Err(_) => self.note_dropped(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    is_empty = true;
+                    break;
+                }
+                // An earlier datagram found no receiver.
+                Err(_) => {}
             }
         }
-        self.note_dropped();
+        self.buffer = buffer;
+        self.rounds_behind = if is_empty { 0 } else { self.rounds_behind + 1 };
+    }
+
+    /// Returns where a call begins: here, as long as this locality keeps up with the socket. Then each in turn.
+    fn place(&self) -> Placement {
+        match self.rounds_behind >= BEHIND {
+            true => Placement::RoundRobin,
+            false => Placement::Here,
+        }
     }
 
     /// Looks at what the kernel dropped.
@@ -236,7 +322,8 @@ impl Front {
         };
         let call_id = invite.call_id.clone();
         let call = Call::new(self.net.clone(), place, self.settings.timers, invite);
-        match self.runtime.submit(call).key(call_id.as_str()).start() {
+        let call = self.runtime.submit(call).key(call_id.as_str());
+        match call.place(self.place()).start() {
             Ok(_) => self.net.counters().calls.add(),
             Err(refused) => {
                 let holder = refused.live().cloned();
@@ -256,7 +343,8 @@ impl Front {
     fn register(&self, request: Box<Request>, source: Source) {
         let shortest = self.settings.shortest;
         let registration = Registration::new(self.net.clone(), source, request, shortest);
-        if let Err(refused) = self.runtime.submit(registration).start() {
+        let registration = self.runtime.submit(registration).place(self.place());
+        if let Err(refused) = registration.start() {
             self.overloaded(refused.into_operation().request());
         }
     }

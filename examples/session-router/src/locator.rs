@@ -1,15 +1,13 @@
 //! Where users are: fixed endpoints, and the bindings that were registered (RFC 3261, 10).
 //!
-//! The locator is a stranger to the runtime, as a database or a directory server would be. It is a thread of its own
-//! with a bounded inbox, and answers when it has the answer. A fom asks it with `cx.call` and owns no thread while it
-//! waits.
+//! The locator is a stranger to the runtime, as a database or a directory server would be. A fom asks it with `cx.call`, and
+//! owns no thread while it waits. This one has its answer at once, and so it answers in place, without a thread of its own.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fom_runtime::prelude::*;
@@ -18,9 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::sources::Source;
 use crate::wire::saved;
-
-/// The most questions that may wait for the locator.
-const INBOX: usize = 4096;
 
 /// The most users that are remembered.
 pub(crate) const MOST_USERS: usize = 200_000;
@@ -47,8 +42,6 @@ pub enum Found {
     Away,
     /// The user is unknown.
     Unknown,
-    /// The locator has too much to do.
-    Busy,
 }
 
 /// One wish in a REGISTER: to set this binding for `expires`, or to remove it if that is zero.
@@ -88,25 +81,9 @@ pub enum Updated {
     Full,
 }
 
-enum Ask {
-    Find {
-        user: String,
-        now: Duration,
-        reply: Reply<Found>,
-    },
-    Put {
-        user: String,
-        bindings: Vec<Registered>,
-        reply: Reply<bool>,
-    },
-    Stop,
-}
-
-/// The locator: knows where users are, and answers when it has the answer. Cheap to clone.
+/// The locator: knows where users are, and answers at once. Cheap to clone.
 #[derive(Clone)]
-pub struct Locator {
-    inbox: SyncSender<Ask>,
-}
+pub struct Locator(Arc<Mutex<Option<Table>>>);
 
 impl Locator {
     /// Starts the locator with its fixed endpoints. Several addresses of one user are taken in turn; with `fork` they
@@ -114,41 +91,36 @@ impl Locator {
     ///
     /// # Errors
     ///
-    /// No thread can be started.
+    /// An address is no part of a URI.
     pub fn start(fixed: &[(String, SocketAddr)], fork: bool) -> io::Result<Locator> {
         let table = Table::new(fixed, fork)?;
-        let (inbox, asked) = sync_channel(INBOX);
-        thread::Builder::new()
-            .name("locator".to_owned())
-            .spawn(move || table.serve(&asked))?;
-        Ok(Locator { inbox })
+        Ok(Locator(Arc::new(Mutex::new(Some(table)))))
+    }
+
+    fn table(&self) -> MutexGuard<'_, Option<Table>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Looks up where `user` is at the time `now`.
-    pub fn find(&self, user: String, now: Duration, reply: Reply<Found>) {
-        if let Err(TrySendError::Full(Ask::Find { reply, .. })) =
-            self.inbox.try_send(Ask::Find { user, now, reply })
-        {
-            let _ = reply.send(Found::Busy);
-        }
+    pub fn find(&self, user: &str, now: Duration, reply: Reply<Found>) {
+        let found = self.table().as_mut().map(|table| table.find(user, now));
         // A stopped locator drops the reply unsent, and the runtime tells the caller.
-    }
-
-    /// Replaces the user's bindings. The answer is false if the locator has too much to do.
-    pub(crate) fn put(&self, user: String, bindings: Vec<Registered>, reply: Reply<bool>) {
-        let ask = Ask::Put {
-            user,
-            bindings,
-            reply,
-        };
-        if let Err(TrySendError::Full(Ask::Put { reply, .. })) = self.inbox.try_send(ask) {
-            let _ = reply.send(false);
+        if let Some(found) = found {
+            let _ = reply.send(found);
         }
     }
 
-    /// Stops the thread, as if the directory had crashed. Later callers get no answer.
+    /// Replaces the user's bindings.
+    pub(crate) fn put(&self, user: String, bindings: Vec<Registered>, reply: Reply<()>) {
+        let put = self.table().as_mut().map(|table| table.put(user, bindings));
+        if put.is_some() {
+            let _ = reply.send(());
+        }
+    }
+
+    /// Stops the locator, as if the directory had crashed. Later callers get no answer.
     pub fn stop(&self) {
-        let _ = self.inbox.send(Ask::Stop);
+        self.table().take();
     }
 }
 
@@ -202,25 +174,6 @@ impl Table {
             });
         }
         Ok(table)
-    }
-
-    fn serve(mut self, asked: &Receiver<Ask>) {
-        while let Ok(ask) = asked.recv() {
-            match ask {
-                Ask::Find { user, now, reply } => {
-                    let _ = reply.send(self.find(&user, now));
-                }
-                Ask::Put {
-                    user,
-                    bindings,
-                    reply,
-                } => {
-                    self.put(user, bindings);
-                    let _ = reply.send(true);
-                }
-                Ask::Stop => return,
-            }
-        }
     }
 
     pub(crate) fn find(&mut self, user: &str, now: Duration) -> Found {

@@ -5,18 +5,17 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fom_durable::{Quarantined, prelude::*};
 use fom_runtime::{
     Builder,
-    error::{BuildError, DurabilityError},
+    error::{BuildError, DurabilityError, RefusedReason},
     observe::{FomInfo, TransitionCause},
+    submission::Placement,
     time::TestClock,
 };
+use tokio::sync::watch;
 
 use crate::bindings::Bindings;
 use crate::call::{Call, Timers};
@@ -88,9 +87,15 @@ pub enum StartError {
     /// The file for call detail records.
     #[error("cannot write call detail records")]
     Records(#[source] io::Error),
-    /// A thread.
+    /// An address of an endpoint.
+    #[error("cannot use the address of an endpoint")]
+    Endpoint(#[source] io::Error),
+    /// A thread of the twin.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// The fom in front.
+    #[error("cannot start the fom in front: {0}")]
+    Front(RefusedReason),
     /// The journal.
     #[error("cannot go on with what is in the journal")]
     Journal(#[source] DurabilityError),
@@ -143,8 +148,7 @@ pub struct Router {
     locator: Locator,
     times: PhaseTimes,
     came_back: CameBack,
-    stop: Arc<AtomicBool>,
-    receiver: Mutex<Option<JoinHandle<()>>>,
+    stop: watch::Sender<bool>,
 }
 
 impl Router {
@@ -171,13 +175,19 @@ impl Router {
             Net::bind(&settings).map_err(|error| StartError::Listen(settings.listen, error))?;
         let records = Records::open(settings.records.as_deref()).map_err(StartError::Records)?;
         let locator =
-            Locator::start(&settings.endpoints, settings.fork).map_err(StartError::Thread)?;
+            Locator::start(&settings.endpoints, settings.fork).map_err(StartError::Endpoint)?;
         let mut builder = Runtime::builder()
             .resource(locator.clone())
             .resource(records)
             .resource(net.clone())
             .resource(settings.timers)
-            .capacity(settings.capacity.saturating_add(settings.users))
+            // One more for the front.
+            .capacity(
+                settings
+                    .capacity
+                    .saturating_add(settings.users)
+                    .saturating_add(1),
+            )
             .mailbox(64)
             .observe();
         if let Some(localities) = settings.localities {
@@ -196,7 +206,10 @@ impl Router {
         // Any other failure (a panic in a phase, say) is a fault of the router.
         let kept = runtime.inspect().journal_stats().is_some();
         let stuck = Stuck::default();
-        let mut front = Front::new(net.clone(), runtime.clone(), stuck.clone(), settings);
+        let stop = watch::Sender::new(false);
+        let watched = stop.subscribe();
+        let of = runtime.detached();
+        let front = Front::new(net.clone(), of, stuck.clone(), settings, watched);
         runtime
             .listen_to::<Call>(move |transition| match transition.cause() {
                 // The first step: the call never was. A call with a later step is committed, and continues when there
@@ -216,14 +229,10 @@ impl Router {
                 _ => {}
             })
             .forever();
-        let stop = Arc::new(AtomicBool::new(false));
-        let receiver = thread::Builder::new()
-            .name("receiver".to_owned())
-            .spawn({
-                let stop = Arc::clone(&stop);
-                move || front.run(&stop)
-            })
-            .map_err(StartError::Thread)?;
+        let front = runtime.submit(front).place(Placement::Locality(0));
+        front
+            .detach()
+            .map_err(|refused| StartError::Front(refused.reason()))?;
         Ok(Router {
             net,
             runtime,
@@ -231,7 +240,6 @@ impl Router {
             times,
             came_back,
             stop,
-            receiver: Mutex::new(Some(receiver)),
         })
     }
 
@@ -276,19 +284,11 @@ impl Router {
         self.net.drain();
         // The router does not wait for users with bindings.
         let _ = tokio::time::timeout(limit, self.net.call_places().none()).await;
+        self.stop.send_replace(true);
         let mut report = self.runtime.shutdown(Shutdown::Drain, Duration::ZERO).await;
         report
             .remained
             .retain(|fom| fom.operation == Call::GRAPH.operation());
-        self.stop.store(true, Ordering::Relaxed);
-        let receiver = self
-            .receiver
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        if let Some(receiver) = receiver {
-            let _ = receiver.join(); // it checks `stop` ten times a second
-        }
         self.locator.stop();
         report.remained
     }
@@ -314,6 +314,6 @@ impl CameBack {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.stop.send_replace(true);
     }
 }

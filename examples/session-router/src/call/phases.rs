@@ -29,14 +29,13 @@ impl StageTransitions for Call {
         self.trying();
         let user = self.invite.user().unwrap_or_default().to_owned();
         let found = cx
-            .call(|locator: &Locator, reply| locator.find(user, now, reply))
+            .call(|locator: &Locator, reply| locator.find(&user, now, reply))
             .await;
         let now = since_start(cx.now());
         let outcome = match found {
             Ok(Found::At(bindings)) => return Ok(StageAfterLocate::Ring { bindings }),
             Ok(Found::Unknown) => self.refuse(404, "", now),
             Ok(Found::Away) => self.refuse(480, "", now),
-            Ok(Found::Busy) => self.refuse(503, "Retry-After: 5\r\n", now),
             Err(_) => self.refuse(500, "", now),
         };
         Ok(StageAfterLocate::Record { outcome })

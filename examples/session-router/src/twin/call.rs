@@ -104,7 +104,6 @@ impl Task<'_> {
             Found::At(bindings) => Ok(bindings),
             Found::Unknown => Err(self.call.refuse(404, "", now)),
             Found::Away => Err(self.call.refuse(480, "", now)),
-            Found::Busy => Err(self.call.refuse(503, "Retry-After: 5\r\n", now)),
         }
     }
 

@@ -70,7 +70,7 @@ impl Twin {
         let net = Net::bind(&settings).map_err(listen)?;
         let socket = net.reader().and_then(UdpSocket::from_std).map_err(listen)?;
         let records = Records::open(settings.records.as_deref()).map_err(StartError::Records)?;
-        let table = Table::new(&settings.endpoints, settings.fork).map_err(StartError::Thread)?;
+        let table = Table::new(&settings.endpoints, settings.fork).map_err(StartError::Endpoint)?;
         let (sender, mut ended) = mpsc::unbounded_channel::<call::Ended>();
         let writing = net.clone();
         thread::Builder::new()

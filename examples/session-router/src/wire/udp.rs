@@ -6,7 +6,6 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use socket2::SockRef;
 use tokio::sync::watch;
@@ -61,8 +60,6 @@ impl Net {
         // The option is a C int: a larger number would wrap around.
         let buffer = settings.buffer.min(i32::MAX as usize);
         SockRef::from(&socket).set_recv_buffer_size(buffer)?;
-        // Only the receiving thread waits in the socket, and it checks for the end now and then.
-        socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let local = socket.local_addr()?;
         Ok(Net::over(Some(socket), local, settings))
     }
@@ -98,11 +95,6 @@ impl Net {
         let socket = self.socket()?.try_clone()?;
         socket.set_nonblocking(true)?;
         Ok(socket)
-    }
-
-    /// Waits a moment for a datagram.
-    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.socket()?.recv_from(buffer)
     }
 
     /// Sends one datagram. What the network does not take is lost, as UDP may lose anything: a sender that needs an
