@@ -41,7 +41,7 @@
 //!
 //! let found = runtime.inspect().warnings();
 //! println!("{found}");
-//! assert_eq!(found.warnings[0].phase, Some("Pay"));
+//! assert_eq!(found.warnings[0].phase.as_deref(), Some("Pay"));
 //! assert_eq!(found.warnings[0].ids, [order.id()]);
 //! # order.send(Word::Paid)?;
 //! # order.wait()?;
