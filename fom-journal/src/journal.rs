@@ -62,7 +62,8 @@ pub trait Recover {
         let _ = entries;
     }
 
-    /// Receives the place of the entry that [`entry`](Self::entry) gets next. Only stores in files call this.
+    /// Receives the place of the entry that [`entry`](Self::entry) gets next: its file, and its offset there in bytes. Only
+    /// stores in files call this.
     fn place(&mut self, file: &Path, offset: u64) {
         let _ = (file, offset);
     }

@@ -63,6 +63,21 @@ fn a_call_is_routed_there_and_back() {
     assert_eq!(bed.router.counters().calls.get(), 1);
 }
 
+/// No packet wakes another locality, as long as this one keeps up.
+#[test]
+fn a_call_lives_where_its_packets_arrive() {
+    let (bed, caller, phones) = bob(1);
+    for _ in 0..4 {
+        talking(&bed, &caller, &phones[0]);
+    }
+    let foms = bed.router.runtime().operations().foms;
+    let home = |operation| {
+        let of = foms.iter().filter(move |fom| fom.operation == operation);
+        of.map(|fom| fom.home.locality).collect::<Vec<_>>()
+    };
+    assert_eq!((home("Front"), home("Call")), (vec![0], vec![0; 4]));
+}
+
 #[test]
 fn the_callee_may_hang_up() {
     let (bed, caller, phones) = bob(1);

@@ -82,7 +82,7 @@ pub struct Record<'a> {
     pub entry: EntryId,
     /// The id of the fom, event or outcome. `None` for a record of the journal itself.
     pub id: Option<FomId>,
-    /// The file and the offset of the entry.
+    /// The file of the entry, and its offset there in bytes.
     pub place: Option<(&'a Path, u64)>,
     /// The length of the entry, in bytes.
     pub bytes: usize,

@@ -11,7 +11,7 @@ use fom_runtime::{
 use crate::{
     Level, WarningKind, Watch,
     board::{Finding, Place},
-    checks::similar,
+    checks::{IDS, similar},
     sight::{self, Sight},
 };
 
@@ -20,9 +20,6 @@ const MEASURED: u64 = 100;
 /// The share of the measured times, and how often it is allowed.
 const SHARE: f64 = 0.999;
 const TIMES: u32 = 8;
-/// The number of ids in a warning.
-const IDS: usize = 8;
-
 pub(super) fn check(runtime: &Runtime, watch: &Watch, sight: &Sight) -> Vec<Finding> {
     let groups = sight.groups().iter();
     groups

@@ -7,6 +7,7 @@ use fom_runtime::{FomId, observe::Group, time::Instant};
 use crate::{
     Level, WarningKind, Watch,
     board::{Finding, Place},
+    checks::IDS,
     sight::Sight,
 };
 
@@ -62,7 +63,7 @@ impl Behind {
                 .copied()
                 .filter(is_long)
                 .map(|(_, id)| id)
-                .take(8)
+                .take(IDS)
                 .collect(),
             foms,
             age,

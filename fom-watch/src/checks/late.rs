@@ -14,7 +14,7 @@ use fom_runtime::{
 use crate::{
     Level, WarningKind,
     board::{Finding, Place},
-    checks::similar,
+    checks::{IDS, similar},
     sight::Sight,
 };
 
@@ -24,9 +24,6 @@ const STEP: Duration = Duration::from_secs(10);
 /// The least number of foms that left the phase in that time, and the share that missed the deadline.
 const LEAST: u64 = 20;
 const SHARE: f64 = 0.5;
-
-/// The number of ids in a warning.
-const IDS: usize = 8;
 
 /// A phase, by the names of its operation type and its own.
 type PhaseName = (&'static str, &'static str);

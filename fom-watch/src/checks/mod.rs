@@ -15,6 +15,9 @@ use fom_runtime::Runtime;
 
 use crate::{WarningKind, Watch, board::Finding, sight::Sight};
 
+/// The number of ids in a warning.
+const IDS: usize = 8;
+
 #[derive(Default)]
 pub(crate) struct Checks {
     runs: runs::Runs,

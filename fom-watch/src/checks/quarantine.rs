@@ -7,12 +7,11 @@ use fom_runtime::{Runtime, snapshot::Quarantined, time::Instant};
 use crate::{
     Level, WarningKind,
     board::{Finding, Place},
+    checks::IDS,
 };
 
 /// The list has up to some ten thousand entries, so it is not read in each look.
 const EVERY: Duration = Duration::from_secs(10);
-/// The number of ids in a warning.
-const IDS: usize = 8;
 /// The number of operations of one phase that is a first level.
 const FEW: f64 = 10.0;
 
@@ -70,16 +69,18 @@ fn finding((subject, all): (String, Vec<Quarantined>)) -> Option<Finding> {
     })
 }
 
+fn cause(of: &Quarantined) -> Option<&str> {
+    of.failure.as_ref().map(|failure| &*failure.cause)
+}
+
 /// Returns what the operations have in common, in sentences.
 fn common(all: &[Quarantined], last: &Quarantined) -> Vec<String> {
     let mut common = Vec::new();
-    let reason = |one: &Quarantined| one.reason.to_string();
-    let cause = |one: &Quarantined| one.failure.as_ref().map(|failure| failure.cause.clone());
-    if all.iter().all(|one| reason(one) == reason(last)) {
+    if all.iter().all(|one| one.reason == last.reason) {
         common.push(format!("the reason: {}", last.reason));
     }
     if let Some(text) = cause(last)
-        && all.iter().all(|one| cause(one).as_ref() == Some(&text))
+        && all.iter().all(|one| cause(one) == Some(text))
     {
         common.push(format!("the cause: {text}"));
     }

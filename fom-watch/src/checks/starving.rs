@@ -12,15 +12,14 @@ use fom_runtime::{
 use crate::{
     Level, WarningKind, Watch,
     board::{Finding, Place},
-    checks::locality_name,
+    checks::{IDS, locality_name},
     sight::Sight,
 };
 
 /// A past delay is a warning for this number of looks.
 const LOOKS: u32 = 10;
-/// The number of foms that are looked at, and of ids in a warning.
+/// The number of foms that are looked at.
 const MOST: usize = 64;
-const IDS: usize = 8;
 
 /// A fom is on its way until the handler of its locality takes it in, and then in the run queue.
 const READY: [FomState; 2] = [FomState::Init, FomState::Ready];
