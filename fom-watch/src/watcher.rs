@@ -56,6 +56,7 @@ pub(crate) fn begin(runtime: &Runtime, watch: Watch) -> io::Result<()> {
     if watcher.settings.set(watch).is_err() {
         return Ok(());
     }
+    watcher.state.lock().checks.begin(runtime.now());
     let moved: Weak<Watcher> = Arc::downgrade(&watcher);
     // Set once, with the settings.
     let _ = watcher.clock.set(runtime.extension().watch_clock(moved));

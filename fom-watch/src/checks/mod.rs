@@ -11,7 +11,7 @@ mod similar;
 mod starving;
 mod storms;
 
-use fom_runtime::Runtime;
+use fom_runtime::{Runtime, time::Instant};
 
 use crate::{WarningKind, Watch, board::Finding, sight::Sight};
 
@@ -31,6 +31,11 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
+    /// Tells the checks when the watch began, which can be long before the first look.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.starving.begin(now);
+    }
+
     /// Returns what is wrong.
     pub(crate) fn check(
         &mut self,

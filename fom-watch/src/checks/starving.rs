@@ -28,7 +28,7 @@ const READY: [FomState; 2] = [FomState::Init, FomState::Ready];
 pub(super) struct Starving {
     /// By locality.
     past: HashMap<usize, Past>,
-    /// The time of the first look. A fom out of a journal may have been in its phase for longer, but was not ready.
+    /// When the watch began. A fom out of a journal may have been in its phase for longer, but was not ready.
     since: Option<Instant>,
 }
 
@@ -43,6 +43,10 @@ struct Past {
 }
 
 impl Starving {
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.since = Some(now);
+    }
+
     pub(super) fn check(
         &mut self,
         runtime: &Runtime,
@@ -51,7 +55,7 @@ impl Starving {
         is_standing: impl Fn(usize) -> bool,
     ) -> Vec<Finding> {
         let mut found = Vec::new();
-        let watched = runtime.now() - *self.since.get_or_insert_with(|| runtime.now());
+        let watched = self.since.map_or(Duration::ZERO, |since| sight.now - since);
         let is_ready = |state| READY.contains(&state);
         let ready = sight.groups().iter().any(|group| {
             let oldest = group.oldest.first();
