@@ -1,9 +1,11 @@
 //! The block watch: a thread that calls a follower where a section lasts longer than was guessed.
 //!
 //! A runtime has one block watch, made for the first section that needs it. It goes round the localities while sections
-//! are guessed short, and sleeps when there have been none for a while. A section that is still open at the next look
-//! counts as long. So the block watch relieves it after two waits: of at most `MOST` each, or of `LEAST` where long
-//! sections are found. The wait grows while there are none, because looking costs time too.
+//! are guessed short, and sleeps when there have been none for a while. It looks again `LEAST` after a look that found a
+//! section open. A section that is still open then counts as long, and the block watch relieves it.
+//!
+//! A look takes a processor from the threads that work. So the wait between two looks grows with the time since the last
+//! long section: to `SHARE` of that time, and at most to `MOST`.
 
 use std::{
     io,
@@ -23,12 +25,14 @@ use fom_protocol::{
 };
 
 const LEAST: Duration = Duration::from_micros(50);
-const MOST: Duration = Duration::from_micros(400);
+const MOST: Duration = Duration::from_millis(2);
+/// A long section is relieved late by at most one part in this number of the time since the last one.
+const SHARE: u32 = 64;
 /// How long the block watch goes on when there are no sections to watch.
 const CALM: Duration = if cfg!(fom_shuttle) {
     LEAST
 } else {
-    Duration::from_millis(2)
+    Duration::from_millis(5)
 };
 
 const THERE: u8 = 1;
@@ -104,6 +108,8 @@ impl BlockWatch {
 
     fn main(&self, localities: &Localities) {
         let mut seen = vec![Seen::default(); localities.len()];
+        // How long it has gone round since the last long section.
+        let mut without_long = Duration::ZERO;
         loop {
             {
                 let mut orders = self.orders.lock();
@@ -112,7 +118,7 @@ impl BlockWatch {
                 }
                 orders.look = false;
             }
-            self.go_round(localities, &mut seen);
+            self.go_round(localities, &mut seen, &mut without_long);
             if self.orders.lock().end {
                 return;
             }
@@ -120,23 +126,35 @@ impl BlockWatch {
     }
 
     /// Goes round until there has been nothing to watch for a while.
-    fn go_round(&self, localities: &Localities, seen: &mut [Seen]) {
-        let mut wait = LEAST;
+    fn go_round(
+        &self,
+        localities: &Localities,
+        seen: &mut [Seen],
+        without_long: &mut Duration,
+    ) {
+        let mut is_open = false;
         let mut calm = Duration::ZERO;
         while !self.orders.lock().end {
+            let wait = match is_open {
+                true => LEAST,
+                false => (*without_long / SHARE).clamp(LEAST, MOST),
+            };
             sleep(wait);
             calm += wait;
-            wait = (wait + wait / 8).min(MOST);
+            *without_long = without_long.saturating_add(wait);
+            is_open = false;
             for (home, seen) in localities.iter().zip(&mut *seen) {
                 let section = home.watched.last();
+                let is_laid = home.slot.is_laid();
                 if section != seen.section {
                     let called = false;
                     *seen = Seen { section, called };
                     calm = Duration::ZERO;
-                } else if section.is_some() && !seen.called && home.slot.is_laid() {
+                    is_open |= is_laid;
+                } else if section.is_some() && !seen.called && is_laid {
                     home.threads.wake_one();
                     seen.called = true;
-                    wait = LEAST;
+                    *without_long = Duration::ZERO;
                 }
             }
             let mut all = localities.iter().zip(&mut *seen);
