@@ -57,6 +57,9 @@ pub(crate) struct Line {
     /// The largest capacity of `out` since it was new. Its written bytes are freed only when all are written.
     out_room: usize,
     protocol: Protocol,
+    /// True until other clients have had a turn. A write wakes the client's process. Writes one after the other, after
+    /// the requests of all clients that had some, wake it once.
+    lets_others: bool,
     under_way: UnderWay,
     /// Bytes that the client's fom holds besides the line: its queue and its watched keys.
     besides: usize,
@@ -101,6 +104,7 @@ impl Line {
             out: BytesMut::new(),
             out_room: 0,
             protocol: Protocol::default(),
+            lets_others: false,
             under_way: UnderWay::default(),
             besides: 0,
             charged: 0,
@@ -165,6 +169,18 @@ impl Line {
             self.enqueue(reply);
         } else {
             self.slot().put(reply);
+        }
+    }
+
+    /// Answers the command of the slot, which was the last to get one.
+    pub(crate) fn give(&mut self, slot: Slot) {
+        // The drop of a slot answers, too, but through the lock and with a wake.
+        if self.in_flight() == 1 {
+            self.answered += 1;
+            self.replies.skip();
+            self.lets_others = true;
+            self.enqueue(slot.take());
+            self.charge();
         }
     }
 
@@ -254,6 +270,10 @@ impl Line {
         may_read: bool,
         most_unread: usize,
     ) -> Poll<io::Result<News>> {
+        if std::mem::take(&mut self.lets_others) {
+            task.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let answered = self.poll_replies(task).is_ready();
         if let Poll::Ready(written) = self.poll_write(task) {
             written?;

@@ -1,6 +1,7 @@
 //! One client: a fom in the locality that serves its socket.
 
 pub(crate) mod admin;
+mod batch;
 mod clients;
 mod hello;
 mod line;
@@ -26,6 +27,7 @@ pub(crate) use memory::Memory;
 use replies::LOST;
 pub(crate) use replies::Slot;
 
+use crate::command::Command;
 use crate::common::Common;
 use crate::pop::{Pop, PoppingEnd, Told};
 use crate::rate::{Beyond, LIMITED, Ticket, unless_started};
@@ -44,6 +46,8 @@ pub(crate) struct Connection {
     /// The commands since MULTI.
     multi: Option<Multi>,
     watched: Watches,
+    /// Commands that have come, on keys of other localities, by locality.
+    away: BTreeMap<usize, Vec<Command>>,
     /// True if its last command went through the queue of the admission.
     queues: bool,
     runtime: Runtime,
@@ -148,6 +152,7 @@ impl Connection {
             me,
             multi: None,
             watched: Watches::new(),
+            away: BTreeMap::new(),
             queues: false,
             runtime,
         }

@@ -155,27 +155,32 @@ impl Replies {
         if ended { Err(held) } else { Ok(held) }
     }
 
-    fn put(&self, number: u64, reply: Reply) {
+    /// Puts each reply to the place with its number.
+    fn put_all(&self, replies: impl IntoIterator<Item = (u64, Reply)>) {
         let mut state = self.state();
         if state.ended {
             return;
         }
         let before = state.held();
-        state.large += large(&reply);
-        // A slot puts its reply once, and its number is not taken yet.
-        let at = number.saturating_sub(state.first) as usize;
-        while state.ready.len() <= at {
-            state.ready.push_back(None);
+        let mut is_first = false;
+        for (number, reply) in replies {
+            state.large += large(&reply);
+            // A slot puts its reply once, and its number is not taken yet.
+            let at = number.saturating_sub(state.first) as usize;
+            while state.ready.len() <= at {
+                state.ready.push_back(None);
+            }
+            state.ready[at] = Some(reply);
+            is_first |= at == 0;
         }
-        state.ready[at] = Some(reply);
-        let waker = if at == 0 { state.waker.take() } else { None };
+        let waker = if is_first { state.waker.take() } else { None };
         self.count(state, before);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Skips the number of a command that was answered without a slot. No other command may be unanswered.
+    /// Skips the number of a command that was answered by the line. No other command may be unanswered.
     pub(super) fn skip(&self) {
         self.state().first += 1;
     }
@@ -206,12 +211,14 @@ impl Replies {
     }
 }
 
-/// The place of one reply. If it is dropped without a reply, the client gets [`LOST`].
+/// The place of one reply, and the reply once there is one. The client gets it when the place is dropped: [`LOST`] if there
+/// is none.
 #[derive(Debug)]
 pub(crate) struct Slot {
     replies: Arc<Replies>,
     number: u64,
-    put: bool,
+    reply: Option<Reply>,
+    taken: bool,
 }
 
 impl Slot {
@@ -220,7 +227,8 @@ impl Slot {
         Self {
             replies: Arc::clone(replies),
             number,
-            put: false,
+            reply: None,
+            taken: false,
         }
     }
 
@@ -231,16 +239,30 @@ impl Slot {
 
     /// Puts the reply into its place.
     pub(crate) fn put(&mut self, reply: Reply) {
-        if !std::mem::replace(&mut self.put, true) {
-            self.replies.put(self.number, reply);
-        }
+        self.reply.get_or_insert(reply);
+    }
+
+    /// Takes the reply out, for a caller that gives it to the client.
+    pub(super) fn take(mut self) -> Reply {
+        self.taken = true;
+        self.reply.take().unwrap_or(LOST)
+    }
+
+    /// Gives all these replies to their client, which wakes once.
+    pub(super) fn give_all(slots: Vec<Slot>) {
+        let Some(first) = slots.first() else {
+            return;
+        };
+        let replies = Arc::clone(&first.replies);
+        replies.put_all(slots.into_iter().map(|slot| (slot.number, slot.take())));
     }
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if !self.put {
-            self.put(LOST);
+        if !self.taken {
+            let reply = self.reply.take().unwrap_or(LOST);
+            self.replies.put_all([(self.number, reply)]);
         }
     }
 }

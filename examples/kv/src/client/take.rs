@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fom_runtime::prelude::*;
+use fom_runtime::{prelude::*, submission::Now};
 
-use super::{Connection, Multi, Task, Why, admin};
+use super::{Connection, Multi, Task, Why, admin, batch::Batch};
 use crate::command::{Command, Kind, OfClient, Spec, find, scripts, wrong_number};
 use crate::pop::Pop;
 use crate::rate::{Beyond, LIMITED, unless_started};
@@ -31,6 +31,7 @@ impl Connection {
     /// Takes the requests that have come.
     pub(super) fn understand(&mut self, cx: &mut Cx<'_>) -> Stop {
         let stop = self.take_all(cx);
+        self.send_away(cx);
         if self.multi.is_some() {
             self.count(0);
         }
@@ -119,6 +120,7 @@ impl Connection {
         };
         // The slot of a refused command tells the client.
         if self.queues {
+            self.send_away(cx);
             let queued = self.common.rate.intake().submit(command);
             let queued = queued
                 .client(self.me.key.clone())
@@ -131,9 +133,20 @@ impl Connection {
                 command.slot.put(LIMITED);
             }
         } else if home == cx.locality() {
-            drop(cx.submit(command).detach());
+            if let Ok(Now::Ended(Ok(ended))) = cx.submit(command).now() {
+                self.line.give(ended.operation.slot);
+            }
         } else {
-            drop(cx.submit(command).place(Placement::Locality(home)).detach());
+            self.away.entry(home).or_default().push(command);
+        }
+    }
+
+    /// Sends the commands on keys of other localities there.
+    fn send_away(&mut self, cx: &Cx<'_>) {
+        while let Some((home, commands)) = self.away.pop_first() {
+            let batch = cx.submit(Batch { commands });
+            // The slots of refused commands tell the client.
+            drop(batch.place(Placement::Locality(home)).detach());
         }
     }
 
