@@ -126,12 +126,7 @@ impl BlockWatch {
     }
 
     /// Goes round until there has been nothing to watch for a while.
-    fn go_round(
-        &self,
-        localities: &Localities,
-        seen: &mut [Seen],
-        without_long: &mut Duration,
-    ) {
+    fn go_round(&self, localities: &Localities, seen: &mut [Seen], without_long: &mut Duration) {
         let mut is_open = false;
         let mut calm = Duration::ZERO;
         while !self.orders.lock().end {

@@ -1,13 +1,13 @@
 //! Reads requests from a stream of untrusted bytes.
 //!
-//! The protocol crate decodes. The reader shows it only requests that are whole and within the limits. Without that,
-//! the crate would recurse as deep as a client nests arrays. It would also start again with each packet of a long
-//! request.
+//! A request is an array of bulk strings, and nothing else of the protocol. The reader notes where each word is when it has
+//! come, so a long request costs its bytes once, in however many packets they come. The tests compare it with the protocol
+//! crate, whose decoder starts again with each packet, and recurses as deep as a client nests arrays.
 
 use bytes::{Buf as _, BytesMut};
-use redis_protocol::resp2::{decode::decode_range, types::RangeFrame};
 
-use super::{Request, inline};
+use super::inline;
+use super::request::{Request, Words};
 
 /// The longest line: the head of a request, or an inline command.
 const LINE: usize = 64 * 1024;
@@ -67,9 +67,6 @@ pub enum Malformed {
     /// All words together are too large.
     #[error("Protocol error: too big request")]
     Request,
-    /// The protocol crate refuses the request.
-    #[error("Protocol error: invalid request")]
-    Invalid,
 }
 
 /// The bytes that came, and how far they are understood.
@@ -80,6 +77,8 @@ pub struct Reader {
     looked: usize,
     /// The number of words that the request still lacks. `None` before its head is whole.
     lacks: Option<usize>,
+    /// The words of the first request that were read so far.
+    words: Words,
     /// The bytes that the word at `looked` still lacks, as far as known.
     needs: usize,
     /// True if the last look found no whole request.
@@ -96,6 +95,7 @@ impl Reader {
             bytes: BytesMut::new(),
             looked: 0,
             lacks: None,
+            words: Words::default(),
             needs: 0,
             starved: true,
             taken: 0,
@@ -121,9 +121,9 @@ impl Reader {
         self.needs.clamp(CHUNK, AHEAD).max(capacity)
     }
 
-    /// Returns the size of the buffer in bytes.
+    /// Returns the size of the buffer in bytes, with what is noted about the first request.
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity()
+        self.bytes.capacity() + self.words.size()
     }
 
     /// Returns how many bytes in memory all requests took that the reader has returned.
@@ -200,14 +200,9 @@ impl Reader {
             }
             self.lacks = None;
             let whole = std::mem::take(&mut self.looked);
-            return match decode_range(&self.bytes[..whole]) {
-                Ok(Some((RangeFrame::Array(words), used))) if used == whole => {
-                    let request = Request::new(self.split(whole).freeze(), words);
-                    self.taken += request.size() - whole;
-                    Ok(Some(request))
-                }
-                _ => Err(Malformed::Invalid),
-            };
+            let words = std::mem::take(&mut self.words);
+            self.taken += words.size();
+            return Ok(Some(Request::new(self.split(whole).freeze(), words)));
         }
     }
 
@@ -249,6 +244,7 @@ impl Reader {
         if &self.bytes[end - 2..end] != b"\r\n" {
             return Err(Malformed::Bulk);
         }
+        self.words.push(begin..end - 2);
         self.looked = end;
         Ok(true)
     }

@@ -1,6 +1,7 @@
 //! The protocol: whole and in pieces, right and wrong.
 
 use kv::wire::{Limits, Reader};
+use redis_protocol::resp2::types::OwnedFrame;
 
 use crate::bed::{Bed, request, shown};
 
@@ -40,6 +41,38 @@ fn requests_are_understood_however_they_are_cut() {
         }
     }
     assert_eq!(count, expected.len());
+}
+
+/// The words of a request are those that the protocol crate finds, few or many, short or long.
+#[test]
+fn the_words_are_those_of_the_protocol_crate() {
+    let word = |count: usize| "w".repeat(count);
+    let mut cases: Vec<Vec<String>> = (1..=9)
+        .map(|count| (0..count).map(word).collect())
+        .collect();
+    // Ends around the widths of the offsets.
+    for length in 65_500..65_540 {
+        cases.push(vec!["SET".into(), word(length), word(3)]);
+    }
+    for words in cases {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let bytes = request(&words);
+        let mut reader = Reader::new(Limits::default());
+        reader.room().extend_from_slice(&bytes);
+        let read = reader.next_request().expect("the protocol").expect("whole");
+        let decoded = redis_protocol::resp2::decode::decode(&bytes).expect("the protocol");
+        let Some((OwnedFrame::Array(frames), _)) = decoded else {
+            panic!("an array");
+        };
+        let decoded = frames.into_iter().map(|frame| match frame {
+            OwnedFrame::BulkString(word) => word,
+            other => panic!("a word, and not {other:?}"),
+        });
+        let decoded: Vec<_> = decoded.collect();
+        let read: Vec<_> = read.words_from(0).collect();
+        assert_eq!(read, decoded);
+        assert_eq!(read.len(), words.len());
+    }
 }
 
 /// A malformed request gets Redis's words, behind the replies to earlier requests, and the connection is closed.
