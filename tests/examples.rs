@@ -237,6 +237,7 @@ fn tests_that_are_named_exist() {
                 "fom-metrics/tests",
                 "fom-tracing/tests",
                 "fom-recorder/tests",
+                "fom-net/tests",
                 "fom-journal/tests",
                 "fom-protocol/tests",
                 "fom-runtime/src",

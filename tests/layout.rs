@@ -128,6 +128,9 @@ const RECORDER: &[&str] = &["trace", "abort", "settings", "files", "recorder", "
 /// The folders of `fom-tracing`, lowest first.
 const TRACING: &[&str] = &["settings", "trace", "runs", "lib"];
 
+/// The folders of `fom-net`, lowest first.
+const NET: &[&str] = &["error", "bind", "udp", "tcp", "lib"];
+
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-macros", &[]),
@@ -152,6 +155,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-metrics", &["fom-runtime"]),
     ("fom-tracing", &["fom-runtime"]),
     ("fom-recorder", &["fom-runtime"]),
+    ("fom-net", &["fom-protocol", "fom-runtime"]),
 ];
 
 /// The most named fields of a struct.
@@ -268,6 +272,11 @@ fn folders_of_the_recorder_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_sockets_import_lower_ones_only() {
+    check("fom-net", NET);
+}
+
+#[test]
 fn folders_of_the_command_import_lower_ones_only() {
     check("fom-cli", CLI);
 }
@@ -307,6 +316,7 @@ fn packages_on_top_use_no_hidden_item() {
         "fom-metrics",
         "fom-tracing",
         "fom-recorder",
+        "fom-net",
         "fom-watch",
         "fom-cli",
     ] {

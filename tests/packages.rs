@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The packages that are published.
-const PACKAGES: [&str; 13] = [
+const PACKAGES: [&str; 14] = [
     "fom-macros",
     "fom-protocol",
     "fom-journal",
@@ -17,6 +17,7 @@ const PACKAGES: [&str; 13] = [
     "fom-metrics",
     "fom-tracing",
     "fom-recorder",
+    "fom-net",
 ];
 
 #[test]

@@ -1,18 +1,15 @@
-//! The fom in front: takes datagrams from the socket, decides what their sources may have, and brings each to its fom.
+//! The front: takes the datagrams of the socket, decides what their sources may have, and brings each to its fom.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io;
 use std::net::SocketAddr;
 use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use fom_net::{Datagrams, UdpCx};
 use fom_runtime::{prelude::*, submission::Placement};
 use rsipstack::sip::{Header, Method};
-use tokio::net::UdpSocket;
-use tokio::sync::watch;
-use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::call::since_start;
 use crate::call::{Call, CallEvent};
@@ -47,8 +44,8 @@ impl Stuck {
     }
 }
 
-/// The fom in front. The reactor of its locality watches the socket. Calls begin in this locality, which needs no other
-/// thread then.
+/// What stands in front of the calls, in the locality whose reactor watches the socket. Calls begin in this locality, which
+/// needs no other thread then.
 pub(crate) struct Front {
     net: Net,
     runtime: Runtime,
@@ -57,56 +54,8 @@ pub(crate) struct Front {
     /// The number of datagrams at the last look at the kernel's count.
     looked: u64,
     settings: Settings,
-    /// Becomes true when the router ends.
-    stop: watch::Receiver<bool>,
-    /// Made in the locality, whose reactor watches it.
-    socket: Option<Watched>,
-    buffer: Vec<u8>,
     /// The number of rounds in a row that left datagrams in the socket.
     rounds_behind: u32,
-}
-
-struct Watched {
-    socket: UdpSocket,
-    looks: Interval,
-}
-
-#[fom(operation(Front), error(io::Error), transient)]
-pub(crate) enum Receiving {
-    /// Waits for datagrams, and takes some of them.
-    #[phase(start, to(Receive, Closed), hung = "never")]
-    Receive,
-    #[phase(end)]
-    Closed,
-}
-
-impl ReceivingTransitions for Front {
-    async fn receive(&mut self, _: &mut Cx<'_>) -> io::Result<ReceivingAfterReceive> {
-        let watched = match &mut self.socket {
-            Some(watched) => watched,
-            none => {
-                let socket = UdpSocket::from_std(self.net.reader()?)?;
-                let mut looks = interval(LOOK_AFTER);
-                looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-                none.insert(Watched { socket, looks })
-            }
-        };
-        let (is_over, is_readable) = tokio::select! {
-            biased;
-            _ = self.stop.wait_for(|stop| *stop) => (true, false),
-            ready = watched.socket.readable() => (false, ready.map(|()| true)?),
-            _ = watched.looks.tick() => (false, false),
-        };
-        match is_readable {
-            true => self.take_round(),
-            false => self.note_dropped(),
-        }
-        Ok(match is_over {
-            true => ReceivingAfterReceive::Closed,
-            // Other foms have their turn.
-            false => ReceivingAfterReceive::Receive,
-        })
-    }
 }
 
 /// What a packet has cost before it is parsed.
@@ -120,75 +69,13 @@ struct Charge {
 /// The front looks at the kernel's count of drops after each so many datagrams, and after this time.
 const LOOK: u64 = 1024;
 const LOOK_AFTER: Duration = Duration::from_millis(100);
-/// The most datagrams of a round.
-const ROUND: usize = 64;
 /// After so many rounds in a row that left datagrams in the socket, this locality does not keep up.
 const BEHIND: u32 = 32;
 
-impl Front {
-    pub(crate) fn new(
-        net: Net,
-        runtime: Runtime,
-        stuck: Stuck,
-        settings: Settings,
-        stop: watch::Receiver<bool>,
-    ) -> Front {
-        Front {
-            net,
-            runtime,
-            stuck,
-            sources: Sources::new(settings.limits),
-            looked: 0,
-            settings,
-            stop,
-            socket: None,
-            buffer: vec![0; 65_536],
-            rounds_behind: 0,
-        }
-    }
+impl Datagrams for Front {
+    const TICK: Option<Duration> = Some(LOOK_AFTER);
 
-    /// Takes the datagrams that are there, as far as a round takes them.
-    fn take_round(&mut self) {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let mut is_empty = false;
-        for _ in 0..ROUND {
-            let Some(Watched { socket, .. }) = &self.socket else {
-                break;
-            };
-            match socket.try_recv_from(&mut buffer) {
-                Ok((length, source)) => self.datagram(&buffer[..length], source),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    is_empty = true;
-                    break;
-                }
-                // An earlier datagram found no receiver.
-                Err(_) => {}
-            }
-        }
-        self.buffer = buffer;
-        self.rounds_behind = if is_empty { 0 } else { self.rounds_behind + 1 };
-    }
-
-    /// Returns where a call begins: here, as long as this locality keeps up with the socket. Then each in turn.
-    fn place(&self) -> Placement {
-        match self.rounds_behind >= BEHIND {
-            true => Placement::RoundRobin,
-            false => Placement::Here,
-        }
-    }
-
-    /// Looks at what the kernel dropped.
-    fn note_dropped(&mut self) {
-        let counters = self.net.counters();
-        let lost = counters.lost.get();
-        self.net.note_dropped();
-        let received = counters.received.get();
-        let lost = counters.lost.get().saturating_sub(lost);
-        self.sources.dropped(received - self.looked, lost);
-        self.looked = received;
-    }
-
-    fn datagram(&mut self, datagram: &[u8], from: SocketAddr) {
+    fn datagram(&mut self, _: &mut UdpCx<'_>, datagram: &[u8], from: SocketAddr) {
         self.net.counters().received.add();
         if self.net.counters().received.get() >= self.looked + LOOK {
             self.note_dropped();
@@ -209,6 +96,47 @@ impl Front {
             };
         }
         self.read(read, charge);
+    }
+
+    fn round(&mut self, _: &mut UdpCx<'_>, is_behind: bool) {
+        self.rounds_behind = if is_behind { self.rounds_behind + 1 } else { 0 };
+    }
+
+    fn tick(&mut self, _: &mut UdpCx<'_>) {
+        self.note_dropped();
+    }
+}
+
+impl Front {
+    pub(crate) fn new(net: Net, runtime: Runtime, stuck: Stuck, settings: Settings) -> Front {
+        Front {
+            net,
+            runtime,
+            stuck,
+            sources: Sources::new(settings.limits),
+            looked: 0,
+            settings,
+            rounds_behind: 0,
+        }
+    }
+
+    /// Returns where a call begins: here, as long as this locality keeps up with the socket. Then each in turn.
+    fn place(&self) -> Placement {
+        match self.rounds_behind >= BEHIND {
+            true => Placement::RoundRobin,
+            false => Placement::Here,
+        }
+    }
+
+    /// Looks at what the kernel dropped.
+    fn note_dropped(&mut self) {
+        let counters = self.net.counters();
+        let lost = counters.lost.get();
+        self.net.note_dropped();
+        let received = counters.received.get();
+        let lost = counters.lost.get().saturating_sub(lost);
+        self.sources.dropped(received - self.looked, lost);
+        self.looked = received;
     }
 
     /// Returns what becomes of a datagram, and what it has cost. A packet of a known call is read as long as its source

@@ -5,17 +5,17 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use fom_durable::{Quarantined, prelude::*};
+use fom_net::{ServeError, UdpServer, serve_udp};
 use fom_runtime::{
     Builder,
-    error::{BuildError, DurabilityError, RefusedReason},
+    error::{BuildError, DurabilityError},
     observe::{FomInfo, TransitionCause},
-    submission::Placement,
     time::TestClock,
 };
-use tokio::sync::watch;
 
 use crate::bindings::Bindings;
 use crate::call::{Call, Timers};
@@ -93,9 +93,9 @@ pub enum StartError {
     /// A thread of the twin.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
-    /// The fom in front.
-    #[error("cannot start the fom in front: {0}")]
-    Front(RefusedReason),
+    /// The foms that serve the socket.
+    #[error("cannot serve the socket")]
+    Front(#[source] ServeError),
     /// The journal.
     #[error("cannot go on with what is in the journal")]
     Journal(#[source] DurabilityError),
@@ -148,7 +148,8 @@ pub struct Router {
     locator: Locator,
     times: PhaseTimes,
     came_back: CameBack,
-    stop: watch::Sender<bool>,
+    /// `None` once the router has stopped to receive.
+    server: Mutex<Option<UdpServer>>,
 }
 
 impl Router {
@@ -181,12 +182,12 @@ impl Router {
             .resource(records)
             .resource(net.clone())
             .resource(settings.timers)
-            // One more for the front.
+            // More for the foms that serve the socket.
             .capacity(
                 settings
                     .capacity
                     .saturating_add(settings.users)
-                    .saturating_add(1),
+                    .saturating_add(2),
             )
             .mailbox(64)
             .observe();
@@ -206,10 +207,7 @@ impl Router {
         // Any other failure (a panic in a phase, say) is a fault of the router.
         let kept = runtime.inspect().journal_stats().is_some();
         let stuck = Stuck::default();
-        let stop = watch::Sender::new(false);
-        let watched = stop.subscribe();
-        let of = runtime.detached();
-        let front = Front::new(net.clone(), of, stuck.clone(), settings, watched);
+        let (of, in_front) = (runtime.detached(), stuck.clone());
         runtime
             .listen_to::<Call>(move |transition| match transition.cause() {
                 // The first step: the call never was. A call with a later step is committed, and continues when there
@@ -229,17 +227,21 @@ impl Router {
                 _ => {}
             })
             .forever();
-        let front = runtime.submit(front).place(Placement::Locality(0));
-        front
-            .detach()
-            .map_err(|refused| StartError::Front(refused.reason()))?;
+        let socket = net
+            .reader()
+            .map_err(|error| StartError::Listen(net.local(), error))?;
+        let server = serve_udp(&runtime, vec![socket], |sender| {
+            net.send_through(sender);
+            Front::new(net.clone(), of.clone(), in_front.clone(), settings.clone())
+        })
+        .map_err(StartError::Front)?;
         Ok(Router {
             net,
             runtime,
             locator,
             times,
             came_back,
-            stop,
+            server: Mutex::new(Some(server)),
         })
     }
 
@@ -255,6 +257,7 @@ impl Router {
 
     /// Returns the router's counters.
     pub fn counters(&self) -> &Counters {
+        self.net.note_sent();
         self.net.counters()
     }
 
@@ -284,7 +287,10 @@ impl Router {
         self.net.drain();
         // The router does not wait for users with bindings.
         let _ = tokio::time::timeout(limit, self.net.call_places().none()).await;
-        self.stop.send_replace(true);
+        let server = self.server.lock().map_or(None, |mut server| server.take());
+        if let Some(server) = server {
+            server.stop().await;
+        }
         let mut report = self.runtime.shutdown(Shutdown::Drain, Duration::ZERO).await;
         report
             .remained
@@ -309,11 +315,5 @@ impl CameBack {
             }
         }
         back
-    }
-}
-
-impl Drop for Router {
-    fn drop(&mut self) {
-        self.stop.send_replace(true);
     }
 }

@@ -75,7 +75,7 @@ fn a_call_lives_where_its_packets_arrive() {
         let of = foms.iter().filter(move |fom| fom.operation == operation);
         of.map(|fom| fom.home.locality).collect::<Vec<_>>()
     };
-    assert_eq!((home("Front"), home("Call")), (vec![0], vec![0; 4]));
+    assert_eq!((home("UdpReceiver"), home("Call")), (vec![0], vec![0; 4]));
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use fom_net::UdpSender;
 use socket2::SockRef;
 use tokio::sync::watch;
 
@@ -25,6 +26,8 @@ pub struct Net(Arc<Shared>);
 
 struct Shared {
     socket: Option<UdpSocket>,
+    /// The way out through the locality of the socket, once it is served.
+    sender: OnceLock<UdpSender>,
     local: SocketAddr,
     /// Differs from run to run, so that a response to a request of an earlier run finds nothing.
     seed: u32,
@@ -68,6 +71,7 @@ impl Net {
         let share = settings.limits.share;
         Net(Arc::new(Shared {
             socket,
+            sender: OnceLock::new(),
             local,
             seed: RandomState::new().hash_one(local) as u32,
             next: AtomicU64::new(0),
@@ -97,9 +101,18 @@ impl Net {
         Ok(socket)
     }
 
+    /// From now on, datagrams leave through the locality of the socket.
+    pub(crate) fn send_through(&self, sender: UdpSender) {
+        // Set once, when the socket is served.
+        let _ = self.0.sender.set(sender);
+    }
+
     /// Sends one datagram. What the network does not take is lost, as UDP may lose anything: a sender that needs an
     /// answer sends again.
     pub fn send(&self, bytes: &[u8], to: SocketAddr) {
+        if let Some(sender) = self.0.sender.get() {
+            return sender.send(bytes, to);
+        }
         match self.socket().and_then(|socket| socket.send_to(bytes, to)) {
             Ok(_) => self.counters().sent.add(),
             Err(_) => self.counters().unsent.add(),
@@ -125,6 +138,15 @@ impl Net {
             .socket()
             .and_then(|socket| SockRef::from(socket).recv_buffer_size());
         size.unwrap_or(0) / 2
+    }
+
+    /// Notes how many datagrams were sent so far.
+    pub(crate) fn note_sent(&self) {
+        if let Some(sender) = self.0.sender.get() {
+            let counts = sender.counts();
+            self.counters().sent.set(counts.sent);
+            self.counters().unsent.set(counts.unsent);
+        }
     }
 
     /// Notes how many datagrams the kernel has dropped so far, because the buffer was full.

@@ -1,0 +1,249 @@
+//! The fom that receives.
+
+use std::{
+    collections::BTreeMap,
+    future::poll_fn,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::{Arc, OnceLock},
+    task::Poll,
+    time::Duration,
+};
+
+use fom_protocol::caught;
+use fom_runtime::{observe::IncidentKind, prelude::*, time::Sleep};
+use tokio::{net::UdpSocket, sync::watch};
+
+use super::{Datagrams, UdpCx};
+
+/// The most datagrams of a round.
+const ROUND: usize = 64;
+/// The largest datagram.
+const LARGEST: usize = 65_536;
+/// The pause after a round of nothing but errors, so that a broken socket takes no processor.
+const BROKEN: Duration = Duration::from_millis(100);
+
+/// What the fom of a socket is told.
+#[derive(Debug)]
+pub enum UdpOrder {
+    /// Another socket of the server has received datagrams that belong here.
+    Datagrams(Steered),
+}
+
+/// Datagrams from another socket of the server.
+#[derive(Debug, Default)]
+pub struct Steered {
+    bytes: Vec<u8>,
+    /// Where each datagram ends, and where it is from.
+    ends: Vec<(usize, SocketAddr)>,
+}
+
+pub(super) type Receivers<D> = Arc<OnceLock<Vec<FomRef<UdpReceiver<D>>>>>;
+
+pub(super) struct UdpReceiver<D: Datagrams> {
+    /// Watched by the reactor of the locality, once the fom runs there.
+    socket: Result<UdpSocket, Option<std::net::UdpSocket>>,
+    service: D,
+    /// Those of all sockets, by locality.
+    others: Receivers<D>,
+    stop: watch::Receiver<()>,
+    buffer: Vec<u8>,
+    steered: BTreeMap<usize, Steered>,
+    tick: Option<Pin<Box<Sleep>>>,
+}
+
+/// The phases of receiving.
+#[fom(
+    operation("UdpReceiver<D>"),
+    generics("D: Datagrams"),
+    event(UdpOrder),
+    error(io::Error),
+    transient
+)]
+pub(super) enum Receiving {
+    /// Waits for datagrams, and takes some of them. Then other foms have their turn.
+    #[phase(start, on(Datagrams), to(Receive, Broken, Closed), hung = "never")]
+    Receive,
+    /// The socket had nothing but errors.
+    #[phase(to(Receive))]
+    Broken,
+    #[phase(end)]
+    Closed,
+}
+
+/// What a receiver waited for.
+enum News {
+    Readable,
+    Steered(Steered),
+    Tick,
+    Stop,
+}
+
+/// What a round found.
+#[derive(PartialEq, Eq)]
+enum Round {
+    /// All datagrams are taken.
+    Emptied,
+    /// There may be more.
+    Full,
+    /// There was nothing but errors.
+    Failed,
+}
+
+/// Lets the foms that are ready run first.
+async fn to_the_tail() {
+    let mut had_turn = false;
+    poll_fn(|task| match std::mem::replace(&mut had_turn, true) {
+        true => Poll::Ready(()),
+        false => {
+            task.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+impl<D: Datagrams> UdpReceiver<D> {
+    pub(super) fn new(
+        socket: std::net::UdpSocket,
+        service: D,
+        others: Receivers<D>,
+        stop: watch::Receiver<()>,
+    ) -> Self {
+        Self {
+            socket: Err(Some(socket)),
+            service,
+            others,
+            stop,
+            buffer: vec![0; LARGEST],
+            steered: BTreeMap::new(),
+            tick: None,
+        }
+    }
+
+    /// Calls the program's code. A panic costs one datagram.
+    fn call(&mut self, cx: &mut UdpCx<'_>, f: impl FnOnce(&mut D, &mut UdpCx<'_>)) {
+        if let Err(message) = caught(|| f(&mut self.service, cx)) {
+            let text = format!("the code for datagrams of a UDP server panicked: {message}");
+            let runtime = cx.runtime();
+            runtime.report(IncidentKind::Panicked, "UDP server", text);
+        }
+    }
+
+    fn take_round(&mut self, cx: &mut UdpCx<'_>) -> Round {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let (mut taken, mut round) = (0, Round::Full);
+        for _ in 0..ROUND {
+            let Ok(socket) = &self.socket else {
+                break;
+            };
+            match socket.try_recv_from(&mut buffer) {
+                Ok((length, from)) => {
+                    taken += 1;
+                    self.take(cx, &buffer[..length], from);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    round = Round::Emptied;
+                    break;
+                }
+                // An earlier datagram found no receiver.
+                Err(_) => {}
+            }
+        }
+        self.buffer = buffer;
+        if taken == 0 && round == Round::Full {
+            return Round::Failed;
+        }
+        self.steer();
+        self.call(cx, |service, cx| service.round(cx, round == Round::Full));
+        round
+    }
+
+    fn take(&mut self, cx: &mut UdpCx<'_>, datagram: &[u8], from: SocketAddr) {
+        let here = cx.locality();
+        let mut home = None;
+        self.call(cx, |service, _| home = service.home(datagram, from));
+        match home {
+            Some(home) if home != here => {
+                let steered = self.steered.entry(home).or_default();
+                steered.bytes.extend_from_slice(datagram);
+                steered.ends.push((steered.bytes.len(), from));
+            }
+            _ => self.call(cx, |service, cx| service.datagram(cx, datagram, from)),
+        }
+    }
+
+    /// Sends the datagrams of other localities there. What they do not take is lost.
+    fn steer(&mut self) {
+        while let Some((home, steered)) = self.steered.pop_first() {
+            let other = self.others.get().and_then(|others| others.get(home));
+            if let Some(other) = other {
+                let _ = other.send(UdpOrder::Datagrams(steered));
+            }
+        }
+    }
+
+    fn take_steered(&mut self, cx: &mut UdpCx<'_>, steered: &Steered) {
+        let mut begin = 0;
+        for (end, from) in &steered.ends {
+            let datagram = &steered.bytes[begin..*end];
+            begin = *end;
+            self.call(cx, |service, cx| service.datagram(cx, datagram, *from));
+        }
+        self.call(cx, |service, cx| service.round(cx, false));
+    }
+
+    async fn news(&mut self, cx: &mut UdpCx<'_>) -> io::Result<News> {
+        if let Err(bound) = &mut self.socket
+            && let Some(bound) = bound.take()
+        {
+            self.socket = Ok(UdpSocket::from_std(bound)?);
+        }
+        let Ok(socket) = &self.socket else {
+            return Ok(News::Stop);
+        };
+        let tick = match (D::TICK, &mut self.tick) {
+            (Some(time), none @ None) => Some(none.insert(Box::pin(cx.sleep(time)))),
+            (_, tick) => tick.as_mut(),
+        };
+        let ticks = async {
+            match tick {
+                Some(tick) => tick.await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            // The other end only goes away.
+            _ = self.stop.changed() => Ok(News::Stop),
+            UdpOrder::Datagrams(steered) = cx.event() => Ok(News::Steered(steered)),
+            ready = socket.readable() => ready.map(|()| News::Readable),
+            () = ticks => Ok(News::Tick),
+        }
+    }
+}
+
+impl<D: Datagrams> ReceivingTransitions for UdpReceiver<D> {
+    async fn receive(&mut self, cx: &mut UdpCx<'_>) -> io::Result<ReceivingAfterReceive> {
+        match self.news(cx).await? {
+            News::Stop => return Ok(ReceivingAfterReceive::Closed),
+            News::Steered(steered) => self.take_steered(cx, &steered),
+            News::Tick => {
+                self.tick = None;
+                self.call(cx, |service, cx| service.tick(cx));
+            }
+            News::Readable => match self.take_round(cx) {
+                Round::Emptied => {}
+                Round::Full => to_the_tail().await,
+                Round::Failed => return Ok(ReceivingAfterReceive::Broken),
+            },
+        }
+        Ok(ReceivingAfterReceive::Receive)
+    }
+
+    async fn broken(&mut self, cx: &mut UdpCx<'_>) -> io::Result<()> {
+        cx.sleep(BROKEN).await;
+        Ok(())
+    }
+}

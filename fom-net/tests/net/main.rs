@@ -1,0 +1,5 @@
+//! Servers over real sockets of this machine.
+
+mod kit;
+mod tcp;
+mod udp;
