@@ -1,13 +1,14 @@
-//! A TCP server of lines with one fom for each connection, and with deadlines.
+//! A TCP server of lines with one fom for each connection, and with deadlines. Each locality accepts and serves its share.
 //!
 //! `cargo run --example tcp_server` (the example is its own client, and ends by itself)
 
 use std::time::Duration;
 
+use fom_net::{bind_tcp, serve_tcp};
 use fom_runtime::prelude::*;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 /// One connection. A socket cannot be saved, so the machine is transient.
@@ -26,7 +27,22 @@ enum Serving {
     #[phase(to(Read), within = "5s")]
     Answer,
     #[phase(end)]
-    Closed { why: &'static str },
+    Closed,
+}
+
+impl Connection {
+    fn new(stream: TcpStream) -> Self {
+        Self {
+            peer: BufReader::new(stream),
+            line: String::new(),
+            served: 0,
+        }
+    }
+
+    fn close(&self, why: &'static str) -> ServingAfterRead {
+        println!("{why} after {} lines", self.served);
+        ServingAfterRead::Closed
+    }
 }
 
 impl ServingTransitions for Connection {
@@ -34,15 +50,15 @@ impl ServingTransitions for Connection {
         self.line.clear();
         let read = self.peer.read_line(&mut self.line).await?;
         Ok(match self.line.trim() {
-            "quit" => ServingAfterRead::Closed { why: "quit" },
-            _ if read == 0 => ServingAfterRead::Closed { why: "gone" },
+            "quit" => self.close("quit"),
+            _ if read == 0 => self.close("gone"),
             _ => ServingAfterRead::Answer,
         })
     }
 
     async fn read_late(&mut self, _: &mut Cx<'_>) -> std::io::Result<ServingAfterRead> {
         self.peer.write_all(b"goodbye\n").await?;
-        Ok(ServingAfterRead::Closed { why: "silent" })
+        Ok(self.close("silent"))
     }
 
     async fn answer(&mut self, cx: &mut Cx<'_>) -> std::io::Result<()> {
@@ -50,29 +66,6 @@ impl ServingTransitions for Connection {
         let backwards: String = self.line.trim().chars().rev().collect();
         let answer = format!("{backwards} (locality {})\n", cx.locality());
         self.peer.write_all(answer.as_bytes()).await
-    }
-}
-
-/// Accepts connections until it is dropped.
-async fn serve(runtime: Runtime, listener: TcpListener) -> Result<(), BoxError> {
-    loop {
-        let (stream, _) = listener.accept().await?;
-        let connection = Connection {
-            peer: BufReader::new(stream),
-            line: String::new(),
-            served: 0,
-        };
-        let fom = runtime.submit(connection).start()?;
-        tokio::spawn(async move {
-            match fom.await {
-                Ok(Ended {
-                    end: ServingEnd::Closed { why },
-                    operation,
-                    ..
-                }) => println!("{why} after {} lines", operation.served),
-                Err(failure) => println!("{failure}"),
-            }
-        });
     }
 }
 
@@ -95,15 +88,15 @@ async fn talk(to: std::net::SocketAddr, lines: &[&str]) -> std::io::Result<()> {
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
     let runtime = Runtime::builder().localities(2).build()?;
-    let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let address = listener.local_addr()?;
-    let server = tokio::spawn(serve(runtime.clone(), listener));
+    let listeners = bind_tcp("127.0.0.1:0".parse()?, runtime.localities())?;
+    let server = serve_tcp(&runtime, listeners, |stream, _| Connection::new(stream))?;
+    let address = server.local_addr();
 
     tokio::try_join!(
         talk(address, &["stressed", "desserts"]),
         talk(address, &["live"]),
     )?;
-    server.abort();
+    server.stop().await;
     runtime
         .shutdown(Shutdown::Drain, Duration::from_secs(2))
         .await;

@@ -54,8 +54,8 @@ pub(crate) struct Front {
     /// The number of datagrams at the last look at the kernel's count.
     looked: u64,
     settings: Settings,
-    /// The number of rounds in a row that left datagrams in the socket.
-    rounds_behind: u32,
+    /// The number of looks for which calls begin in all localities.
+    spreads: u32,
 }
 
 /// What a packet has cost before it is parsed.
@@ -69,8 +69,8 @@ struct Charge {
 /// The front looks at the kernel's count of drops after each so many datagrams, and after this time.
 const LOOK: u64 = 1024;
 const LOOK_AFTER: Duration = Duration::from_millis(100);
-/// After so many rounds in a row that left datagrams in the socket, this locality does not keep up.
-const BEHIND: u32 = 32;
+/// After the kernel dropped datagrams, calls begin in all localities for so many looks.
+const SPREADS: u32 = 10;
 
 impl Datagrams for Front {
     const TICK: Option<Duration> = Some(LOOK_AFTER);
@@ -98,10 +98,6 @@ impl Datagrams for Front {
         self.read(read, charge);
     }
 
-    fn round(&mut self, _: &mut UdpCx<'_>, is_behind: bool) {
-        self.rounds_behind = if is_behind { self.rounds_behind + 1 } else { 0 };
-    }
-
     fn tick(&mut self, _: &mut UdpCx<'_>) {
         self.note_dropped();
     }
@@ -116,13 +112,14 @@ impl Front {
             sources: Sources::new(settings.limits),
             looked: 0,
             settings,
-            rounds_behind: 0,
+            spreads: 0,
         }
     }
 
-    /// Returns where a call begins: here, as long as this locality keeps up with the socket. Then each in turn.
+    /// Returns where a call begins: here, as long as this locality keeps up with the socket, so that the kernel drops
+    /// nothing. Then in each locality in turn.
     fn place(&self) -> Placement {
-        match self.rounds_behind >= BEHIND {
+        match self.spreads > 0 {
             true => Placement::RoundRobin,
             false => Placement::Here,
         }
@@ -136,6 +133,10 @@ impl Front {
         let received = counters.received.get();
         let lost = counters.lost.get().saturating_sub(lost);
         self.sources.dropped(received - self.looked, lost);
+        self.spreads = match lost {
+            0 => self.spreads.saturating_sub(1),
+            _ => SPREADS,
+        };
         self.looked = received;
     }
 

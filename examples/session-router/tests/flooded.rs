@@ -3,6 +3,7 @@
 mod bed;
 mod phone;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bed::{Bed, T1, bed, block_on, bob_with, hang_up, talking, wait_until};
@@ -361,4 +362,34 @@ fn what_the_kernel_dropped_is_counted() {
     });
     let table = counters(&bed).to_string();
     assert!(table.contains("dropped by the kernel"), "{table}");
+}
+
+/// A locality that does not keep up is helped by the others.
+#[test]
+fn calls_begin_in_all_localities_after_the_kernel_dropped_datagrams() {
+    let bed = bed(|settings| {
+        settings.buffer = 4096;
+        settings.limits.rate = 1_000_000;
+        settings.limits.share = 100;
+    });
+    let caller = Phone::new();
+    let homes = || -> BTreeSet<usize> {
+        let foms = bed.router.runtime().operations().foms;
+        let calls = foms.iter().filter(|fom| fom.operation == "Call");
+        calls.map(|fom| fom.home.locality).collect()
+    };
+    for _ in 0..4 {
+        caller.request("INVITE", &Calling::to("nobody"), bed.at);
+        caller.expect(100);
+        caller.expect(404);
+    }
+    assert_eq!(homes(), BTreeSet::from([0]));
+    // Until the kernel drops some, and then until calls have begun on both sides.
+    wait_until(|| {
+        for _ in 0..1000 {
+            caller.request("INVITE", &Calling::to("nobody"), bed.at);
+        }
+        bed.clock.advance(Duration::from_millis(100));
+        counters(&bed).lost.get() > 0 && homes().len() == 2
+    });
 }

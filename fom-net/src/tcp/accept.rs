@@ -24,7 +24,7 @@ pub(super) struct TcpAcceptor<C, O> {
 
 /// The phases of accepting.
 #[fom(
-    operation("TcpAcceptor<C, O>"),
+    operation("TcpAcceptor<C, O>", name = "TcpAcceptor"),
     generics("C: Fn(TcpStream, SocketAddr) -> O + Send + Sync + 'static, O: Operation"),
     error(io::Error),
     transient

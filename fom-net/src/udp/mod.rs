@@ -40,16 +40,12 @@ pub trait Datagrams: Send + 'static {
     /// Returns the locality that takes this datagram, so that all that belongs together meets in one locality. By default,
     /// and with `None`, it is the locality of the socket.
     ///
-    /// The datagrams of a round for another locality go there together. They are lost if that locality has no socket of the
-    /// server, or if its fom has a full mailbox.
+    /// The datagrams of a round for another locality go there together. If that locality has no socket of the server, the
+    /// locality of the socket takes them. If the mailbox there is full, they are lost, and the runtime reports it as
+    /// [`IncidentKind::Lost`](fom_runtime::observe::IncidentKind::Lost).
     fn home(&self, datagram: &[u8], from: SocketAddr) -> Option<usize> {
         let _ = (datagram, from);
         None
-    }
-
-    /// Called after a round of datagrams. `is_behind` is true if the socket may have more, since the round was full.
-    fn round(&mut self, cx: &mut UdpCx<'_>, is_behind: bool) {
-        let _ = (cx, is_behind);
     }
 
     /// Called from time to time, as [`TICK`](Self::TICK) says.

@@ -55,7 +55,7 @@ pub(super) struct UdpReceiver<D: Datagrams> {
 
 /// The phases of receiving.
 #[fom(
-    operation("UdpReceiver<D>"),
+    operation("UdpReceiver<D>", name = "UdpReceiver"),
     generics("D: Datagrams"),
     event(UdpOrder),
     error(io::Error),
@@ -155,8 +155,7 @@ impl<D: Datagrams> UdpReceiver<D> {
         if taken == 0 && round == Round::Full {
             return Round::Failed;
         }
-        self.steer();
-        self.call(cx, |service, cx| service.round(cx, round == Round::Full));
+        self.steer(cx);
         round
     }
 
@@ -165,7 +164,7 @@ impl<D: Datagrams> UdpReceiver<D> {
         let mut home = None;
         self.call(cx, |service, _| home = service.home(datagram, from));
         match home {
-            Some(home) if home != here => {
+            Some(home) if home != here && self.other(home).is_some() => {
                 let steered = self.steered.entry(home).or_default();
                 steered.bytes.extend_from_slice(datagram);
                 steered.ends.push((steered.bytes.len(), from));
@@ -174,12 +173,22 @@ impl<D: Datagrams> UdpReceiver<D> {
         }
     }
 
-    /// Sends the datagrams of other localities there. What they do not take is lost.
-    fn steer(&mut self) {
+    /// Returns the fom of the socket of a locality.
+    fn other(&self, home: usize) -> Option<&FomRef<UdpReceiver<D>>> {
+        self.others.get()?.get(home)
+    }
+
+    /// Sends the datagrams of other localities there.
+    fn steer(&mut self, cx: &UdpCx<'_>) {
         while let Some((home, steered)) = self.steered.pop_first() {
-            let other = self.others.get().and_then(|others| others.get(home));
-            if let Some(other) = other {
-                let _ = other.send(UdpOrder::Datagrams(steered));
+            let order = UdpOrder::Datagrams(steered);
+            let sent = self
+                .other(home)
+                .is_some_and(|other| other.send(order).is_ok());
+            if !sent {
+                let text = format!("datagrams for locality {home} were lost: its mailbox is full");
+                let runtime = cx.runtime();
+                runtime.report(IncidentKind::Lost, "UDP server", text);
             }
         }
     }
@@ -191,7 +200,6 @@ impl<D: Datagrams> UdpReceiver<D> {
             begin = *end;
             self.call(cx, |service, cx| service.datagram(cx, datagram, *from));
         }
-        self.call(cx, |service, cx| service.round(cx, false));
     }
 
     async fn news(&mut self, cx: &mut UdpCx<'_>) -> io::Result<News> {
