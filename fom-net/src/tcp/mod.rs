@@ -87,7 +87,7 @@ pub fn serve_tcp<O: Operation>(
         let begun = submission
             .start()
             .map_err(|refused| ServeError::Refused(refused.reason()))?;
-        let end: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
+        let end: Pin<Box<dyn Future<Output = ()> + Send + Sync>> = Box::pin(async move {
             // A failure is kept by the runtime, as that of each fom.
             let _ = begun.await;
         });
@@ -103,7 +103,7 @@ pub fn serve_tcp<O: Operation>(
 /// The foms that accept connections. Dropping this value stops them, and does not wait for them.
 pub struct TcpServer {
     address: SocketAddr,
-    ends: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     stop: watch::Sender<()>,
 }
 

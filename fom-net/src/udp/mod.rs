@@ -151,7 +151,7 @@ async fn ended<O: Operation>(fom: Handle<O>) {
 /// The foms that serve UDP sockets. Dropping this value stops them, and does not wait for them.
 pub struct UdpServer {
     senders: Vec<UdpSender>,
-    ends: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
     stop: watch::Sender<()>,
 }
 
