@@ -49,6 +49,8 @@ pub(crate) struct Line {
     numbered: u64,
     /// The number of answered commands.
     answered: u64,
+    /// How many of them `Replies` does not know of yet.
+    unskipped: u64,
     /// Replies that were taken and are not in the buffer yet, and their bytes.
     queue: VecDeque<Reply>,
     queued: usize,
@@ -98,6 +100,7 @@ impl Line {
             replies: memory.seat(),
             numbered: 0,
             answered: 0,
+            unskipped: 0,
             queue: VecDeque::new(),
             queued: 0,
             taken: VecDeque::new(),
@@ -165,9 +168,10 @@ impl Line {
         if self.in_flight() == 0 {
             self.numbered += 1;
             self.answered += 1;
-            self.replies.skip();
+            self.unskipped += 1;
             self.enqueue(reply);
         } else {
+            self.skip();
             self.slot().put(reply);
         }
     }
@@ -177,10 +181,23 @@ impl Line {
         // The drop of a slot answers, too, but through the lock and with a wake.
         if self.in_flight() == 1 {
             self.answered += 1;
-            self.replies.skip();
+            self.unskipped += 1;
             self.lets_others = true;
             self.enqueue(slot.take());
-            self.charge();
+            if self.unread() >= GRAIN {
+                self.charge();
+            }
+        } else {
+            self.skip();
+        }
+    }
+
+    /// Tells `Replies` of the commands that the line has answered. Called before replies can come from elsewhere, and before
+    /// they are taken.
+    pub(crate) fn skip(&mut self) {
+        let count = std::mem::take(&mut self.unskipped);
+        if count > 0 {
+            self.replies.skip(count);
         }
     }
 
@@ -210,6 +227,7 @@ impl Line {
 
     /// Takes the replies that are ready. Ready if there were some. The task wakes when there are more.
     fn poll_replies(&mut self, task: &mut Context<'_>) -> Poll<()> {
+        self.skip();
         let before = self.answered;
         let mut taken = std::mem::take(&mut self.taken);
         while let Poll::Ready(count) = self.replies.poll_take(&mut taken, task) {

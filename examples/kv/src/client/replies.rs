@@ -180,9 +180,13 @@ impl Replies {
         }
     }
 
-    /// Skips the number of a command that was answered by the line. No other command may be unanswered.
-    pub(super) fn skip(&self) {
-        self.state().first += 1;
+    /// Skips the numbers of commands that the line answered. They come before all that are unanswered.
+    pub(super) fn skip(&self, count: u64) {
+        let mut state = self.state();
+        state.first += count;
+        // A later reply may have made room for them.
+        let room = state.ready.len().min(count as usize);
+        state.ready.drain(..room);
     }
 
     /// Takes the replies that can be sent. Ready with the number of replies. Pending if there are none; then it wakes
