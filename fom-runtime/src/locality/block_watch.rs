@@ -4,8 +4,8 @@
 //! are guessed short, and sleeps when there have been none for a while. It looks again `LEAST` after a look that found a
 //! section open. A section that is still open then counts as long, and the block watch relieves it.
 //!
-//! A look takes a processor from the threads that work. So the wait between two looks grows with the time since the last
-//! long section: to `SHARE` of that time, and at most to `MOST`.
+//! A look takes a processor from the threads that work. So the wait between two looks is a share of the time between long
+//! sections: one part in `SHARE`, at least `LEAST` and at most `MOST`.
 
 use std::{
     io,
@@ -26,7 +26,7 @@ use fom_protocol::{
 
 const LEAST: Duration = Duration::from_micros(50);
 const MOST: Duration = Duration::from_millis(2);
-/// A long section is relieved late by at most one part in this number of the time since the last one.
+/// Long sections are relieved late by about one part in this number of the time between them.
 const SHARE: u32 = 64;
 /// How long the block watch goes on when there are no sections to watch.
 const CALM: Duration = if cfg!(fom_shuttle) {
@@ -108,8 +108,8 @@ impl BlockWatch {
 
     fn main(&self, localities: &Localities) {
         let mut seen = vec![Seen::default(); localities.len()];
-        // How long it has gone round since the last long section.
-        let mut without_long = Duration::ZERO;
+        // About the time between long sections, as far as the wait depends on it.
+        let mut between_long = Duration::ZERO;
         loop {
             {
                 let mut orders = self.orders.lock();
@@ -118,7 +118,7 @@ impl BlockWatch {
                 }
                 orders.look = false;
             }
-            self.go_round(localities, &mut seen, &mut without_long);
+            self.go_round(localities, &mut seen, &mut between_long);
             if self.orders.lock().end {
                 return;
             }
@@ -126,17 +126,17 @@ impl BlockWatch {
     }
 
     /// Goes round until there has been nothing to watch for a while.
-    fn go_round(&self, localities: &Localities, seen: &mut [Seen], without_long: &mut Duration) {
+    fn go_round(&self, localities: &Localities, seen: &mut [Seen], between_long: &mut Duration) {
         let mut is_open = false;
         let mut calm = Duration::ZERO;
         while !self.orders.lock().end {
             let wait = match is_open {
                 true => LEAST,
-                false => (*without_long / SHARE).clamp(LEAST, MOST),
+                false => (*between_long / SHARE).clamp(LEAST, MOST),
             };
             sleep(wait);
             calm += wait;
-            *without_long = without_long.saturating_add(wait);
+            *between_long = (*between_long + wait).min(MOST * SHARE);
             is_open = false;
             for (home, seen) in localities.iter().zip(&mut *seen) {
                 let section = home.watched.last();
@@ -149,7 +149,7 @@ impl BlockWatch {
                 } else if section.is_some() && !seen.called && is_laid {
                     home.threads.wake_one();
                     seen.called = true;
-                    *without_long = Duration::ZERO;
+                    *between_long /= 2;
                 }
             }
             let mut all = localities.iter().zip(&mut *seen);
