@@ -1,8 +1,8 @@
 //! The block watch: a thread that calls a follower where a section lasts longer than was guessed.
 //!
 //! A runtime has one block watch, made for the first section that needs it. It goes round the localities while sections
-//! are guessed short, and sleeps when there have been none for a while. It looks again `LEAST` after a look that found a
-//! section open. A section that is still open then counts as long, and the block watch relieves it.
+//! are guessed short, and sleeps when there have been none for a while. A section that is still open at the next look
+//! counts as long, and the block watch relieves it.
 //!
 //! A look takes a processor from the threads that work. So the wait between two looks is a share of the time between long
 //! sections: one part in `SHARE`, at least `LEAST` and at most `MOST`.
@@ -26,8 +26,10 @@ use fom_protocol::{
 
 const LEAST: Duration = Duration::from_micros(50);
 const MOST: Duration = Duration::from_millis(2);
+/// The most between a look that found a section open and the next one. The kernel stops short sections, too, for some time.
+const AGAIN: Duration = Duration::from_micros(400);
 /// Long sections are relieved late by about one part in this number of the time between them.
-const SHARE: u32 = 64;
+const SHARE: u32 = 16;
 /// How long the block watch goes on when there are no sections to watch.
 const CALM: Duration = if cfg!(fom_shuttle) {
     LEAST
@@ -130,10 +132,8 @@ impl BlockWatch {
         let mut is_open = false;
         let mut calm = Duration::ZERO;
         while !self.orders.lock().end {
-            let wait = match is_open {
-                true => LEAST,
-                false => (*between_long / SHARE).clamp(LEAST, MOST),
-            };
+            let most = if is_open { AGAIN } else { MOST };
+            let wait = (*between_long / SHARE).clamp(LEAST, most);
             sleep(wait);
             calm += wait;
             *between_long = (*between_long + wait).min(MOST * SHARE);
