@@ -201,6 +201,11 @@ impl Line {
         }
     }
 
+    /// Returns whether the next poll only lets other clients have a turn.
+    pub(crate) fn lets_others(&self) -> bool {
+        self.lets_others
+    }
+
     /// Returns the number of commands without an answer.
     pub(crate) fn in_flight(&self) -> u64 {
         self.numbered - self.answered

@@ -165,6 +165,7 @@ impl Connection {
             if self.common.is_stopping() {
                 return Poll::Ready(Err(Why::Stopping));
             }
+            let lets_others = self.line.lets_others();
             if let Poll::Ready(news) = self.line.poll(task, may_read, self.common.live.unread()) {
                 return Poll::Ready(match news {
                     Ok(News::End) | Err(_) => Err(Why::Left),
@@ -173,8 +174,8 @@ impl Connection {
                     Ok(news) => Ok(news),
                 });
             }
-            // The requests had to wait because too much was unread. The socket has taken some of it.
-            if !may_read && self.line.in_flight() == 0 {
+            // The requests had to wait because too much was unread, or for other clients. The socket has taken some of it.
+            if !may_read && !lets_others && self.line.in_flight() == 0 {
                 return Poll::Ready(Ok(News::Answered));
             }
             idle.poll(task, &self.me, self.line.in_flight() > 0)

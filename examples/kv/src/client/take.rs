@@ -16,10 +16,12 @@ use crate::wire::{Reply, Request};
 
 /// The most unanswered commands of one client. Beyond, the server takes no more requests from the client.
 const IN_FLIGHT: u64 = 1024;
+/// The most requests of one client in a turn. They may run in place, and other clients wait meanwhile.
+const TURN: usize = 256;
 
 /// The reason why the server takes no more requests for now.
 pub(super) enum Stop {
-    /// No request is whole, too many commands are under way, or too much is unread.
+    /// No request is whole, too many commands are under way, too much is unread, or other clients have their turn.
     More,
     /// This task must run alone.
     Alone(Task),
@@ -40,7 +42,10 @@ impl Connection {
 
     fn take_all(&mut self, cx: &mut Cx<'_>) -> Stop {
         let most = self.common.live.unread();
-        while self.line.in_flight() < IN_FLIGHT && self.line.unread() <= most {
+        for _ in 0..TURN {
+            if self.line.in_flight() >= IN_FLIGHT || self.line.unread() > most {
+                break;
+            }
             match self.line.reader.next_request() {
                 Ok(None) => return Stop::More,
                 Ok(Some(request)) => {
