@@ -129,7 +129,7 @@ const RECORDER: &[&str] = &["trace", "abort", "settings", "files", "recorder", "
 const TRACING: &[&str] = &["settings", "trace", "runs", "lib"];
 
 /// The folders of `fom-net`, lowest first.
-const NET: &[&str] = &["error", "bind", "udp", "tcp", "lib"];
+const NET: &[&str] = &["error", "bind", "foms", "udp", "tcp", "lib"];
 
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
 const PACKAGES: &[(&str, &[&str])] = &[

@@ -11,26 +11,29 @@ use socket2::{Domain, Protocol, Socket, Type};
 const BACKLOG: i32 = 1024;
 
 /// Binds this number of UDP sockets to one address, for [`serve_udp`](crate::serve_udp). The kernel gives all datagrams of one
-/// sender to one of them. With port 0, the first socket chooses the port.
+/// sender to one of them. With port 0, the first socket chooses the port. A count of
+/// zero is one.
 ///
 /// Only Linux spreads datagrams over sockets. On other systems there is one socket, whatever the count.
 ///
 /// # Errors
 ///
-/// Fails if the address is taken or is not one of this machine.
+/// Fails if the address is not one of this machine, or is taken. With several sockets (`SO_REUSEPORT`), the address is not
+/// taken for programs of the same user that share it in the same way.
 pub fn bind_udp(address: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
     bind_all(address, count, (Type::DGRAM, Protocol::UDP), |_| Ok(()))
 }
 
 /// Binds this number of TCP listeners to one address, for [`serve_tcp`](crate::serve_tcp). The kernel gives each connection to
 /// one of them. With port 0, the first listener chooses the port. A connection that is not accepted when its listener
-/// closes is lost.
+/// closes is lost. A count of zero is one.
 ///
 /// Only Linux spreads connections over listeners. On other systems there is one listener, whatever the count.
 ///
 /// # Errors
 ///
-/// Fails if the address is taken or is not one of this machine.
+/// Fails if the address is not one of this machine, or is taken. With several sockets (`SO_REUSEPORT`), the address is not
+/// taken for programs of the same user that share it in the same way.
 pub fn bind_tcp(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
     bind_all(address, count, (Type::STREAM, Protocol::TCP), |socket| {
         socket.listen(BACKLOG)

@@ -15,6 +15,7 @@
 
 mod bind;
 mod error;
+mod foms;
 mod tcp;
 mod udp;
 

@@ -4,21 +4,19 @@ use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use fom_protocol::caught;
 use fom_runtime::{error::CallError, observe::IncidentKind, prelude::*};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::watch,
-};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::foms::{Stop, Watched};
 
 /// The pause when the system has no descriptor or memory for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
 pub(super) struct TcpAcceptor<C, O> {
-    /// Watched by the reactor of the locality, once the fom runs there.
-    listener: Result<TcpListener, Option<std::net::TcpListener>>,
+    listener: Watched<std::net::TcpListener, TcpListener>,
     connect: Arc<C>,
     /// The locality of the next connection.
     next: usize,
-    stop: watch::Receiver<()>,
+    stop: Stop,
     operation: std::marker::PhantomData<fn() -> O>,
 }
 
@@ -52,10 +50,10 @@ where
         listener: std::net::TcpListener,
         connect: Arc<C>,
         first: usize,
-        stop: watch::Receiver<()>,
+        stop: Stop,
     ) -> Self {
         Self {
-            listener: Err(Some(listener)),
+            listener: Watched::new(listener),
             connect,
             next: first,
             stop,
@@ -105,18 +103,10 @@ where
     O: Operation,
 {
     async fn accept(&mut self, _: &mut Cx<'_>) -> io::Result<AcceptingAfterAccept> {
-        if let Err(bound) = &mut self.listener
-            && let Some(bound) = bound.take()
-        {
-            self.listener = Ok(TcpListener::from_std(bound)?);
-        }
-        let Ok(listener) = &self.listener else {
-            return Ok(AcceptingAfterAccept::Closed);
-        };
+        let listener = self.listener.get(TcpListener::from_std)?;
         tokio::select! {
             biased;
-            // The other end only goes away.
-            _ = self.stop.changed() => Ok(AcceptingAfterAccept::Closed),
+            () = self.stop.wait() => Ok(AcceptingAfterAccept::Closed),
             accepted = listener.accept() => Ok(match accepted {
                 Ok((stream, peer)) => AcceptingAfterAccept::Place { stream, peer },
                 // The client has left already.
@@ -145,7 +135,7 @@ where
         let started = tokio::select! {
             biased;
             started = submission.start_when_room() => started.is_ok(),
-            _ = self.stop.changed() => false,
+            () = self.stop.wait() => false,
         };
         // Otherwise the server stops, or the runtime shuts down.
         Ok(match started {

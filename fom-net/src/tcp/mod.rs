@@ -3,25 +3,22 @@
 mod accept;
 
 use std::{
-    fmt,
-    future::Future,
     net::{SocketAddr, TcpListener},
-    pin::Pin,
     sync::Arc,
 };
 
-use fom_runtime::{Operation, Runtime, submission::Placement};
-use tokio::{net::TcpStream, sync::watch};
+use fom_runtime::{Operation, Runtime};
+use tokio::net::TcpStream;
 
-use crate::ServeError;
+use crate::{ServeError, foms::Foms};
 use accept::TcpAcceptor;
 
 /// Serves TCP listeners: listener `n` belongs to locality `n`, whose reactor watches it. [`bind_tcp`](crate::bind_tcp) makes
 /// several listeners of one address. `connect` returns the operation of a connection. It runs in the locality where the
 /// operation begins, whose reactor watches the connection.
 ///
-/// The localities take turns with the connections of a listener. While the runtime has no room for another fom, the server
-/// accepts nothing, and the kernel keeps the connections that come. If `connect` panics, the runtime reports it as
+/// The localities take turns with the connections of a listener. While the runtime has no room for another fom, each
+/// listener accepts one connection, which waits for room, and no further one. The kernel keeps those that come. If `connect` panics, the runtime reports it as
 /// [`IncidentKind::Panicked`](fom_runtime::observe::IncidentKind::Panicked), and the connection is closed.
 ///
 /// The foms of the server run until the server is stopped or dropped. Stop it before a shutdown that drains the runtime.
@@ -75,36 +72,23 @@ pub fn serve_tcp<O: Operation>(
         .ok_or(ServeError::NoSocket)?
         .local_addr()?;
     let connect = Arc::new(connect);
-    let stop = watch::Sender::new(());
-    let mut ends = Vec::with_capacity(listeners.len());
+    let mut foms = Foms::new();
     for (index, listener) in listeners.into_iter().enumerate() {
         listener.set_nonblocking(true)?;
         let locality = index % runtime.localities();
-        let acceptor = TcpAcceptor::new(listener, Arc::clone(&connect), locality, stop.subscribe());
-        let submission = runtime
-            .submit(acceptor)
-            .place(Placement::Locality(locality));
-        let begun = submission
-            .start()
-            .map_err(|refused| ServeError::Refused(refused.reason()))?;
-        let end: Pin<Box<dyn Future<Output = ()> + Send + Sync>> = Box::pin(async move {
-            // A failure is kept by the runtime, as that of each fom.
-            let _ = begun.await;
-        });
-        ends.push(end);
+        let connect = Arc::clone(&connect);
+        foms.start(runtime, locality, |stop| {
+            TcpAcceptor::new(listener, connect, locality, stop)
+        })?;
     }
-    Ok(TcpServer {
-        address,
-        ends,
-        stop,
-    })
+    Ok(TcpServer { address, foms })
 }
 
 /// The foms that accept connections. Dropping this value stops them, and does not wait for them.
+#[derive(Debug)]
 pub struct TcpServer {
     address: SocketAddr,
-    ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
-    stop: watch::Sender<()>,
+    foms: Foms,
 }
 
 impl TcpServer {
@@ -113,24 +97,12 @@ impl TcpServer {
         self.address
     }
 
-    /// Stops to accept, and waits until the listeners are closed. Connections that were accepted go on.
+    /// Stops accepting, and waits until the listeners are closed. Connections that were accepted go on.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the server stops, too.
     pub async fn stop(self) {
-        let Self { ends, stop, .. } = self;
-        drop(stop);
-        for end in ends {
-            end.await;
-        }
-    }
-}
-
-impl fmt::Debug for TcpServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TcpServer")
-            .field("address", &self.address)
-            .finish_non_exhaustive()
+        self.foms.stop().await;
     }
 }

@@ -3,14 +3,14 @@
 use std::{convert::Infallible, future::poll_fn};
 
 use fom_runtime::prelude::*;
-use tokio::sync::watch;
 
 use super::sender::{Datagrams, UdpSender};
+use crate::foms::Stop;
 
 pub(super) struct UdpFlusher {
     sender: UdpSender,
     spare: Datagrams,
-    stop: watch::Receiver<()>,
+    stop: Stop,
 }
 
 /// The phases of sending.
@@ -24,7 +24,7 @@ pub(super) enum Flushing {
 }
 
 impl UdpFlusher {
-    pub(super) fn new(sender: UdpSender, stop: watch::Receiver<()>) -> Self {
+    pub(super) fn new(sender: UdpSender, stop: Stop) -> Self {
         Self {
             sender,
             spare: Datagrams::default(),
@@ -40,18 +40,22 @@ impl FlushingTransitions for UdpFlusher {
             spare,
             stop,
         } = self;
+        // Also if the runtime shuts down first.
+        let _closes = Closes(sender);
         tokio::select! {
             biased;
-            // The other end only goes away.
-            _ = stop.changed() => {}
+            () = stop.wait() => {}
             () = poll_fn(|task| sender.poll_flush(task, spare)) => {}
         }
         Ok(())
     }
 }
 
-impl Drop for UdpFlusher {
+/// Closes the queue when the fom sends it no more.
+struct Closes<'a>(&'a UdpSender);
+
+impl Drop for Closes<'_> {
     fn drop(&mut self) {
-        self.sender.close();
+        self.0.close();
     }
 }

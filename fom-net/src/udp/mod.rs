@@ -5,18 +5,14 @@ mod receive;
 mod sender;
 
 use std::{
-    fmt,
-    future::Future,
     net::{SocketAddr, UdpSocket},
-    pin::Pin,
     sync::Arc,
     time::Duration,
 };
 
-use fom_runtime::{Cx, Handle, Operation, Runtime, submission::Placement};
-use tokio::sync::watch;
+use fom_runtime::{Cx, Runtime};
 
-use crate::ServeError;
+use crate::{ServeError, foms::Foms};
 use flush::UdpFlusher;
 use receive::{Receivers, UdpReceiver};
 pub use receive::{Steered, UdpOrder};
@@ -98,61 +94,36 @@ pub fn serve_udp<D: Datagrams>(
     sockets: Vec<UdpSocket>,
     mut make: impl FnMut(UdpSender) -> D,
 ) -> Result<UdpServer, ServeError> {
-    let stop = watch::Sender::new(());
     let receivers: Receivers<D> = Arc::default();
-    let mut server = UdpServer {
-        senders: Vec::with_capacity(sockets.len()),
-        ends: Vec::with_capacity(2 * sockets.len()),
-        stop,
-    };
-    let mut begun = Vec::with_capacity(sockets.len());
+    let (mut senders, mut foms, mut begun) = (Vec::new(), Foms::new(), Vec::new());
     for (index, socket) in sockets.into_iter().enumerate() {
         socket.set_nonblocking(true)?;
         let locality = index % runtime.localities();
-        let sender = UdpSender::new(socket.try_clone()?, locality)?;
+        let sender = UdpSender::new(socket.try_clone()?)?;
         let service = make(sender.clone());
-        let others = Arc::clone(&receivers);
         // Before the receiver, whose first answers it sends.
-        let flusher = UdpFlusher::new(sender.clone(), server.stop.subscribe());
-        let flusher = start(runtime, flusher, locality)?;
-        server.ends.push(Box::pin(ended(flusher)));
-        let receiver = UdpReceiver::new(socket, service, others, server.stop.subscribe());
-        let receiver = start(runtime, receiver, locality)?;
-        begun.push(receiver.fom().clone());
-        server.ends.push(Box::pin(ended(receiver)));
-        server.senders.push(sender);
+        foms.start(runtime, locality, |stop| {
+            UdpFlusher::new(sender.clone(), stop)
+        })?;
+        let others = Arc::clone(&receivers);
+        begun.push(foms.start(runtime, locality, |stop| {
+            UdpReceiver::new(socket, service, others, stop)
+        })?);
+        senders.push(sender);
     }
     if begun.is_empty() {
         return Err(ServeError::NoSocket);
     }
     // Set once, here.
     let _ = receivers.set(begun);
-    Ok(server)
-}
-
-fn start<O: Operation>(
-    runtime: &Runtime,
-    operation: O,
-    locality: usize,
-) -> Result<Handle<O>, ServeError> {
-    let submission = runtime
-        .submit(operation)
-        .place(Placement::Locality(locality));
-    submission
-        .start()
-        .map_err(|refused| ServeError::Refused(refused.reason()))
-}
-
-async fn ended<O: Operation>(fom: Handle<O>) {
-    // A failure is kept by the runtime, as that of each fom.
-    let _ = fom.await;
+    Ok(UdpServer { senders, foms })
 }
 
 /// The foms that serve UDP sockets. Dropping this value stops them, and does not wait for them.
+#[derive(Debug)]
 pub struct UdpServer {
     senders: Vec<UdpSender>,
-    ends: Vec<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
-    stop: watch::Sender<()>,
+    foms: Foms,
 }
 
 impl UdpServer {
@@ -161,29 +132,17 @@ impl UdpServer {
         self.senders[0].local_addr()
     }
 
-    /// Returns what sends through each socket, by locality.
+    /// Returns what sends through each socket, in the order of the sockets.
     pub fn senders(&self) -> &[UdpSender] {
         &self.senders
     }
 
-    /// Stops to receive, and waits until the foms of the server have ended. Datagrams that wait to be sent are sent.
+    /// Stops receiving, and waits until the foms of the server have ended. Datagrams that wait to be sent are sent.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the server stops, too.
     pub async fn stop(self) {
-        let Self { ends, stop, .. } = self;
-        drop(stop);
-        for end in ends {
-            end.await;
-        }
-    }
-}
-
-impl fmt::Debug for UdpServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UdpServer")
-            .field("senders", &self.senders)
-            .finish_non_exhaustive()
+        self.foms.stop().await;
     }
 }

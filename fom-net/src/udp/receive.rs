@@ -13,9 +13,10 @@ use std::{
 
 use fom_protocol::caught;
 use fom_runtime::{observe::IncidentKind, prelude::*, time::Sleep};
-use tokio::{net::UdpSocket, sync::watch};
+use tokio::net::UdpSocket;
 
 use super::{Datagrams, UdpCx};
+use crate::foms::{Stop, Watched};
 
 /// The most datagrams of a round.
 const ROUND: usize = 64;
@@ -42,12 +43,11 @@ pub struct Steered {
 pub(super) type Receivers<D> = Arc<OnceLock<Vec<FomRef<UdpReceiver<D>>>>>;
 
 pub(super) struct UdpReceiver<D: Datagrams> {
-    /// Watched by the reactor of the locality, once the fom runs there.
-    socket: Result<UdpSocket, Option<std::net::UdpSocket>>,
+    socket: Watched<std::net::UdpSocket, UdpSocket>,
     service: D,
     /// Those of all sockets, by locality.
     others: Receivers<D>,
-    stop: watch::Receiver<()>,
+    stop: Stop,
     buffer: Vec<u8>,
     steered: BTreeMap<usize, Steered>,
     tick: Option<Pin<Box<Sleep>>>,
@@ -109,10 +109,10 @@ impl<D: Datagrams> UdpReceiver<D> {
         socket: std::net::UdpSocket,
         service: D,
         others: Receivers<D>,
-        stop: watch::Receiver<()>,
+        stop: Stop,
     ) -> Self {
         Self {
-            socket: Err(Some(socket)),
+            socket: Watched::new(socket),
             service,
             others,
             stop,
@@ -135,10 +135,11 @@ impl<D: Datagrams> UdpReceiver<D> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let (mut taken, mut round) = (0, Round::Full);
         for _ in 0..ROUND {
-            let Ok(socket) = &self.socket else {
-                break;
-            };
-            match socket.try_recv_from(&mut buffer) {
+            let received = self
+                .socket
+                .get(UdpSocket::from_std)
+                .and_then(|socket| socket.try_recv_from(&mut buffer));
+            match received {
                 Ok((length, from)) => {
                     taken += 1;
                     self.take(cx, &buffer[..length], from);
@@ -203,14 +204,7 @@ impl<D: Datagrams> UdpReceiver<D> {
     }
 
     async fn news(&mut self, cx: &mut UdpCx<'_>) -> io::Result<News> {
-        if let Err(bound) = &mut self.socket
-            && let Some(bound) = bound.take()
-        {
-            self.socket = Ok(UdpSocket::from_std(bound)?);
-        }
-        let Ok(socket) = &self.socket else {
-            return Ok(News::Stop);
-        };
+        let socket = self.socket.get(UdpSocket::from_std)?;
         let tick = match (D::TICK, &mut self.tick) {
             (Some(time), none @ None) => Some(none.insert(Box::pin(cx.sleep(time)))),
             (_, tick) => tick.as_mut(),
@@ -221,10 +215,9 @@ impl<D: Datagrams> UdpReceiver<D> {
                 None => std::future::pending().await,
             }
         };
+        // In no order, so that a busy socket starves neither the ticks nor the datagrams of other sockets.
         tokio::select! {
-            biased;
-            // The other end only goes away.
-            _ = self.stop.changed() => Ok(News::Stop),
+            () = self.stop.wait() => Ok(News::Stop),
             UdpOrder::Datagrams(steered) = cx.event() => Ok(News::Steered(steered)),
             ready = socket.readable() => ready.map(|()| News::Readable),
             () = ticks => Ok(News::Tick),

@@ -16,15 +16,14 @@ const MOST: usize = 256 * 1024;
 /// Sends datagrams through a socket of a server. Cheap to clone.
 ///
 /// A send puts the datagram into a queue. A fom of the socket's locality sends the queue after the foms that are ready now
-/// have run. Datagrams that leave one after the other wake their receiver once: that was 5 % of the processor time of a
-/// SIP router. Once the server has stopped, datagrams leave at once.
+/// have run. A receiver that is awake needs no further wake, so datagrams that leave one after the other cost fewer wakes.
+/// Once the server has stopped, datagrams leave at once.
 #[derive(Clone)]
 pub struct UdpSender(Arc<Outgoing>);
 
 struct Outgoing {
     socket: UdpSocket,
     local: SocketAddr,
-    locality: usize,
     queue: Mutex<Queue>,
     sent: AtomicU64,
     unsent: AtomicU64,
@@ -56,11 +55,10 @@ pub struct UdpCounts {
 }
 
 impl UdpSender {
-    pub(super) fn new(socket: UdpSocket, locality: usize) -> io::Result<Self> {
+    pub(super) fn new(socket: UdpSocket) -> io::Result<Self> {
         Ok(Self(Arc::new(Outgoing {
             local: socket.local_addr()?,
             socket,
-            locality,
             queue: Mutex::default(),
             sent: AtomicU64::new(0),
             unsent: AtomicU64::new(0),
@@ -72,11 +70,6 @@ impl UdpSender {
         self.0.local
     }
 
-    /// Returns the locality of the socket.
-    pub fn locality(&self) -> usize {
-        self.0.locality
-    }
-
     /// Returns how many datagrams the socket has sent so far.
     pub fn counts(&self) -> UdpCounts {
         UdpCounts {
@@ -85,8 +78,9 @@ impl UdpSender {
         }
     }
 
-    /// Sends one datagram, soon. Datagrams of one caller leave in their order, as long as less than 256 KiB wait. A datagram that the kernel does not take is
-    /// lost, as UDP may lose anything, and is counted as [`unsent`](UdpCounts::unsent).
+    /// Sends one datagram, soon, and does not block. Datagrams of one caller leave in their order, as long as at most 256 KiB
+    /// wait and the server does not stop. A datagram that the kernel does not take is lost, as UDP may lose anything, and
+    /// is counted as [`unsent`](UdpCounts::unsent): one above 65,507 bytes, say, or while the buffer of the socket is full.
     pub fn send(&self, datagram: &[u8], to: SocketAddr) {
         let mut queue = self.queue();
         queue.waiting.bytes.extend_from_slice(datagram);
@@ -152,7 +146,6 @@ impl fmt::Debug for UdpSender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("UdpSender")
             .field("local", &self.0.local)
-            .field("locality", &self.0.locality)
             .field("counts", &self.counts())
             .finish_non_exhaustive()
     }

@@ -65,6 +65,14 @@ impl Datagrams for Echo {
     }
 }
 
+/// Returns what makes an echo that writes this log.
+fn echo(log: &Log) -> impl Fn(UdpSender) -> Echo + Copy {
+    move |sender| Echo {
+        sender,
+        log: Arc::clone(log),
+    }
+}
+
 fn runtime(localities: usize) -> Runtime {
     let builder = Runtime::builder().localities(localities).pin(false);
     builder.build().unwrap()
@@ -96,10 +104,7 @@ fn senders_are_spread_over_the_localities_and_each_has_its_answers_in_order() {
         let (runtime, log) = (runtime(2), Log::default());
         let sockets = bind_udp(any(), 2).unwrap();
         let expected = sockets.len();
-        let make = |sender| Echo {
-            sender,
-            log: Arc::clone(&log),
-        };
+        let make = echo(&log);
         let server = serve_udp(&runtime, sockets, make).unwrap();
         for number in 0..64 {
             let client = client().await;
@@ -142,10 +147,7 @@ fn a_round_takes_64_and_its_answers_leave_after_it() {
                 .await
                 .unwrap();
         }
-        let make = |sender| Echo {
-            sender,
-            log: Arc::clone(&log),
-        };
+        let make = echo(&log);
         let server = serve_udp(&runtime, sockets, make).unwrap();
         for number in 0..100 {
             assert_eq!(text(&client).await, format!("{number}"));
@@ -166,10 +168,7 @@ fn a_round_takes_64_and_its_answers_leave_after_it() {
 fn a_panic_costs_one_datagram_and_is_reported() {
     limited(|| async {
         let (runtime, log) = (runtime(1), Log::default());
-        let make = |sender| Echo {
-            sender,
-            log: Arc::clone(&log),
-        };
+        let make = echo(&log);
         let server = serve_udp(&runtime, bind_udp(any(), 1).unwrap(), make).unwrap();
         let client = client().await;
         for sent in ["panic", "after"] {
@@ -194,10 +193,7 @@ fn datagrams_go_to_the_locality_that_is_their_home() {
         let (runtime, log) = (runtime(2), Log::default());
         let sockets = bind_udp(any(), 2).unwrap();
         let several = sockets.len() == 2;
-        let make = |sender| Echo {
-            sender,
-            log: Arc::clone(&log),
-        };
+        let make = echo(&log);
         let server = serve_udp(&runtime, sockets, make).unwrap();
         for _ in 0..16 {
             let client = client().await;
@@ -229,10 +225,7 @@ fn ticks_come_on_the_clock_of_the_runtime() {
         let builder = Runtime::builder().localities(1).pin(false);
         let runtime = builder.clock(Clock::from(&clock)).build().unwrap();
         let log = Log::default();
-        let make = |sender| Echo {
-            sender,
-            log: Arc::clone(&log),
-        };
+        let make = echo(&log);
         let server = serve_udp(&runtime, bind_udp(any(), 1).unwrap(), make).unwrap();
         let ticks = || {
             log.lock()
@@ -259,10 +252,7 @@ fn ticks_come_on_the_clock_of_the_runtime() {
 fn a_server_that_stops_sends_what_waits_and_frees_its_address() {
     limited(|| async {
         let (runtime, log) = (runtime(1), Log::default());
-        let make = |sender| Echo {
-            sender,
-            log: Arc::clone(&log),
-        };
+        let make = echo(&log);
         let server = serve_udp(&runtime, bind_udp(any(), 1).unwrap(), make).unwrap();
         let (client, address) = (client().await, server.local_addr());
         let sender = server.senders()[0].clone();
@@ -287,6 +277,40 @@ fn a_server_that_stops_sends_what_waits_and_frees_its_address() {
 }
 
 #[test]
+fn a_busy_socket_does_not_starve_the_ticks() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let builder = Runtime::builder().localities(1).pin(false);
+        let runtime = builder.clock(Clock::from(&clock)).build().unwrap();
+        let log = Log::default();
+        let server = serve_udp(&runtime, bind_udp(any(), 1).unwrap(), echo(&log)).unwrap();
+        // The server is its own client: more than a round takes goes round without end.
+        for _ in 0..200 {
+            server.senders()[0].send(b"again", server.local_addr());
+        }
+        until(|| log.lock().unwrap().len() > 1000).await;
+        clock.advance(Duration::from_secs(1));
+        until(|| log.lock().unwrap().contains(&Seen::Tick)).await;
+        server.stop().await;
+    });
+}
+
+#[test]
+fn datagrams_leave_after_a_shutdown_that_came_first() {
+    limited(|| async {
+        let (runtime, log) = (runtime(1), Log::default());
+        let server = serve_udp(&runtime, bind_udp(any(), 1).unwrap(), echo(&log)).unwrap();
+        let (client, sender) = (client().await, server.senders()[0].clone());
+        runtime
+            .shutdown(Shutdown::Now, Duration::from_secs(5))
+            .await;
+        sender.send(b"last", client.local_addr().unwrap());
+        assert_eq!(text(&client).await, "last");
+        server.stop().await;
+    });
+}
+
+#[test]
 fn what_cannot_be_served_is_refused() {
     let runtime = Runtime::builder()
         .localities(1)
@@ -295,10 +319,7 @@ fn what_cannot_be_served_is_refused() {
         .build()
         .unwrap();
     let log = Log::default();
-    let make = |sender| Echo {
-        sender,
-        log: Arc::clone(&log),
-    };
+    let make = echo(&log);
     let nothing = serve_udp(&runtime, Vec::new(), make);
     assert!(matches!(nothing, Err(ServeError::NoSocket)));
     // A socket needs two foms.
