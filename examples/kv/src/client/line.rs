@@ -49,7 +49,7 @@ pub(crate) struct Line {
     numbered: u64,
     /// The number of answered commands.
     answered: u64,
-    /// How many of them `Replies` does not know of yet.
+    /// How many of them the line answered itself since it last took replies. `Replies` does not know of them yet.
     unskipped: u64,
     /// Replies that were taken and are not in the buffer yet, and their bytes.
     queue: VecDeque<Reply>,
@@ -171,7 +171,6 @@ impl Line {
             self.unskipped += 1;
             self.enqueue(reply);
         } else {
-            self.skip();
             self.slot().put(reply);
         }
     }
@@ -187,17 +186,6 @@ impl Line {
             if self.unread() >= GRAIN {
                 self.charge();
             }
-        } else {
-            self.skip();
-        }
-    }
-
-    /// Tells `Replies` of the commands that the line has answered. Called before replies can come from elsewhere, and before
-    /// they are taken.
-    pub(crate) fn skip(&mut self) {
-        let count = std::mem::take(&mut self.unskipped);
-        if count > 0 {
-            self.replies.skip(count);
         }
     }
 
@@ -232,7 +220,10 @@ impl Line {
 
     /// Takes the replies that are ready. Ready if there were some. The task wakes when there are more.
     fn poll_replies(&mut self, task: &mut Context<'_>) -> Poll<()> {
-        self.skip();
+        let unskipped = std::mem::take(&mut self.unskipped);
+        if unskipped > 0 {
+            self.replies.skip(unskipped);
+        }
         let before = self.answered;
         let mut taken = std::mem::take(&mut self.taken);
         while let Poll::Ready(count) = self.replies.poll_take(&mut taken, task) {

@@ -184,7 +184,7 @@ impl Replies {
     pub(super) fn skip(&self, count: u64) {
         let mut state = self.state();
         state.first += count;
-        // A later reply may have made room for them.
+        // Replies to later commands that have come already left room for them.
         let room = state.ready.len().min(count as usize);
         state.ready.drain(..room);
     }

@@ -125,7 +125,6 @@ impl Connection {
         };
         // The slot of a refused command tells the client.
         if self.queues {
-            self.line.skip();
             self.send_away(cx);
             let queued = self.common.rate.intake().submit(command);
             let queued = queued
@@ -139,10 +138,9 @@ impl Connection {
                 command.slot.put(LIMITED);
             }
         } else if home == cx.locality() {
-            match cx.submit(command).now() {
-                Ok(Now::Ended(Ok(ended))) => self.line.give(ended.operation.slot),
-                // The command goes on, or its slot has told the client.
-                _ => self.line.skip(),
+            // Otherwise the command goes on, or its slot has told the client.
+            if let Ok(Now::Ended(Ok(ended))) = cx.submit(command).now() {
+                self.line.give(ended.operation.slot);
             }
         } else {
             self.away.entry(home).or_default().push(command);
@@ -151,9 +149,6 @@ impl Connection {
 
     /// Sends the commands on keys of other localities there.
     fn send_away(&mut self, cx: &Cx<'_>) {
-        if !self.away.is_empty() {
-            self.line.skip();
-        }
         while let Some((home, commands)) = self.away.pop_first() {
             let batch = cx.submit(Batch { commands });
             // The slots of refused commands tell the client.

@@ -7,7 +7,7 @@
 use bytes::{Buf as _, BytesMut};
 
 use super::inline;
-use super::request::{Request, Words};
+use super::request::{Request, Words, size};
 
 /// The longest line: the head of a request, or an inline command.
 const LINE: usize = 64 * 1024;
@@ -25,7 +25,7 @@ pub struct Limits {
     pub bulk: usize,
     /// Words in one request.
     pub words: usize,
-    /// Bytes in one request.
+    /// Bytes in one request. More than 4 GiB are 4 GiB.
     pub request: usize,
 }
 
@@ -123,7 +123,7 @@ impl Reader {
 
     /// Returns the size of the buffer in bytes, with what is noted about the first request.
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity() + self.words.size()
+        self.bytes.capacity() + size(&self.words)
     }
 
     /// Returns how many bytes in memory all requests took that the reader has returned.
@@ -201,7 +201,7 @@ impl Reader {
             self.lacks = None;
             let whole = std::mem::take(&mut self.looked);
             let words = std::mem::take(&mut self.words);
-            self.taken += words.size();
+            self.taken += size(&words);
             return Ok(Some(Request::new(self.split(whole).freeze(), words)));
         }
     }
@@ -234,7 +234,8 @@ impl Reader {
             .filter(|length| *length <= self.limits.bulk)
             .ok_or(Malformed::Bulk)?;
         let end = begin + length + 2;
-        if end > self.limits.request {
+        // The places of words have 32 bits.
+        if end > self.limits.request.min(u32::MAX as usize) {
             return Err(Malformed::Request);
         }
         self.needs = end.saturating_sub(self.bytes.len());
@@ -244,7 +245,7 @@ impl Reader {
         if &self.bytes[end - 2..end] != b"\r\n" {
             return Err(Malformed::Bulk);
         }
-        self.words.push(begin..end - 2);
+        self.words.push((begin as u32, end as u32 - 2));
         self.looked = end;
         Ok(true)
     }

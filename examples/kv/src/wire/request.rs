@@ -1,8 +1,7 @@
 //! One request: its bytes, and where its words are.
 
-use std::ops::Range;
-
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 /// A request. Its words are slices of its bytes, so a clone copies no words.
 #[derive(Clone, Debug)]
@@ -11,70 +10,14 @@ pub struct Request {
     words: Words,
 }
 
-/// Where the words are in the bytes of a request.
-#[derive(Clone, Debug)]
-pub(super) enum Words {
-    /// Most requests have few words near their beginning, and need no further memory.
-    Few {
-        count: u8,
-        ends: [(u16, u16); 4],
-    },
-    Many(Vec<(usize, usize)>),
-}
+/// Where each word begins and ends in the bytes of a request, which has less than 4 GiB. Most requests have few words, and need no further memory.
+pub(super) type Words = SmallVec<[(u32, u32); 3]>;
 
-impl Default for Words {
-    fn default() -> Self {
-        Self::Few {
-            count: 0,
-            ends: Default::default(),
-        }
-    }
-}
-
-impl Words {
-    pub(super) fn push(&mut self, word: Range<usize>) {
-        if let Self::Few { count, ends } = self
-            && let Some(free) = ends.get_mut(usize::from(*count))
-            && let (Ok(begin), Ok(end)) = (word.start.try_into(), word.end.try_into())
-        {
-            *free = (begin, end);
-            *count += 1;
-            return;
-        }
-        if let Self::Few { .. } = self {
-            let few = (0..self.len()).filter_map(|at| self.get(at));
-            *self = Self::Many(few.map(|word| (word.start, word.end)).collect());
-        }
-        if let Self::Many(words) = self {
-            words.push((word.start, word.end));
-        }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Self::Few { count, .. } => usize::from(*count),
-            Self::Many(words) => words.len(),
-        }
-    }
-
-    #[inline]
-    fn get(&self, at: usize) -> Option<Range<usize>> {
-        match self {
-            Self::Few { count, ends } if at < usize::from(*count) => {
-                let (begin, end) = ends[at];
-                Some(begin.into()..end.into())
-            }
-            Self::Few { .. } => None,
-            Self::Many(words) => words.get(at).map(|(begin, end)| *begin..*end),
-        }
-    }
-
-    /// Returns how many bytes they take in memory, besides this value.
-    pub(super) fn size(&self) -> usize {
-        match self {
-            Self::Few { .. } => 0,
-            Self::Many(words) => words.capacity() * size_of::<(usize, usize)>(),
-        }
+/// Returns how many bytes they take in memory, besides the value.
+pub(super) fn size(words: &Words) -> usize {
+    match words.spilled() {
+        true => words.capacity() * size_of::<(u32, u32)>(),
+        false => 0,
     }
 }
 
@@ -90,7 +33,7 @@ impl Request {
         for word in words {
             let begin = bytes.len();
             bytes.extend_from_slice(word);
-            ranges.push(begin..bytes.len());
+            ranges.push((begin as u32, bytes.len() as u32));
         }
         Self::new(bytes.into(), ranges)
     }
@@ -102,17 +45,20 @@ impl Request {
 
     /// Returns whether the request has no word.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.words.is_empty()
     }
 
     /// Returns how many bytes the request takes in memory.
     pub fn size(&self) -> usize {
-        self.bytes.len() + self.words.size()
+        self.bytes.len() + size(&self.words)
     }
 
     /// Returns the word at this place, or an empty word if there is none.
     pub fn word(&self, at: usize) -> &[u8] {
-        self.words.get(at).map_or(&[], |word| &self.bytes[word])
+        let word = self.words.get(at);
+        word.map_or(&[], |(begin, end)| {
+            &self.bytes[*begin as usize..*end as usize]
+        })
     }
 
     /// Returns the words from this place on.
@@ -134,12 +80,10 @@ impl Request {
     }
 
     /// Returns the same command without the words from `first` up to `end`. Copies no word.
-    pub(crate) fn without(self, first: usize, end: usize) -> Request {
-        let mut words = Words::default();
-        let kept = (0..self.len()).filter(|at| !(first..end).contains(at));
-        kept.filter_map(|at| self.words.get(at))
-            .for_each(|word| words.push(word));
-        Request::new(self.bytes, words)
+    pub(crate) fn without(mut self, first: usize, end: usize) -> Request {
+        let len = self.words.len();
+        self.words.drain(first.min(len)..end.min(len));
+        self
     }
 
     /// Returns the name of the command, as errors show it.

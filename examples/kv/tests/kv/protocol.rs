@@ -50,7 +50,6 @@ fn the_words_are_those_of_the_protocol_crate() {
     let mut cases: Vec<Vec<String>> = (1..=9)
         .map(|count| (0..count).map(word).collect())
         .collect();
-    // Ends around the widths of the offsets.
     for length in 65_500..65_540 {
         cases.push(vec!["SET".into(), word(length), word(3)]);
     }
