@@ -17,7 +17,7 @@ const MOST: usize = 256 * 1024;
 ///
 /// A send puts the datagram into a queue. A fom of the socket's locality sends the queue after the foms that are ready now
 /// have run. A receiver that is awake needs no further wake, so datagrams that leave one after the other cost fewer wakes.
-/// Once the server has stopped, datagrams leave at once.
+/// Before the fom runs, and once the server has stopped, datagrams leave at once.
 #[derive(Clone)]
 pub struct UdpSender(Arc<Outgoing>);
 
@@ -41,8 +41,8 @@ pub(super) struct Datagrams {
 struct Queue {
     waiting: Datagrams,
     waker: Option<Waker>,
-    /// No fom sends the queue any more.
-    closed: bool,
+    /// A fom sends the queue. Without one, each datagram leaves at once.
+    open: bool,
 }
 
 /// The datagrams that a socket has sent. The value is of one moment.
@@ -86,7 +86,7 @@ impl UdpSender {
         queue.waiting.bytes.extend_from_slice(datagram);
         let end = queue.waiting.bytes.len();
         queue.waiting.ends.push((end, to));
-        if queue.closed || end > MOST {
+        if !queue.open || end > MOST {
             let mut all = std::mem::take(&mut queue.waiting);
             drop(queue);
             self.send_all(&mut all);
@@ -102,6 +102,7 @@ impl UdpSender {
     /// Sends what waits. Pending then, until there is more.
     pub(super) fn poll_flush(&self, task: &mut Context<'_>, spare: &mut Datagrams) -> Poll<()> {
         let mut queue = self.queue();
+        queue.open = true;
         std::mem::swap(&mut queue.waiting, spare);
         // Other foms may send while this one does. It then has another turn.
         queue.waker = Some(task.waker().clone());
@@ -115,7 +116,7 @@ impl UdpSender {
     /// Sends what waits, and from now on each datagram at once.
     pub(super) fn close(&self) {
         let mut queue = self.queue();
-        queue.closed = true;
+        queue.open = false;
         queue.waker = None;
         let mut all = std::mem::take(&mut queue.waiting);
         drop(queue);
