@@ -1,6 +1,10 @@
 //! The start of a submission: its home, its room, and its fom.
 
-use std::{any::TypeId, mem::ManuallyDrop, ptr};
+use std::{
+    any::TypeId,
+    mem::{self, ManuallyDrop},
+    ptr,
+};
 
 use super::{Now, Placement, StartOnce, Submission};
 use crate::{
@@ -22,7 +26,10 @@ impl<'a, O: Operation> Submission<'a, O> {
     #[inline(always)]
     pub(super) fn launch(self, wanted: bool) -> Result<New<O>, Refused<O>> {
         if is_plain(&self) && hand::here_in(&self.shared.env).is_some() {
-            Ok(launch_here(self, wanted))
+            // SAFETY: the submission is plain, and forgotten.
+            let new = unsafe { launch_here(&self, wanted) };
+            mem::forget(self);
+            Ok(new)
         } else {
             self.launch_anywhere(wanted)
                 .map_err(|turned| turned.refuse())
@@ -158,28 +165,49 @@ fn birth<O: Operation>(submission: &Submission<'_, O>, wanted: bool) -> NewFom {
     }
 }
 
+/// Ends the process if it is dropped: only by a panic that would leave a value with two owners.
+struct OneOwner;
+
+impl Drop for OneOwner {
+    #[cold]
+    fn drop(&mut self) {
+        std::process::abort();
+    }
+}
+
 /// The common way of a fom's submission: straight into the run queue of the locality that this thread holds. The
 /// submitting fom is in flight, so a thread that waits for an idle runtime keeps waiting.
+///
+/// The submission is borrowed, since the compiler copies a large operation for each function that takes it by value.
+///
+/// # Safety
+///
+/// The submission [is plain](is_plain). The caller forgets it, and uses it no more.
 #[inline(always)]
-fn launch_here<O: Operation>(submission: Submission<'_, O>, wanted: bool) -> New<O> {
-    let birth = birth(&submission, wanted);
-    // The key and the special part are `None`: there is nothing else to drop.
-    let this = ManuallyDrop::new(submission);
-    // SAFETY: the submission is not dropped, and the phase is not used after this.
-    let phase = unsafe { ptr::read(&raw const this.phase) };
+// SAFETY (caller): as the section above says.
+unsafe fn launch_here<O: Operation>(submission: &Submission<'_, O>, wanted: bool) -> New<O> {
+    let birth = birth(submission, wanted);
+    let one_owner = OneOwner;
+    // SAFETY: the caller forgets the submission, and a panic before that ends the process. The key and the special part
+    // are `None`: there is nothing else to drop.
+    let phase = unsafe { ptr::read(&raw const submission.phase) };
     // SAFETY: as above, and the closure is called at most once.
-    let operation = || unsafe { ptr::read(&raw const this.operation) };
-    start_here(&this.shared.env, birth, operation, phase)
+    let operation = || unsafe { ptr::read(&raw const submission.operation) };
+    let new = start_here(&submission.shared.env, birth, operation, phase);
+    mem::forget(one_owner);
+    new
 }
 
 /// Runs the fom on the stack of the fom that submits it.
 #[inline]
 pub(super) fn start_in_place<O: Operation>(submission: Submission<'_, O>) -> Now<O> {
     let birth = birth(&submission, false);
+    // The key and the special part are `None`: there is nothing else to drop. Code of the operation runs below, so no panic
+    // may end the process here.
     let this = ManuallyDrop::new(submission);
-    // SAFETY: as in `launch_here`.
+    // SAFETY: the submission is not dropped, and the phase is not used after this.
     let phase = unsafe { ptr::read(&raw const this.phase) };
-    // SAFETY: as above.
+    // SAFETY: as above, and the closure is called at most once.
     let operation = || unsafe { ptr::read(&raw const this.operation) };
     let mut outcome = None;
     let handle = run_in_place(&this.shared.env, birth, operation, phase, &mut outcome);
