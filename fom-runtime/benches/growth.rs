@@ -13,7 +13,9 @@ mod tasks;
 
 use std::{process::ExitCode, time::Duration};
 
-use kit::{Better, Case, Figures, One, Question, Row, Target, ask, measure, peers::Load};
+use kit::{
+    Better, Case, Figures, One, Question, Row, Target, ask, measure, peers::Load, resident_bytes,
+};
 
 const PEERS: &[&str] = &["tokio-mt", "fom"];
 const BLOCKING: &[&str] = &["tokio-mt", "tokio-mt:in-place", "fom"];
@@ -48,8 +50,11 @@ const QUESTION: Question = Question {
         case("in_flight 65536"),
         case("in_flight 262144"),
         case("in_flight 1000000"),
+        case("in_flight 4000000"),
         case("localities 1"),
         case("localities 2"),
+        case("localities 4"),
+        case("localities 8"),
         case("phases 1"),
         case("phases 2"),
         case("phases 4"),
@@ -76,6 +81,21 @@ const QUESTION: Question = Question {
                     / round.get("in_flight 4096", peer, RATE)?,
             )
         }),
+        row("  4,000,000 in flight, by 16,384", |round, peer| {
+            Some(
+                round.get("in_flight 4000000", peer, RATE)?
+                    / round.get("in_flight 16384", peer, RATE)?,
+            )
+        }),
+        row(
+            "  8 localities or workers on two cores, by 2",
+            |round, peer| {
+                Some(
+                    round.get("localities 8", peer, RATE)?
+                        / round.get("localities 2", peer, RATE)?,
+                )
+            },
+        ),
         row("  64 phases, by 4: phases a second", |round, peer| {
             let per_phase = |case| round.get(case, peer, "ns_per_phase");
             Some(per_phase("phases 4")? / per_phase("phases 64")?)
@@ -152,6 +172,7 @@ fn run(one: &One) -> Figures {
         },
         _ => one.unknown(),
     };
+    let before = resident_bytes();
     match &*one.peer {
         "fom" => fom::start(shape),
         "tokio-mt" => tasks::start(shape, false),
@@ -159,18 +180,26 @@ fn run(one: &One) -> Figures {
         _ => one.unknown(),
     }
     // The first million takes its time.
-    let warm = if varied == "in_flight" && x > 100_000 {
-        600
-    } else {
-        100
+    let warm = match varied {
+        "in_flight" if x > 1_000_000 => 3_000,
+        "in_flight" if x > 100_000 => 600,
+        _ => 100,
     };
     let spent = measure(
         shape.load.tallies,
         one.time(Duration::from_millis(warm)),
         one.time(Duration::from_millis(250)),
     );
-    spent
+    let figures = spent
         .figures("phase", u64::from(shape.load.phases))
         .with("x", x as f64)
-        .with(RATE, 1e9 / spent.ns(1))
+        .with(RATE, 1e9 / spent.ns(1));
+    // Fewer are lost among the other memory of the process.
+    match varied {
+        "in_flight" if x >= 10_000 => figures.with(
+            "bytes_per_op",
+            (resident_bytes() - before) as f64 / x as f64,
+        ),
+        _ => figures,
+    }
 }

@@ -28,7 +28,9 @@ use kit::{Answer, Best, Record, short};
 /// A plot: its question, the varied property, and the property on its axis.
 struct Plot {
     question: &'static str,
-    /// The name of the file, and in `growth` of the cases, too.
+    /// The name of the file.
+    file: &'static str,
+    /// The name of the cases in `growth`.
     varied: &'static str,
     /// The peers to draw, in this order, with their names in the plot.
     peers: &'static [(&'static str, &'static str)],
@@ -52,6 +54,7 @@ const PLOTS: &[Plot] = &[
     Plot {
         question: GROWTH,
         peers: PEERS,
+        file: "in_flight",
         varied: "in_flight",
         title: "Throughput by operations in flight",
         x: ("operations in flight", Scale::Log),
@@ -61,6 +64,17 @@ const PLOTS: &[Plot] = &[
     Plot {
         question: GROWTH,
         peers: PEERS,
+        file: "in_flight_bytes",
+        varied: "in_flight",
+        title: "Memory by operations in flight",
+        x: ("operations in flight", Scale::Log),
+        figure: "bytes_per_op",
+        y: ("bytes an operation", Scale::Linear),
+    },
+    Plot {
+        question: GROWTH,
+        peers: PEERS,
+        file: "localities",
         varied: "localities",
         title: "Throughput by localities",
         x: ("localities, or worker threads", Scale::Linear),
@@ -70,6 +84,7 @@ const PLOTS: &[Plot] = &[
     Plot {
         question: GROWTH,
         peers: PEERS,
+        file: "phases",
         varied: "phases",
         title: "Time a phase by phases of an operation",
         x: ("phases of an operation", Scale::Log),
@@ -79,6 +94,7 @@ const PLOTS: &[Plot] = &[
     Plot {
         question: GROWTH,
         peers: PEERS,
+        file: "state_bytes",
         varied: "state_bytes",
         title: "Throughput by size of state",
         x: ("bytes of state", Scale::Log),
@@ -88,6 +104,7 @@ const PLOTS: &[Plot] = &[
     Plot {
         question: GROWTH,
         peers: PEERS,
+        file: "blocking_percent",
         varied: "blocking_percent",
         title: "Throughput by share of operations that block for 1 ms",
         x: ("operations that block, %", Scale::Linear),
@@ -102,6 +119,7 @@ const PLOTS: &[Plot] = &[
             ("fom:journal", "its journal alone"),
             ("fjall", "fjall alone"),
         ],
+        file: "durable",
         varied: "durable",
         title: "Durable transitions by operations in flight",
         x: ("operations in flight", Scale::Log),
@@ -128,10 +146,10 @@ fn run() -> Result<(), Box<dyn Error>> {
     let answers: Vec<Answer> = lines(&from.join("answers.jsonl"))?;
     fs::create_dir_all(book.join("plots"))?;
     for plot in PLOTS {
-        let file = book.join("plots").join(plot.varied).with_extension("svg");
+        let file = book.join("plots").join(plot.file).with_extension("svg");
         match draw(plot, &records) {
             Some(svg) => fs::write(&file, svg)?,
-            None => eprintln!("{}: nothing was measured", plot.varied),
+            None => eprintln!("{}: nothing was measured", plot.file),
         }
     }
     let quick = records.iter().any(|record| record.quick);
