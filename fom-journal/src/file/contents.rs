@@ -1,4 +1,4 @@
-//! Reads what a directory holds, and passes its entries on.
+//! Reads what a directory holds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -9,10 +9,7 @@ use super::{
     manifest,
     scan::{BAD_ROWS, NO_GROUP, Scan, Step, Tail, Unlinked, find_tail, look_unlinked},
 };
-use crate::{
-    Damage, EntryId, JournalError, Recover, Recovery,
-    disk::{DiskFile, read_full},
-};
+use crate::{Damage, EntryId, JournalError};
 
 /// The content of a directory.
 #[derive(Debug, Default)]
@@ -36,7 +33,7 @@ pub(super) struct Contents {
     /// Files that are not needed, and their sizes.
     pub(super) free: Vec<(u64, u64)>,
     /// The places of the entries that come first.
-    heads: BTreeMap<u64, (u64, u32, Row)>,
+    pub(super) heads: BTreeMap<u64, (u64, u32, Row)>,
 }
 
 /// The damage in a directory.
@@ -386,93 +383,3 @@ impl Reader<'_> {
         }
     }
 }
-
-/// Passes every entry to `to`, the entries below [`EntryId::HEAD`] first.
-pub(super) fn pass_entries(
-    directory: &Directory,
-    index: &Index,
-    contents: &mut Contents,
-    to: &mut dyn Recover,
-) -> Result<Recovery, JournalError> {
-    to.expect(index.entries());
-    let mut given = pass_heads(directory, contents, to)?;
-    for segment in index.segments.iter().copied() {
-        let window = directory.window(segment.number, segment.valid)?;
-        let path = window.path().to_owned();
-        let mut scan = Scan::new(window, segment.salt, FIRST as u64, segment.first);
-        let is_known = contents.damage.segments.contains(&segment.number);
-        while scan.next_frame(segment.valid, is_known)? {
-            for at in 0..scan.rows.len() {
-                let row = scan.rows[at];
-                if !matches!(row.kind, Kind::Put | Kind::PutDamaged) {
-                    continue;
-                }
-                let is_live = index.is_newest(segment.number, &row);
-                let whole = scan.whole(&row)?;
-                let id = EntryId(row.id);
-                let damage = |what| Damage::new(&path, row.at, u64::from(row.length), what);
-                match (is_live, whole) {
-                    // `pass_heads` has passed it already.
-                    (true, _) if id < EntryId::HEAD => {}
-                    (true, Some(_)) if row.kind == Kind::PutDamaged => {
-                        to.damaged(id, damage(WAS_DAMAGED));
-                    }
-                    (true, Some(bytes)) => {
-                        given += 1;
-                        to.place(&path, row.at);
-                        to.entry(id, bytes);
-                    }
-                    (true, None) => to.damaged(id, damage(DAMAGED)),
-                    (false, Some(_)) => {}
-                    // The entry is not needed. The damage is reported all the same, because a disk that begins to lose
-                    // data loses more.
-                    (false, None) => contents
-                        .damage
-                        .gaps
-                        .push(damage("the checksum of an older entry does not match")),
-                }
-            }
-        }
-    }
-    Ok(Recovery {
-        entries: given,
-        torn: contents.damage.torn.clone(),
-        gaps: contents.damage.gaps.clone(),
-    })
-}
-
-fn pass_heads(
-    directory: &Directory,
-    contents: &Contents,
-    to: &mut dyn Recover,
-) -> Result<u64, JournalError> {
-    let mut given = 0;
-    let mut open: Option<(u64, Box<dyn DiskFile>)> = None;
-    let mut bytes = Vec::new();
-    for (id, (number, salt, row)) in &contents.heads {
-        let file = match open.take() {
-            Some((at, file)) if at == *number => file,
-            _ => directory.open(*number, false)?,
-        };
-        // No longer than the file, because the row is inside it.
-        bytes.resize(row.length as usize, 0);
-        let path = directory.segment(*number);
-        let read = read_full(&*file, &mut bytes, row.at);
-        let read = read.map_err(|error| JournalError::io("read", &path, error))?;
-        let whole = read == bytes.len() && row.matches(&bytes, *salt);
-        if whole && row.kind == Kind::Put {
-            given += 1;
-            to.place(&path, row.at);
-            to.entry(EntryId(*id), &bytes);
-        } else {
-            let what = if whole { WAS_DAMAGED } else { DAMAGED };
-            let damage = Damage::new(path, row.at, u64::from(row.length), what);
-            to.damaged(EntryId(*id), damage);
-        }
-        open = Some((*number, file));
-    }
-    Ok(given)
-}
-
-const DAMAGED: &str = "the entry's checksum does not match";
-const WAS_DAMAGED: &str = "the entry was damaged before it was moved here";

@@ -10,6 +10,7 @@ use super::{
     FileJournal, contents,
     directory::Directory,
     format::{Header, LINK, Link},
+    pass::pass_entries,
     scan::{Scan, find_tail, look_unlinked},
     window::Window,
 };
@@ -56,7 +57,7 @@ impl FileJournal {
         let mut contents = contents::read(&directory, true)?;
         let closed = contents.is_closed();
         let index = std::mem::take(&mut contents.index);
-        let recovery = contents::pass_entries(&directory, &index, &mut contents, to)?;
+        let recovery = pass_entries(&directory, &index, &mut contents, false, to)?;
         Ok(Inspection {
             recovery,
             segments: index.segments.len(),

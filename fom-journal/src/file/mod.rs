@@ -33,6 +33,7 @@ mod index;
 mod inspect;
 mod log;
 mod manifest;
+mod pass;
 mod preallocate;
 mod recover;
 mod scan;
@@ -143,7 +144,8 @@ impl FileJournalOptions {
         self
     }
 
-    /// Sets whether a thread makes the next segment while the current one fills. Default: `true`.
+    /// Sets whether a thread makes the next segment while the current one fills, and whether a thread reads ahead during
+    /// a recovery. Default: `true`.
     ///
     /// With `false`, [`tidy`](Journal::tidy) makes the segment, and the thread that uses the journal does every
     /// operation of the disk.

@@ -6,6 +6,7 @@ use super::{
     FileJournal,
     contents::{self, Contents},
     format::FIRST,
+    pass::pass_entries,
     random,
     scan::Tail,
 };
@@ -37,7 +38,14 @@ impl FileJournal {
         self.space.restart(contents.highest);
         self.compaction.restart();
         self.settle(&contents)?;
-        let recovery = contents::pass_entries(&self.directory, &self.log.index, &mut contents, to)?;
+        let background = self.space.background;
+        let recovery = pass_entries(
+            &self.directory,
+            &self.log.index,
+            &mut contents,
+            background,
+            to,
+        )?;
         self.log.damaged = contents.damage.segments;
         for (number, size) in contents.free {
             match self.log.damaged.is_empty() {

@@ -20,7 +20,7 @@ pub(super) struct Space {
     /// Shared with the thread that makes the next segment.
     pub(super) manifest: Arc<Mutex<Manifest>>,
     pub(super) segment_bytes: u64,
-    background: bool,
+    pub(super) background: bool,
     /// The highest number of any file.
     highest: u64,
     preallocated: Preallocated,

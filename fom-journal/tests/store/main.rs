@@ -11,5 +11,6 @@ mod file;
 mod kit;
 mod missing;
 mod place;
+mod read_ahead;
 mod room;
 mod torn;
