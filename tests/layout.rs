@@ -131,6 +131,9 @@ const TRACING: &[&str] = &["settings", "trace", "runs", "lib"];
 /// The folders of `fom-net`, lowest first.
 const NET: &[&str] = &["error", "bind", "foms", "udp", "tcp", "lib"];
 
+/// The folders of `fom-sim`, lowest first.
+const SIM: &[&str] = &["choices", "timeline", "baton", "sim", "explore", "lib"];
+
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
 const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-macros", &[]),
@@ -156,6 +159,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-tracing", &["fom-runtime"]),
     ("fom-recorder", &["fom-runtime"]),
     ("fom-net", &["fom-protocol", "fom-runtime"]),
+    ("fom-sim", &["fom-protocol", "fom-runtime"]),
 ];
 
 /// The most named fields of a struct.
@@ -277,6 +281,11 @@ fn folders_of_the_sockets_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_simulation_import_lower_ones_only() {
+    check("fom-sim", SIM);
+}
+
+#[test]
 fn folders_of_the_command_import_lower_ones_only() {
     check("fom-cli", CLI);
 }
@@ -290,6 +299,7 @@ fn parts_of_the_protocol_know_only_the_primitives_and_the_link() {
             import,
             ("lib.rs", _)
                 | (_, "sync.rs")
+                | ("sync.rs", "schedule.rs")
                 | ("free_list.rs", "inbox.rs")
                 | ("reply.rs", "blocks.rs")
         );
@@ -317,6 +327,7 @@ fn packages_on_top_use_no_hidden_item() {
         "fom-tracing",
         "fom-recorder",
         "fom-net",
+        "fom-sim",
         "fom-watch",
         "fom-cli",
     ] {

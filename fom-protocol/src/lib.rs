@@ -28,6 +28,8 @@ mod inbox;
 mod outcome_bits;
 mod panic;
 mod reply;
+#[cfg(not(any(fom_loom, fom_shuttle)))]
+pub mod schedule;
 pub mod shrink;
 mod state;
 pub mod sync;

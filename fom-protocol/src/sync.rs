@@ -66,19 +66,36 @@ pub(crate) mod cell {
 
 #[cfg(not(any(fom_loom, fom_shuttle)))]
 mod locks {
-    use std::time::{Duration, Instant};
+    use std::{
+        sync::LazyLock,
+        thread,
+        time::{Duration, Instant},
+    };
+
+    use crate::schedule::{notify, schedule};
 
     #[doc(no_inline)]
     pub use parking_lot::{Mutex, MutexGuard, RwLock};
     #[doc(no_inline)]
-    pub use std::{
-        thread::{sleep, yield_now},
-        thread_local,
-    };
+    pub use std::{thread::yield_now, thread_local};
 
     /// Returns the time that limits waits.
     pub fn now() -> Instant {
-        Instant::now()
+        /// The beginning of all simulations.
+        static BEGUN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        match schedule() {
+            Some(schedule) => *BEGUN + schedule.now(),
+            None => Instant::now(),
+        }
+    }
+
+    /// Puts the thread to sleep for a time.
+    pub fn sleep(time: Duration) {
+        match schedule() {
+            // No other thread knows this address.
+            Some(schedule) => drop(schedule.wait(&raw const time as usize, Some(time))),
+            None => thread::sleep(time),
+        }
     }
 
     /// Reads the state of another package, such as a channel of tokio. The model checker knows nothing of that state.
@@ -92,9 +109,19 @@ mod locks {
     pub struct Condvar(parking_lot::Condvar);
 
     impl Condvar {
+        /// Returns what a simulation knows this by.
+        fn address(&self) -> usize {
+            &raw const *self as usize
+        }
+
         /// Waits for a notification.
         pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-            self.0.wait(&mut guard);
+            match schedule() {
+                None => self.0.wait(&mut guard),
+                Some(schedule) => MutexGuard::unlocked(&mut guard, || {
+                    schedule.wait(self.address(), None);
+                }),
+            }
             guard
         }
 
@@ -104,17 +131,24 @@ mod locks {
             mut guard: MutexGuard<'a, T>,
             time: Duration,
         ) -> (MutexGuard<'a, T>, bool) {
-            let out = self.0.wait_for(&mut guard, time).timed_out();
+            let out = match schedule() {
+                None => self.0.wait_for(&mut guard, time).timed_out(),
+                Some(schedule) => {
+                    MutexGuard::unlocked(&mut guard, || schedule.wait(self.address(), Some(time)))
+                }
+            };
             (guard, out)
         }
 
         /// Wakes one waiting thread.
         pub fn notify_one(&self) {
+            notify(self.address(), false);
             self.0.notify_one();
         }
 
         /// Wakes all waiting threads.
         pub fn notify_all(&self) {
+            notify(self.address(), true);
             self.0.notify_all();
         }
     }
@@ -313,6 +347,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
         fn wake_by_ref(self: &Arc<Self>) {
             self.1.store(true, atomic::Ordering::Release);
+            crate::schedule::notify(Arc::as_ptr(self) as usize, true);
             self.0.unpark();
         }
     }
@@ -325,7 +360,10 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
             return output;
         }
         while !parked.1.swap(false, atomic::Ordering::Acquire) {
-            thread::park();
+            match crate::schedule::schedule() {
+                Some(schedule) => drop(schedule.wait(Arc::as_ptr(&parked) as usize, None)),
+                None => thread::park(),
+            }
         }
     }
 }

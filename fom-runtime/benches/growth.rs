@@ -106,6 +106,12 @@ const QUESTION: Question = Question {
                     / round.get("state_bytes 64", peer, RATE)?,
             )
         }),
+        Row {
+            unit: "a second",
+            ..row("  4096 bytes of state: operations", |round, peer| {
+                round.get("state_bytes 4096", peer, RATE)
+            })
+        },
     ],
     run,
 };

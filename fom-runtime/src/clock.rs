@@ -59,9 +59,17 @@ impl Clock {
         }
     }
 
-    /// Whether sleeping in real time brings deadlines nearer.
+    /// Whether this is the machine's clock.
     pub(crate) fn is_real(&self) -> bool {
         matches!(self.0, Source::System(_))
+    }
+
+    /// Whether sleeping brings deadlines nearer.
+    pub(crate) fn passes(&self) -> bool {
+        match &self.0 {
+            Source::System(_) => true,
+            Source::Test(clock) => clock.0.passes,
+        }
     }
 
     pub(crate) fn watch(&self, watcher: Weak<dyn Moved>) {
@@ -103,7 +111,9 @@ pub(crate) trait Moved: Send + Sync {
 pub struct TestClock(Arc<Shared>);
 
 struct Shared {
-    now: AtomicU64,
+    now: Arc<AtomicU64>,
+    /// Whether time passes while a thread sleeps: in a simulation.
+    passes: bool,
     watchers: Mutex<Vec<Weak<dyn Moved>>>,
 }
 
@@ -124,8 +134,19 @@ impl Default for TestClock {
 impl TestClock {
     /// Returns a clock that stands at zero.
     pub fn new() -> Self {
+        Self::with(Arc::default(), false)
+    }
+
+    /// Returns the clock of a simulation, for packages on top of the runtime. It shows these nanoseconds, and they pass
+    /// while the threads of the simulation sleep.
+    pub fn of_simulation(now: Arc<AtomicU64>) -> Self {
+        Self::with(now, true)
+    }
+
+    fn with(now: Arc<AtomicU64>, passes: bool) -> Self {
         Self(Arc::new(Shared {
-            now: AtomicU64::new(0),
+            now,
+            passes,
             watchers: Mutex::new(Vec::new()),
         }))
     }

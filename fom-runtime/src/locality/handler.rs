@@ -107,7 +107,7 @@ fn handle(mut core: Box<Core>) {
         core.end_busy();
         // Last, because the caller may move the clock at once.
         core.tell_quiet();
-        if core.reactor.park(&home, due_in.filter(|_| clock.is_real())) {
+        if core.reactor.park(&home, due_in.filter(|_| clock.passes())) {
             core.turns.since = 0;
             core.turns.at = 0;
         }

@@ -14,6 +14,7 @@ mod real {
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
     use crate::{fom::hand::context::holding, locality::Home};
+    use fom_protocol::schedule::{Schedule, schedule};
 
     /// `None` only during `drop`.
     pub(crate) struct Reactor(Option<Runtime>);
@@ -27,7 +28,15 @@ mod real {
 
     impl Alarm {
         pub(crate) fn ring(&self) {
+            if let Some(schedule) = schedule() {
+                schedule.notify(self.address(), true);
+            }
             self.0.wake();
+        }
+
+        /// Returns what a simulation knows this by.
+        fn address(&self) -> usize {
+            &raw const *self as usize
         }
     }
 
@@ -66,6 +75,9 @@ mod real {
         /// Sleeps until something is put into the locality's inbox, or for this time. Serves sockets meanwhile. Returns
         /// `false` if the inbox already held something, and no socket was served.
         pub(crate) fn park(&self, home: &Home, time: Option<Duration>) -> bool {
+            if let Some(schedule) = schedule() {
+                return self.park_in(&*schedule, home, time);
+            }
             if home.localities().spin > 0 && spin(home, time) {
                 return false;
             }
@@ -94,6 +106,26 @@ mod real {
                 slept
             };
             holding(|| self.runtime().block_on(sleep))
+        }
+    }
+
+    impl Reactor {
+        /// As [`park`](Self::park), in a simulation.
+        #[cold]
+        fn park_in(&self, schedule: &dyn Schedule, home: &Home, time: Option<Duration>) -> bool {
+            self.turn();
+            if !home.inbox.sleep() {
+                return false;
+            }
+            let by = time.map(|time| schedule.now() + time);
+            while home.inbox.is_asleep() {
+                let left = by.map(|by| by.saturating_sub(schedule.now()));
+                if schedule.wait(home.alarm.address(), left) {
+                    break;
+                }
+                self.turn();
+            }
+            true
         }
     }
 

@@ -1,0 +1,53 @@
+//! The seam for a simulation, in which real threads take turns and time is virtual.
+//!
+//! A thread of a simulation has a [`Schedule`]. Wherever the thread would block, [`sync`](crate::sync) asks the schedule
+//! instead. Other threads have none, and look for one only where they block or wake a thread.
+
+use std::{cell::RefCell, sync::Arc, time::Duration};
+
+/// Decides which thread of a simulation runs, and what time it is.
+pub trait Schedule: Send + Sync {
+    /// Blocks this thread until another one calls [`notify`](Self::notify) with the same number, or until the time is over.
+    /// Returns whether the time is over. The number is an address, which no other object has meanwhile.
+    fn wait(&self, on: usize, time: Option<Duration>) -> bool;
+
+    /// Lets the threads run that wait for this: all of them, or one.
+    fn notify(&self, on: usize, all: bool);
+
+    /// Returns the time since the simulation began.
+    fn now(&self) -> Duration;
+}
+
+thread_local! {
+    static SCHEDULE: RefCell<Option<Arc<dyn Schedule>>> = const { RefCell::new(None) };
+}
+
+/// Makes this thread a part of a simulation, until the guard is dropped.
+pub fn take_part(schedule: Arc<dyn Schedule>) -> Part {
+    SCHEDULE.set(Some(schedule));
+    Part(())
+}
+
+/// The part of a thread in a simulation.
+#[derive(Debug)]
+pub struct Part(());
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        // A thread that ends may have no thread-locals any more.
+        let _ = SCHEDULE.try_with(|schedule| schedule.take());
+    }
+}
+
+/// Returns the schedule of this thread, if it is a part of a simulation.
+pub fn schedule() -> Option<Arc<dyn Schedule>> {
+    let schedule = SCHEDULE.try_with(|schedule| schedule.borrow().clone());
+    schedule.ok().flatten()
+}
+
+/// Lets the threads of the simulation run that wait for this.
+pub(crate) fn notify(on: usize, all: bool) {
+    if let Some(schedule) = schedule() {
+        schedule.notify(on, all);
+    }
+}

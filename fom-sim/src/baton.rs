@@ -1,0 +1,297 @@
+//! The threads of a simulation: real threads that pass a baton. Only the thread that has the baton runs.
+//!
+//! A thread that would block passes the baton to a thread that is ready, which is drawn. If none is ready, time moves to the
+//! next deadline. If there is none either, all threads wait for each other for ever.
+
+use std::{
+    cell::Cell,
+    fmt::Write as _,
+    io, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use fom_protocol::schedule::{Part, Schedule, take_part};
+
+use crate::choices::Choices;
+
+/// The thread that runs the program of the test.
+const DRIVER: usize = 0;
+
+thread_local! {
+    /// The index of this thread in its simulation.
+    static ME: Cell<usize> = const { Cell::new(DRIVER) };
+}
+
+/// Says who runs.
+#[derive(Debug)]
+pub(crate) struct Baton {
+    state: Mutex<State>,
+    /// The time since the simulation began, in nanoseconds.
+    now: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct State {
+    threads: Vec<Member>,
+    /// The thread that has the baton.
+    runs: usize,
+    choices: Choices,
+    /// Why the simulation cannot go on. The driver learns of it.
+    trouble: Option<String>,
+}
+
+#[derive(Debug)]
+struct Member {
+    name: String,
+    stands: Stands,
+    timed_out: bool,
+    bell: Arc<Condvar>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    Ready,
+    Waits { on: usize, until: Option<u64> },
+    Gone,
+}
+
+impl Member {
+    fn new(name: String) -> Self {
+        Self {
+            name,
+            stands: Stands::Ready,
+            timed_out: false,
+            bell: Arc::default(),
+        }
+    }
+
+    fn wake(&mut self, timed_out: bool) {
+        self.stands = Stands::Ready;
+        self.timed_out = timed_out;
+    }
+}
+
+impl Baton {
+    /// Makes the baton. This thread is the driver, and has it.
+    pub(crate) fn new(choices: Choices) -> (Arc<Self>, Part) {
+        let baton = Arc::new(Self {
+            state: Mutex::new(State {
+                threads: vec![Member::new("the test".to_owned())],
+                runs: DRIVER,
+                choices,
+                trouble: None,
+            }),
+            now: Arc::default(),
+        });
+        ME.set(DRIVER);
+        let part = take_part(Arc::clone(&baton) as Arc<dyn Schedule>);
+        (baton, part)
+    }
+
+    /// Returns the nanoseconds that a clock of the simulation shows.
+    pub(crate) fn clock(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn draw(&self, below: u32) -> u32 {
+        self.lock().choices.draw(below)
+    }
+
+    /// Returns the choices so far.
+    pub(crate) fn made(&self) -> Vec<u32> {
+        self.lock().choices.made().to_vec()
+    }
+
+    /// Ends the run with this reason. The driver learns of it where it waits.
+    pub(crate) fn fail(&self, reason: String) {
+        let mut state = self.lock();
+        state.trouble.get_or_insert(reason);
+        if state.threads[DRIVER].stands != Stands::Gone {
+            state.threads[DRIVER].wake(false);
+        }
+    }
+
+    /// Lets another thread run, or not.
+    pub(crate) fn turn(&self) {
+        let state = self.lock();
+        drop(self.pass(state));
+    }
+
+    /// Starts a thread of the simulation.
+    pub(crate) fn spawn(
+        self: &Arc<Self>,
+        name: String,
+        main: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let me = {
+            let mut state = self.lock();
+            state.threads.push(Member::new(name.clone()));
+            state.threads.len() - 1
+        };
+        let baton = Arc::clone(self);
+        let spawned = thread::Builder::new().name(name).spawn(move || {
+            ME.set(me);
+            let part = take_part(Arc::clone(&baton) as Arc<dyn Schedule>);
+            drop(baton.until_mine(baton.lock()));
+            let ended = catch_unwind(AssertUnwindSafe(main));
+            drop(part);
+            baton.leave(me, ended.is_err());
+        });
+        if spawned.is_err() {
+            self.lock().threads[me].stands = Stands::Gone;
+        }
+        spawned.map(drop)
+    }
+
+    /// Ends the part of this thread.
+    fn leave(&self, me: usize, panicked: bool) {
+        let mut state = self.lock();
+        state.threads[me].stands = Stands::Gone;
+        if panicked {
+            let reason = format!("the thread {} panicked", state.threads[me].name);
+            state.trouble.get_or_insert(reason);
+        }
+        // The driver looks for threads that are left.
+        notify(&mut state, self.address(), true);
+        choose(&mut state, &self.now, me);
+    }
+
+    /// Waits until all other threads have ended, or for this time. Only the driver calls this.
+    pub(crate) fn wait_for_others(&self, time: Duration) {
+        let by = self.now() + time;
+        let is_left = || {
+            let others = &self.lock().threads[DRIVER + 1..];
+            others.iter().any(|thread| thread.stands != Stands::Gone)
+        };
+        while is_left() && self.now() < by {
+            self.wait(self.address(), Some(by - self.now()));
+        }
+    }
+
+    fn address(&self) -> usize {
+        &raw const *self as usize
+    }
+
+    /// Passes the baton to a thread that is drawn, and waits until it is back.
+    fn pass<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        choose(&mut state, &self.now, ME.get());
+        self.until_mine(state)
+    }
+
+    fn until_mine<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let me = ME.get();
+        let bell = Arc::clone(&state.threads[me].bell);
+        while state.runs != me {
+            state = bell.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+}
+
+impl Schedule for Baton {
+    fn wait(&self, on: usize, time: Option<Duration>) -> bool {
+        let me = ME.get();
+        let mut state = self.lock();
+        let until = time.map(|time| self.now.load(Ordering::Relaxed).saturating_add(nanos(time)));
+        state.threads[me].stands = Stands::Waits { on, until };
+        state = self.pass(state);
+        if me == DRIVER
+            && let Some(trouble) = state.trouble.take()
+        {
+            drop(state);
+            panic!("{trouble}");
+        }
+        mem::take(&mut state.threads[me].timed_out)
+    }
+
+    fn notify(&self, on: usize, all: bool) {
+        notify(&mut self.lock(), on, all);
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_nanos(self.now.load(Ordering::Relaxed))
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Makes the threads that wait for this ready: all of them, or one that is drawn.
+fn notify(state: &mut State, on: usize, all: bool) {
+    let waits =
+        |thread: &&mut Member| matches!(thread.stands, Stands::Waits { on: its, .. } if its == on);
+    let mut waiting: Vec<_> = state.threads.iter_mut().filter(waits).collect();
+    if all {
+        waiting.into_iter().for_each(|thread| thread.wake(false));
+    } else if !waiting.is_empty() {
+        let one = state.choices.draw(waiting.len() as u32);
+        waiting.swap_remove(one as usize).wake(false);
+    }
+}
+
+/// Chooses the thread that runs next. The plainest choice is the thread that runs now.
+fn choose(state: &mut State, now: &AtomicU64, me: usize) {
+    loop {
+        let count = state.threads.len();
+        let is_ready = |at: &usize| state.threads[*at].stands == Stands::Ready;
+        let ready: Vec<_> = (0..count)
+            .map(|n| (me + n) % count)
+            .filter(is_ready)
+            .collect();
+        if !ready.is_empty() {
+            let next = ready[state.choices.draw(ready.len() as u32) as usize];
+            state.runs = next;
+            state.threads[next].bell.notify_one();
+            return;
+        }
+        let untils = state
+            .threads
+            .iter()
+            .filter_map(|thread| match thread.stands {
+                Stands::Waits { until, .. } => until,
+                _ => None,
+            });
+        match untils.min() {
+            Some(first) => {
+                now.fetch_max(first, Ordering::Relaxed);
+                for thread in &mut state.threads {
+                    if matches!(thread.stands, Stands::Waits { until: Some(until), .. } if until <= first)
+                    {
+                        thread.wake(true);
+                    }
+                }
+            }
+            None => {
+                let trouble = stuck(state);
+                state.trouble.get_or_insert(trouble);
+                if state.threads[DRIVER].stands == Stands::Gone {
+                    return;
+                }
+                state.threads[DRIVER].wake(false);
+            }
+        }
+    }
+}
+
+fn stuck(state: &State) -> String {
+    let mut text = "every thread waits for another one, for ever:".to_owned();
+    for thread in &state.threads {
+        if thread.stands != Stands::Gone {
+            // Writing to a string never fails.
+            let _ = write!(text, " {};", thread.name);
+        }
+    }
+    text.pop();
+    text
+}

@@ -1,0 +1,234 @@
+//! Runs a program under many seeds.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    ops::Range,
+    panic::{self, AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{Arc, Once, mpsc},
+    thread,
+    time::{Duration, Instant},
+};
+
+use fom_protocol::{panic_message, schedule::schedule};
+
+use crate::{
+    Sim,
+    baton::Baton,
+    choices::{Choices, shrunk, trimmed},
+    timeline::{Event, Timeline, diagram, lines},
+};
+
+/// The real time that one run may take.
+const LIMIT: Duration = Duration::from_secs(10);
+/// The real time that the search for plainer choices may take.
+const SHRINKING: Duration = Duration::from_secs(10);
+/// Each seed with a number that this divides runs twice.
+const TWICE: u64 = 50;
+/// The real time between two reports.
+const REPORT: Duration = Duration::from_secs(10);
+
+type Program = dyn Fn(&mut Sim) + Send + Sync;
+
+/// The result of one run.
+#[derive(Debug)]
+struct Ran {
+    /// Why it failed, if it did.
+    failure: Option<String>,
+    choices: Vec<u32>,
+    events: Vec<Event>,
+}
+
+/// Runs a program under each of the seeds, and ends at the first one with which it fails: with which `program`, a task or an
+/// [invariant](Sim::always) panics, or all threads wait for each other.
+///
+/// The failure is made plainer, and reported with its seed, its choices and a timeline. The environment variable
+/// `FOM_SIM_SEED` repeats one seed, and `FOM_SIM_SEEDS` sets how many seeds run. A failure is kept in
+/// `target/fom-sim/NAME-SEED.choices`, where NAME is the name of the test, and `FOM_SIM_SEED` repeats these choices.
+///
+/// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated.
+///
+/// # Panics
+///
+/// Panics if the program fails, and if two runs of one seed differ.
+pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'static) {
+    be_silent();
+    let program: Arc<Program> = Arc::new(program);
+    let name = thread::current().name().unwrap_or("sim").replace("::", "-");
+    if let Some(seed) = number("FOM_SIM_SEED") {
+        let kept = fs::read_to_string(file(&name, seed)).ok();
+        let ran = match kept.as_deref().and_then(read) {
+            Some(choices) => run(&program, Choices::of_list(choices)),
+            None => run(&program, Choices::of_seed(seed)),
+        };
+        if let Some(failure) = &ran.failure {
+            panic!("{}", told(&name, seed, failure, &ran));
+        }
+        return;
+    }
+    let seeds = match number("FOM_SIM_SEEDS") {
+        Some(count) => seeds.start..seeds.start.saturating_add(count),
+        None => seeds,
+    };
+    let mut reported = Instant::now();
+    for seed in seeds.clone() {
+        if reported.elapsed() >= REPORT {
+            reported = Instant::now();
+            eprintln!("{name}: seed {seed} of {seeds:?}");
+        }
+        let ran = run(&program, Choices::of_seed(seed));
+        if let Some(failure) = &ran.failure {
+            let best = plainest(&program, &ran);
+            let best = best.as_ref().unwrap_or(&ran);
+            keep(&name, seed, &best.choices);
+            let failure = best.failure.as_ref().unwrap_or(failure);
+            panic!("{}", told(&name, seed, failure, best));
+        }
+        if seed % TWICE == 0 {
+            let again = run(&program, Choices::of_seed(seed));
+            assert_same(seed, &ran, &again);
+        }
+    }
+}
+
+/// Makes panics in simulations silent: the report has their messages.
+fn be_silent() {
+    static DONE: Once = Once::new();
+    DONE.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if schedule().is_none() {
+                usual(info);
+            }
+        }));
+    });
+}
+
+/// Runs the program once, in a thread of its own.
+fn run(program: &Arc<Program>, choices: Choices) -> Ran {
+    let (send, ran) = mpsc::channel();
+    let program = Arc::clone(program);
+    let driver = thread::Builder::new().name("fom-sim".into());
+    let driver = driver.spawn(move || {
+        let (baton, part) = Baton::new(choices);
+        let timeline = Arc::<Timeline>::default();
+        let mut sim = Sim::new(Arc::clone(&baton), Arc::clone(&timeline));
+        let ended = catch_unwind(AssertUnwindSafe(|| program(&mut sim)));
+        let choices = baton.made();
+        let events = timeline.take();
+        // What comes now belongs to no run.
+        let cleared = catch_unwind(AssertUnwindSafe(|| sim.end()));
+        drop(part);
+        let failure = ended.and(cleared).err().map(panic_message);
+        let _ = send.send(Ran {
+            failure,
+            choices,
+            events,
+        });
+    });
+    driver.expect("a thread for a run");
+    ran.recv_timeout(LIMIT).unwrap_or_else(|_| Ran {
+        failure: Some(format!(
+            "the run took more than {LIMIT:?} of real time: a phase computes or blocks for ever"
+        )),
+        choices: Vec::new(),
+        events: Vec::new(),
+    })
+}
+
+/// Looks for plainer choices that fail, too.
+fn plainest(program: &Arc<Program>, ran: &Ran) -> Option<Ran> {
+    let by = Instant::now() + SHRINKING;
+    let mut best = None;
+    shrunk(&ran.choices, |list| {
+        if Instant::now() >= by {
+            return false;
+        }
+        let mut ran = run(program, Choices::of_list(list.to_vec()));
+        let fails = ran.failure.is_some();
+        if fails {
+            ran.choices = trimmed(&ran.choices);
+            best = Some(ran);
+        }
+        fails
+    });
+    best
+}
+
+fn assert_same(seed: u64, one: &Ran, other: &Ran) {
+    let differs = one
+        .events
+        .iter()
+        .zip(&other.events)
+        .position(|(a, b)| a != b);
+    if let Some(at) = differs {
+        let lines = |ran: &Ran| lines(&ran.events[at..=at]);
+        panic!(
+            "seed {seed} is not deterministic: transition {at} is\n{}and in a second run\n{}{CAUSES}",
+            lines(one),
+            lines(other)
+        );
+    }
+    assert!(
+        one.events.len() == other.events.len() && one.choices == other.choices,
+        "seed {seed} is not deterministic: {} transitions with {} choices, and in a second run {} with {}.\n{CAUSES}",
+        one.events.len(),
+        one.choices.len(),
+        other.events.len(),
+        other.choices.len(),
+    );
+}
+
+const CAUSES: &str = "Common causes: the order of a HashMap and the home of a key, which `fom_sim::interpose!()` at the top of \
+    the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed.";
+
+/// Returns what to tell of a failure.
+fn told(name: &str, seed: u64, failure: &str, ran: &Ran) -> String {
+    let mut text = format!("seed {seed} fails: {failure}\n\n");
+    let set = ran.choices.iter().filter(|choice| **choice != 0).count();
+    // Writing to a string never fails.
+    let _ = writeln!(
+        text,
+        "{} choices, {set} of them not 0: {:?}\n",
+        ran.choices.len(),
+        ran.choices
+    );
+    if !ran.events.is_empty() {
+        let _ = writeln!(text, "{}\n{}", lines(&ran.events), diagram(&ran.events));
+    }
+    let test = name.replace('-', "::");
+    let _ = write!(text, "Again: FOM_SIM_SEED={seed} cargo test {test}");
+    text
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = env::var(variable).ok()?;
+    let number = text.parse();
+    Some(number.unwrap_or_else(|_| panic!("{variable} is {text:?}, and must be a number")))
+}
+
+/// Returns the file of a failure.
+fn file(name: &str, seed: u64) -> PathBuf {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
+    target
+        .join("fom-sim")
+        .join(format!("{name}-{seed}.choices"))
+}
+
+/// Keeps the choices of a failure. The report has them, too, so a full disk loses nothing.
+fn keep(name: &str, seed: u64, choices: &[u32]) {
+    let file = file(name, seed);
+    let texts: Vec<_> = choices.iter().map(u32::to_string).collect();
+    if let Some(folder) = file.parent() {
+        let _ = fs::create_dir_all(folder);
+    }
+    let _ = fs::write(file, texts.join(" "));
+}
+
+fn read(text: &str) -> Option<Vec<u32>> {
+    text.split_whitespace()
+        .map(|number| number.parse().ok())
+        .collect()
+}

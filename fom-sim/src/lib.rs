@@ -1,0 +1,106 @@
+//! Runs programs of [`fom_runtime`] under one seed.
+//!
+//! A test runs a program of operations in a simulation: localities, timers, events and blocking sections. Real threads take
+//! turns, and a seed draws which of them runs next: before each run of a fom, at each transition, and wherever a thread would
+//! block. Time is virtual, so a deadline of 30 days costs nothing. A failure is made plainer, told as a timeline, and repeated
+//! by its seed. FoundationDB and TigerBeetle test themselves in this way.
+//!
+//! ```should_panic
+//! use std::sync::{Arc, atomic::{AtomicI32, Ordering}};
+//! use fom_runtime::prelude::*;
+//! use fom_sim as sim;
+//!
+//! sim::interpose!();
+//!
+//! /// Takes the last item, if there is one.
+//! struct Buy(Arc<AtomicI32>);
+//!
+//! #[fom(operation(Buy), transient)]
+//! enum Buying {
+//!     #[phase(start, sync, to(Take, SoldOut))]
+//!     Check,
+//!     #[phase(sync, to(Sold))]
+//!     Take,
+//!     #[phase(end)]
+//!     Sold,
+//!     #[phase(end)]
+//!     SoldOut,
+//! }
+//!
+//! impl BuyingTransitions for Buy {
+//!     fn check(&mut self, _: &mut Cx<'_>) -> Result<BuyingAfterCheck, BoxError> {
+//!         Ok(match self.0.load(Ordering::Relaxed) {
+//!             1.. => BuyingAfterCheck::Take,
+//!             _ => BuyingAfterCheck::SoldOut,
+//!         })
+//!     }
+//!
+//!     // Another buyer may have taken it between the two phases.
+//!     fn take(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+//!         self.0.fetch_sub(1, Ordering::Relaxed);
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() {
+//! sim::explore(0..1000, |sim| {
+//!     let items = Arc::new(AtomicI32::new(1));
+//!     let shop = sim.node("shop", Runtime::builder().localities(2)).expect("a node");
+//!     let left = Arc::clone(&items);
+//!     sim.always(move || assert!(left.load(Ordering::Relaxed) >= 0, "sold twice"));
+//!     for _ in 0..3 {
+//!         shop.submit(Buy(Arc::clone(&items))).detach().expect("the shop is open");
+//!     }
+//!     sim.settle(std::time::Duration::from_secs(60));
+//! });
+//! # }
+//! ```
+//!
+//! # What it can promise
+//!
+//! The same binary with the same choices does the same, as long as the phases use the API of fom, `tokio::sync`,
+//! [`Sim::draw`] and the time of the runtime's clock. [`interpose`] makes the order of a `HashMap` equal, too.
+//!
+//! # What it cannot see
+//!
+//! - *Data races inside a phase.* Between two switches a thread runs undisturbed.
+//! - *Real sockets, files of tokio, `spawn_blocking`, tokio's timers and threads of your own.* They run outside of the
+//!   simulation, and its runs then differ or stop.
+//! - *Journals and crashes.* `fom_durable::testing` has tests for them.
+
+mod baton;
+mod choices;
+mod explore;
+mod sim;
+mod timeline;
+
+pub use explore::explore;
+pub use sim::{Sim, sleep};
+
+/// Gives the test binary random bytes that are always the same, so that the order of each `HashMap` and the home of each key
+/// are, too. Linux only. Write it once in a test binary, at the top level of a file.
+#[macro_export]
+macro_rules! interpose {
+    () => {
+        #[cfg(target_os = "linux")]
+        mod interposed_by_fom_sim {
+            /// As in libc, with bytes that are always the same.
+            ///
+            /// # Safety
+            ///
+            /// `buffer` is valid for writes of `length` bytes.
+            // SAFETY: no other function of this binary has this name; libc's is not used then.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, _: u32) -> isize {
+                // SAFETY: the caller's promise.
+                unsafe { ::std::ptr::write_bytes(buffer, 0x5a, length) };
+                length as isize
+            }
+        }
+    };
+}
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

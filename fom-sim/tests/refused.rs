@@ -1,0 +1,156 @@
+//! What cannot be repeated, or never ends, is told as that.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use fom_runtime::prelude::*;
+use fom_sim::{self as sim, Sim};
+
+sim::interpose!();
+
+fn failure(program: impl Fn(&mut Sim) + Send + Sync + 'static) -> String {
+    let explored = catch_unwind(AssertUnwindSafe(|| sim::explore(0..10, program)));
+    let told = explored.expect_err("it fails");
+    *told.downcast::<String>().expect("a text")
+}
+
+/// Counts the runs of all simulations: a static that an earlier run has changed.
+static RUNS: AtomicU32 = AtomicU32::new(0);
+
+struct Count;
+
+#[fom(operation(Count), transient)]
+enum Counting {
+    #[phase(start, sync, to(Even, Odd))]
+    Look,
+    #[phase(end)]
+    Even,
+    #[phase(end)]
+    Odd,
+}
+
+impl CountingTransitions for Count {
+    fn look(&mut self, _: &mut Cx<'_>) -> Result<CountingAfterLook, BoxError> {
+        Ok(match RUNS.fetch_add(1, Relaxed) % 2 {
+            0 => CountingAfterLook::Even,
+            _ => CountingAfterLook::Odd,
+        })
+    }
+}
+
+#[test]
+fn a_program_that_differs_from_run_to_run() {
+    let told = failure(|sim| {
+        let node = sim.node("node", Runtime::builder()).unwrap();
+        node.submit(Count).detach().unwrap();
+        sim.settle(Duration::from_secs(1));
+    });
+    assert!(
+        told.starts_with("seed 0 is not deterministic: transition 1 is\n"),
+        "{told}"
+    );
+    assert!(
+        told.contains("Look -> Even") && told.contains("Look -> Odd"),
+        "{told}"
+    );
+    assert!(told.contains("Common causes: "), "{told}");
+}
+
+struct Ask(Option<tokio::sync::oneshot::Receiver<()>>);
+
+#[fom(operation(Ask), transient)]
+enum Asking {
+    #[phase(start, to(Done))]
+    Wait,
+    #[phase(end)]
+    Done,
+}
+
+impl AskingTransitions for Ask {
+    async fn wait(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(self.0.take().ok_or("no answer")?.await?)
+    }
+}
+
+#[test]
+fn threads_that_wait_for_each_other() {
+    let told = failure(|sim| {
+        let node = sim.node("node", Runtime::builder().localities(1)).unwrap();
+        let (answer, receiver) = tokio::sync::oneshot::channel();
+        let asked = node.submit(Ask(Some(receiver))).start().unwrap();
+        sim.block_on(asked).map(drop).unwrap();
+        drop(answer);
+    });
+    assert!(
+        told.contains("every thread waits for another one, for ever: the test; node: fom-0-"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_loop_without_an_end() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let told = failure(move |_| {
+        while !stopped.load(Relaxed) {
+            std::thread::yield_now();
+        }
+    });
+    stop.store(true, Relaxed);
+    assert!(
+        told.contains("the run took more than 10s of real time"),
+        "{told}"
+    );
+}
+
+/// A failure is kept in a file, and `FOM_SIM_SEED` repeats the choices there.
+#[test]
+fn a_failure_is_repeated_by_its_seed() {
+    const CHILD: &str = "FOM_SIM_TEST_CHILD";
+    let child = std::env::var_os(CHILD).is_some();
+    let program = |sim: &mut Sim| {
+        let (a, b) = (sim.draw(10), sim.draw(10));
+        assert!(a < 3 || b < 2, "{a} and {b}");
+    };
+    if child {
+        sim::explore(0..1_000, program);
+        return;
+    }
+    let run = |seed: Option<&str>| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args([
+                "--exact",
+                "a_failure_is_repeated_by_its_seed",
+                "--nocapture",
+            ])
+            .env(CHILD, "1");
+        if let Some(seed) = seed {
+            command.env("FOM_SIM_SEED", seed);
+        }
+        let ran = command.output().unwrap();
+        assert!(!ran.status.success());
+        String::from_utf8(ran.stderr).unwrap()
+    };
+    let told = run(None);
+    // As plain as it can be.
+    assert!(told.contains(" fails: 3 and 2\n"), "{told}");
+    assert!(
+        told.contains("2 choices, 2 of them not 0: [3, 2]"),
+        "{told}"
+    );
+    let seed = told.split("FOM_SIM_SEED=").nth(1).unwrap();
+    let seed = seed.split(' ').next().unwrap();
+    let again = run(Some(seed));
+    assert!(
+        again.contains(&format!("seed {seed} fails: 3 and 2\n")),
+        "{again}"
+    );
+}
