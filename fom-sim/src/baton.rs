@@ -121,6 +121,11 @@ impl Baton {
         }
     }
 
+    /// Returns the reason of [`fail`](Self::fail), if the driver has not learned of it.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        self.lock().trouble.take()
+    }
+
     /// Lets another thread run, or not.
     pub(crate) fn turn(&self) {
         let state = self.lock();

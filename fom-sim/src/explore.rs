@@ -122,6 +122,7 @@ fn run(program: &Arc<Program>, choices: Choices) -> Ran {
         let cleared = catch_unwind(AssertUnwindSafe(|| sim.end()));
         drop(part);
         let failure = ended.and(cleared).err().map(panic_message);
+        let failure = failure.or_else(|| baton.trouble());
         let _ = send.send(Ran {
             failure,
             choices,

@@ -5,7 +5,7 @@
 //! block. Time is virtual, so a deadline of 30 days costs nothing. A failure is made plainer, told as a timeline, and repeated
 //! by its seed. FoundationDB and TigerBeetle test themselves in this way.
 //!
-//! ```should_panic
+//! ```should_panic,standalone_crate
 //! use std::sync::{Arc, atomic::{AtomicI32, Ordering}};
 //! use fom_runtime::prelude::*;
 //! use fom_sim as sim;

@@ -94,6 +94,13 @@ fn threads_that_wait_for_each_other() {
     );
 }
 
+/// The program may return before its tasks have run.
+#[test]
+fn a_task_that_panics_after_the_program() {
+    let told = failure(|sim| sim.spawn(async { panic!("too late") }));
+    assert!(told.contains("seed 0 fails: a task panicked: too late\n"), "{told}");
+}
+
 #[test]
 fn a_loop_without_an_end() {
     let stop = Arc::new(AtomicBool::new(false));
