@@ -66,7 +66,7 @@
 //! - *Data races inside a phase.* Between two switches a thread runs undisturbed.
 //! - *Real sockets, files of tokio, `spawn_blocking`, tokio's timers and threads of your own.* They run outside of the
 //!   simulation, and its runs then differ or stop.
-//! - *Journals and crashes.* `fom_durable::testing` has tests for them.
+//! - *Crashes, journals in files and networks.* A journal in memory takes part. For crashes, `fom_durable::testing` has tests.
 
 mod baton;
 mod choices;

@@ -98,7 +98,10 @@ fn threads_that_wait_for_each_other() {
 #[test]
 fn a_task_that_panics_after_the_program() {
     let told = failure(|sim| sim.spawn(async { panic!("too late") }));
-    assert!(told.contains("seed 0 fails: a task panicked: too late\n"), "{told}");
+    assert!(
+        told.contains("seed 0 fails: a task panicked: too late\n"),
+        "{told}"
+    );
 }
 
 #[test]
