@@ -18,6 +18,8 @@
 //! | [`InFlight`] | how many foms a locality has |
 //! | [`TraceRing`] | the last entries of a locality's flight recorder |
 //!
+//! [`schedule`] is the seam for `fom-sim`, in which threads take turns.
+//!
 //! `fom-runtime`, `fom-durable` and `fom-patterns` also use [`caught`], [`panic_message`], [`nanos`] and [`shrink`].
 
 mod blocks;

@@ -46,7 +46,7 @@ struct Ran {
 ///
 /// The failure is made plainer, and reported with its seed, its choices and a timeline. The environment variable
 /// `FOM_SIM_SEED` repeats one seed, and `FOM_SIM_SEEDS` sets how many seeds run. A failure is kept in
-/// `target/fom-sim/NAME-SEED.choices`, where NAME is the name of the test, and `FOM_SIM_SEED` repeats these choices.
+/// `target/fom-sim/NAME-SEED.choices`, where NAME is the name of the test, and `FOM_SIM_SEED` first repeats these choices.
 ///
 /// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated.
 ///
@@ -56,15 +56,16 @@ struct Ran {
 pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'static) {
     be_silent();
     let program: Arc<Program> = Arc::new(program);
-    let name = thread::current().name().unwrap_or("sim").replace("::", "-");
+    let name = test().map_or_else(|| "sim".to_owned(), |test| test.replace("::", "-"));
     if let Some(seed) = number("FOM_SIM_SEED") {
         let kept = fs::read_to_string(file(&name, seed)).ok();
-        let ran = match kept.as_deref().and_then(read) {
-            Some(choices) => run(&program, Choices::of_list(choices)),
-            None => run(&program, Choices::of_seed(seed)),
-        };
-        if let Some(failure) = &ran.failure {
-            panic!("{}", told(&name, seed, failure, &ran));
+        let kept = kept.as_deref().and_then(read).map(Choices::of_list);
+        // The kept choices may be those of an earlier program.
+        for choices in kept.into_iter().chain([Choices::of_seed(seed)]) {
+            let ran = run(&program, choices);
+            if let Some(failure) = &ran.failure {
+                panic!("{}", told(seed, failure, &ran));
+            }
         }
         return;
     }
@@ -84,13 +85,20 @@ pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'st
             let best = best.as_ref().unwrap_or(&ran);
             keep(&name, seed, &best.choices);
             let failure = best.failure.as_ref().unwrap_or(failure);
-            panic!("{}", told(&name, seed, failure, best));
+            panic!("{}", told(seed, failure, best));
         }
         if seed % TWICE == 0 {
             let again = run(&program, Choices::of_seed(seed));
             assert_same(seed, &ran, &again);
         }
     }
+}
+
+/// Returns the name of the test that runs on this thread. With `--test-threads 1`, tests run on the main thread.
+fn test() -> Option<String> {
+    let thread = thread::current();
+    let name = thread.name().filter(|name| *name != "main");
+    name.map(str::to_owned)
 }
 
 /// Makes panics in simulations silent: the report has their messages.
@@ -186,7 +194,7 @@ const CAUSES: &str = "Common causes: the order of a HashMap and the home of a ke
     the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed.";
 
 /// Returns what to tell of a failure.
-fn told(name: &str, seed: u64, failure: &str, ran: &Ran) -> String {
+fn told(seed: u64, failure: &str, ran: &Ran) -> String {
     let mut text = format!("seed {seed} fails: {failure}\n\n");
     let set = ran.choices.iter().filter(|choice| **choice != 0).count();
     // Writing to a string never fails.
@@ -199,7 +207,7 @@ fn told(name: &str, seed: u64, failure: &str, ran: &Ran) -> String {
     if !ran.events.is_empty() {
         let _ = writeln!(text, "{}\n{}", lines(&ran.events), diagram(&ran.events));
     }
-    let test = name.replace('-', "::");
+    let test = test().unwrap_or_default();
     let _ = write!(text, "Again: FOM_SIM_SEED={seed} cargo test {test}");
     text
 }

@@ -58,8 +58,9 @@
 //!
 //! # What it can promise
 //!
-//! The same binary with the same choices does the same, as long as the phases use the API of fom, `tokio::sync`,
-//! [`Sim::draw`] and the time of the runtime's clock. [`interpose`] makes the order of a `HashMap` equal, too.
+//! The same binary with the same choices does the same in each process, as long as the number of localities is set, and the phases
+//! use the API of fom, `tokio::sync`, [`Sim::draw`] and the time of the runtime's clock. [`interpose`] makes the order of a
+//! `HashMap` equal, too.
 //!
 //! # What it cannot see
 //!
