@@ -45,8 +45,13 @@ pub fn schedule() -> Option<Arc<dyn Schedule>> {
     schedule.ok().flatten()
 }
 
-/// Lets the threads of the simulation run that wait for this.
-pub(crate) fn notify(on: usize, all: bool) {
+/// Returns the number by which a simulation knows an object that a thread may wait for.
+pub fn address<T>(object: &T) -> usize {
+    std::ptr::from_ref(object).addr()
+}
+
+/// Lets the threads of the simulation run that wait for this: all of them, or one.
+pub fn notify(on: usize, all: bool) {
     if let Some(schedule) = schedule() {
         schedule.notify(on, all);
     }

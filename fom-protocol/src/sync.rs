@@ -72,7 +72,7 @@ mod locks {
         time::{Duration, Instant},
     };
 
-    use crate::schedule::{notify, schedule};
+    use crate::schedule::{address, notify, schedule};
 
     #[doc(no_inline)]
     pub use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -93,7 +93,7 @@ mod locks {
     pub fn sleep(time: Duration) {
         match schedule() {
             // No other thread knows this address.
-            Some(schedule) => drop(schedule.wait(&raw const time as usize, Some(time))),
+            Some(schedule) => drop(schedule.wait(address(&time), Some(time))),
             None => thread::sleep(time),
         }
     }
@@ -109,17 +109,12 @@ mod locks {
     pub struct Condvar(parking_lot::Condvar);
 
     impl Condvar {
-        /// Returns what a simulation knows this by.
-        fn address(&self) -> usize {
-            &raw const *self as usize
-        }
-
         /// Waits for a notification.
         pub fn wait<'a, T>(&self, mut guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
             match schedule() {
                 None => self.0.wait(&mut guard),
                 Some(schedule) => MutexGuard::unlocked(&mut guard, || {
-                    schedule.wait(self.address(), None);
+                    schedule.wait(address(self), None);
                 }),
             }
             guard
@@ -134,7 +129,7 @@ mod locks {
             let out = match schedule() {
                 None => self.0.wait_for(&mut guard, time).timed_out(),
                 Some(schedule) => {
-                    MutexGuard::unlocked(&mut guard, || schedule.wait(self.address(), Some(time)))
+                    MutexGuard::unlocked(&mut guard, || schedule.wait(address(self), Some(time)))
                 }
             };
             (guard, out)
@@ -142,13 +137,13 @@ mod locks {
 
         /// Wakes one waiting thread.
         pub fn notify_one(&self) {
-            notify(self.address(), false);
+            notify(address(self), false);
             self.0.notify_one();
         }
 
         /// Wakes all waiting threads.
         pub fn notify_all(&self) {
-            notify(self.address(), true);
+            notify(address(self), true);
             self.0.notify_all();
         }
     }
@@ -347,7 +342,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
         fn wake_by_ref(self: &Arc<Self>) {
             self.1.store(true, atomic::Ordering::Release);
-            crate::schedule::notify(Arc::as_ptr(self) as usize, true);
+            crate::schedule::notify(crate::schedule::address(&**self), true);
             self.0.unpark();
         }
     }
@@ -361,7 +356,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         }
         while !parked.1.swap(false, atomic::Ordering::Acquire) {
             match crate::schedule::schedule() {
-                Some(schedule) => drop(schedule.wait(Arc::as_ptr(&parked) as usize, None)),
+                Some(schedule) => drop(schedule.wait(crate::schedule::address(&*parked), None)),
                 None => thread::park(),
             }
         }

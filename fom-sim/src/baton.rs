@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use fom_protocol::schedule::{Part, Schedule, take_part};
+use fom_protocol::schedule::{Part, Schedule, address, take_part};
 
 use crate::choices::Choices;
 
@@ -116,9 +116,7 @@ impl Baton {
     pub(crate) fn fail(&self, reason: String) {
         let mut state = self.lock();
         state.trouble.get_or_insert(reason);
-        if state.threads[DRIVER].stands != Stands::Gone {
-            state.threads[DRIVER].wake(false);
-        }
+        state.threads[DRIVER].wake(false);
     }
 
     /// Returns the reason of [`fail`](Self::fail), if the driver has not learned of it.
@@ -167,7 +165,7 @@ impl Baton {
             state.trouble.get_or_insert(reason);
         }
         // The driver looks for threads that are left.
-        notify(&mut state, self.address(), true);
+        notify(&mut state, address(self), true);
         choose(&mut state, &self.now, me);
     }
 
@@ -179,12 +177,8 @@ impl Baton {
             others.iter().any(|thread| thread.stands != Stands::Gone)
         };
         while is_left() && self.now() < by {
-            self.wait(self.address(), Some(by - self.now()));
+            self.wait(address(self), Some(by - self.now()));
         }
-    }
-
-    fn address(&self) -> usize {
-        &raw const *self as usize
     }
 
     /// Passes the baton to a thread that is drawn, and waits until it is back.
@@ -280,9 +274,6 @@ fn choose(state: &mut State, now: &AtomicU64, me: usize) {
             None => {
                 let trouble = stuck(state);
                 state.trouble.get_or_insert(trouble);
-                if state.threads[DRIVER].stands == Stands::Gone {
-                    return;
-                }
                 state.threads[DRIVER].wake(false);
             }
         }

@@ -48,7 +48,8 @@ struct Ran {
 /// `FOM_SIM_SEED` repeats one seed, and `FOM_SIM_SEEDS` sets how many seeds run. A failure is kept in
 /// `target/fom-sim/NAME-SEED.choices`, where NAME is the name of the test, and `FOM_SIM_SEED` first repeats these choices.
 ///
-/// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated.
+/// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated. A run that takes more than 10 s
+/// of real time has failed, and its threads are left behind.
 ///
 /// # Panics
 ///
@@ -63,9 +64,7 @@ pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'st
         // The kept choices may be those of an earlier program.
         for choices in kept.into_iter().chain([Choices::of_seed(seed)]) {
             let ran = run(&program, choices);
-            if let Some(failure) = &ran.failure {
-                panic!("{}", told(seed, failure, &ran));
-            }
+            assert!(ran.failure.is_none(), "{}", told(seed, &ran));
         }
         return;
     }
@@ -80,12 +79,10 @@ pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'st
             eprintln!("{name}: seed {seed} of {seeds:?}");
         }
         let ran = run(&program, Choices::of_seed(seed));
-        if let Some(failure) = &ran.failure {
-            let best = plainest(&program, &ran);
-            let best = best.as_ref().unwrap_or(&ran);
+        if ran.failure.is_some() {
+            let best = plainest(&program, &ran).unwrap_or(ran);
             keep(&name, seed, &best.choices);
-            let failure = best.failure.as_ref().unwrap_or(failure);
-            panic!("{}", told(seed, failure, best));
+            panic!("{}", told(seed, &best));
         }
         if seed % TWICE == 0 {
             let again = run(&program, Choices::of_seed(seed));
@@ -140,30 +137,27 @@ fn run(program: &Arc<Program>, choices: Choices) -> Ran {
     driver.expect("a thread for a run");
     ran.recv_timeout(LIMIT).unwrap_or_else(|_| Ran {
         failure: Some(format!(
-            "the run took more than {LIMIT:?} of real time: a phase computes or blocks for ever"
+            "the run took more than {LIMIT:?} of real time: a phase, a task or the test computes or blocks for ever"
         )),
         choices: Vec::new(),
         events: Vec::new(),
     })
 }
 
-/// Looks for plainer choices that fail, too.
+/// Returns the run of the plainest choices that fail, too, as far as they are found in time. `None` if no choice is left to
+/// change, or if the program is not deterministic and does not fail again.
 fn plainest(program: &Arc<Program>, ran: &Ran) -> Option<Ran> {
+    if trimmed(&ran.choices).is_empty() {
+        return None;
+    }
     let by = Instant::now() + SHRINKING;
-    let mut best = None;
-    shrunk(&ran.choices, |list| {
-        if Instant::now() >= by {
-            return false;
-        }
-        let mut ran = run(program, Choices::of_list(list.to_vec()));
-        let fails = ran.failure.is_some();
-        if fails {
-            ran.choices = trimmed(&ran.choices);
-            best = Some(ran);
-        }
-        fails
+    let list = shrunk(&ran.choices, |list| {
+        Instant::now() < by
+            && run(program, Choices::of_list(list.to_vec()))
+                .failure
+                .is_some()
     });
-    best
+    Some(run(program, Choices::of_list(list))).filter(|ran| ran.failure.is_some())
 }
 
 fn assert_same(seed: u64, one: &Ran, other: &Ran) {
@@ -181,28 +175,35 @@ fn assert_same(seed: u64, one: &Ran, other: &Ran) {
         );
     }
     assert!(
-        one.events.len() == other.events.len() && one.choices == other.choices,
-        "seed {seed} is not deterministic: {} transitions with {} choices, and in a second run {} with {}.\n{CAUSES}",
+        one.events.len() == other.events.len()
+            && one.choices == other.choices
+            && other.failure.is_none(),
+        "seed {seed} is not deterministic: {} transitions with {} choices, and in a second run {} with {}{}.\n{CAUSES}",
         one.events.len(),
         one.choices.len(),
         other.events.len(),
         other.choices.len(),
+        match &other.failure {
+            Some(failure) => format!(", which fails: {failure}"),
+            None => String::new(),
+        },
     );
 }
 
 const CAUSES: &str = "Common causes: the order of a HashMap and the home of a key, which `fom_sim::interpose!()` at the top of \
     the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed.";
 
-/// Returns what to tell of a failure.
-fn told(seed: u64, failure: &str, ran: &Ran) -> String {
+/// Returns what to tell of a run that has failed.
+fn told(seed: u64, ran: &Ran) -> String {
+    let failure = ran.failure.as_deref().unwrap_or_default();
     let mut text = format!("seed {seed} fails: {failure}\n\n");
-    let set = ran.choices.iter().filter(|choice| **choice != 0).count();
+    let choices = trimmed(&ran.choices);
+    let set = choices.iter().filter(|choice| **choice != 0).count();
     // Writing to a string never fails.
     let _ = writeln!(
         text,
-        "{} choices, {set} of them not 0: {:?}\n",
-        ran.choices.len(),
-        ran.choices
+        "{} choices, {set} of them not 0: {choices:?}\n",
+        choices.len()
     );
     if !ran.events.is_empty() {
         let _ = writeln!(text, "{}\n{}", lines(&ran.events), diagram(&ran.events));
@@ -220,16 +221,19 @@ fn number(variable: &str) -> Option<u64> {
 
 /// Returns the file of a failure.
 fn file(name: &str, seed: u64) -> PathBuf {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    target
-        .join("fom-sim")
-        .join(format!("{name}-{seed}.choices"))
+    let here = env::current_dir().unwrap_or_default();
+    // A test runs in the folder of its package, which may be in a workspace.
+    let above = here.ancestors().map(|folder| folder.join("target"));
+    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = target.or_else(|| above.into_iter().find(|target| target.is_dir()));
+    let folder = target.unwrap_or_else(|| "target".into()).join("fom-sim");
+    folder.join(format!("{name}-{seed}.choices"))
 }
 
 /// Keeps the choices of a failure. The report has them, too, so a full disk loses nothing.
 fn keep(name: &str, seed: u64, choices: &[u32]) {
     let file = file(name, seed);
-    let texts: Vec<_> = choices.iter().map(u32::to_string).collect();
+    let texts: Vec<_> = trimmed(choices).iter().map(u32::to_string).collect();
     if let Some(folder) = file.parent() {
         let _ = fs::create_dir_all(folder);
     }

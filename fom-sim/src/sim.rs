@@ -11,7 +11,11 @@ use std::{
     time::Duration,
 };
 
-use fom_protocol::{panic_message, schedule::Schedule as _, sync::block_on};
+use fom_protocol::{
+    panic_message,
+    schedule::{Schedule as _, address},
+    sync::block_on,
+};
 use fom_runtime::{
     Builder, Runtime,
     config::Shutdown,
@@ -43,13 +47,6 @@ struct Ends {
     tasks: AtomicUsize,
 }
 
-impl Ends {
-    /// Returns what the simulation knows this by.
-    fn address(&self) -> usize {
-        &raw const *self as usize
-    }
-}
-
 /// What must always hold.
 #[derive(Default)]
 struct Invariants(Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>);
@@ -71,8 +68,8 @@ impl Sim {
         }
     }
 
-    /// Starts a node: a runtime with threads and a clock of the simulation. `builder` has everything else: the number of
-    /// localities, the resources, the locality data, and the listeners.
+    /// Starts a node: a runtime with threads and a clock of the simulation, which replace those of `builder`. `builder` has
+    /// everything else: the number of localities, the resources, the locality data, and the listeners.
     ///
     /// # Errors
     ///
@@ -114,18 +111,13 @@ impl Sim {
         let main = move || {
             let ended = catch_unwind(AssertUnwindSafe(|| block_on(future)));
             ends.tasks.fetch_sub(1, Ordering::Relaxed);
-            baton.notify(ends.address(), true);
+            baton.notify(address(&*ends), true);
             if let Err(panic) = ended {
                 baton.fail(format!("a task panicked: {}", panic_message(panic)));
             }
         };
         let spawned = self.baton.spawn("a task of the test".to_owned(), main);
         spawned.expect("a thread for a task");
-    }
-
-    /// Runs a future to its end, while the rest of the program runs.
-    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        block_on(future)
     }
 
     /// Returns the time since the simulation began.
@@ -143,7 +135,8 @@ impl Sim {
         self.baton.draw(below)
     }
 
-    /// Checks this after each transition of each node. If it panics, the run has failed.
+    /// Checks this after each transition of each node, on the thread of the locality. If it panics, the run has failed. It must
+    /// not block.
     pub fn always(&self, check: impl Fn() + Send + Sync + 'static) {
         let mut invariants = self.invariants.lock();
         invariants.push(Arc::new(check));
@@ -166,7 +159,7 @@ impl Sim {
             if left.is_zero() {
                 panic!("not all has ended after {time:?}:\n{}", self.listing());
             }
-            self.baton.wait(self.ends.address(), Some(left));
+            self.baton.wait(address(&*self.ends), Some(left));
         }
     }
 
@@ -235,7 +228,7 @@ impl Watch {
             }
         }
         if transition.ends() || transition.to().is_none() {
-            self.baton.notify(self.ends.address(), true);
+            self.baton.notify(address(&*self.ends), true);
         }
         self.baton.turn();
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// A transition of a fom.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) at: Duration,
     pub(crate) node: String,

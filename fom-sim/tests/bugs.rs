@@ -114,7 +114,7 @@ impl CallingTransitions for Call {
 #[test]
 fn an_event_that_comes_before_its_receiver() {
     let told = found(3, |sim| {
-        let node = sim.node("calls", Runtime::builder()).unwrap();
+        let node = sim.node("calls", Runtime::builder().localities(2)).unwrap();
         let calls = node.clone();
         sim.spawn(async move {
             let call = calls.submit(Call).key("alice").start().unwrap();
@@ -140,7 +140,7 @@ fn an_event_that_comes_before_its_receiver() {
 #[test]
 fn an_answer_beside_the_deadline() {
     let told = found(4, |sim| {
-        let node = sim.node("calls", Runtime::builder()).unwrap();
+        let node = sim.node("calls", Runtime::builder().localities(2)).unwrap();
         let call = node.submit(Call).start().unwrap();
         let answer = call.sender();
         sim.spawn(async move {
@@ -215,7 +215,7 @@ fn locks_in_the_wrong_order() {
 #[test]
 fn a_key_that_stays_suspended() {
     let told = found(4, |sim| {
-        let node = sim.node("calls", Runtime::builder()).unwrap();
+        let node = sim.node("calls", Runtime::builder().localities(2)).unwrap();
         let calls = node.clone();
         sim.spawn(async move {
             let suspended = calls.suspend_key::<Call>("alice");

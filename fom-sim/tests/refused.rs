@@ -48,7 +48,7 @@ impl CountingTransitions for Count {
 #[test]
 fn a_program_that_differs_from_run_to_run() {
     let told = failure(|sim| {
-        let node = sim.node("node", Runtime::builder()).unwrap();
+        let node = sim.node("node", Runtime::builder().localities(2)).unwrap();
         node.submit(Count).detach().unwrap();
         sim.settle(Duration::from_secs(1));
     });
@@ -85,7 +85,7 @@ fn threads_that_wait_for_each_other() {
         let node = sim.node("node", Runtime::builder().localities(1)).unwrap();
         let (answer, receiver) = tokio::sync::oneshot::channel();
         let asked = node.submit(Ask(Some(receiver))).start().unwrap();
-        sim.block_on(asked).map(drop).unwrap();
+        asked.wait().map(drop).unwrap();
         drop(answer);
     });
     assert!(
@@ -163,4 +163,26 @@ fn a_failure_is_repeated_by_its_seed() {
         again.contains(&format!("seed {seed} fails: 3 and 2\n")),
         "{again}"
     );
+}
+
+/// `FOM_SIM_SEEDS` runs more or fewer seeds than the test says.
+#[test]
+fn the_number_of_seeds_can_be_set() {
+    const CHILD: &str = "FOM_SIM_TEST_COUNTS";
+    if std::env::var_os(CHILD).is_some() {
+        let runs = Arc::new(AtomicU32::new(0));
+        let counted = Arc::clone(&runs);
+        sim::explore(1..1_000_000, move |_| {
+            counted.fetch_add(1, Relaxed);
+        });
+        println!("{} runs", runs.load(Relaxed));
+        return;
+    }
+    let ran = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "the_number_of_seeds_can_be_set", "--nocapture"])
+        .envs([(CHILD, "1"), ("FOM_SIM_SEEDS", "7")])
+        .output()
+        .unwrap();
+    let told = String::from_utf8(ran.stdout).unwrap();
+    assert!(told.contains("7 runs\n"), "{told}");
 }

@@ -78,9 +78,9 @@ pub(crate) fn verdict(cents: u64) -> Option<Verdict> {
 }
 
 /// An answer with a sum.
-pub(crate) fn sum(status: StatusCode, cents: u64) -> Answer {
+pub(crate) fn sum(cents: u64) -> Answer {
     let text = format!("{}.{:02}\n", cents / 100, cents % 100);
-    with_body(status, text.into())
+    with_body(StatusCode::OK, text.into())
 }
 
 /// An answer without a sum.

@@ -1,12 +1,12 @@
 //! A payment: an operation that waits for the bank, and not for long.
 
-use fom_runtime::{prelude::*, submission::Now};
+use fom_runtime::prelude::*;
+use hyper::StatusCode;
 
 use crate::{
     bank::{Bank, Question},
     http::{self, Answer, Verdict},
 };
-use hyper::StatusCode;
 
 /// A request to pay.
 #[derive(Debug)]
@@ -76,12 +76,11 @@ impl PayingTransitions for Pay {
 pub(crate) async fn pay(runtime: &Runtime, cents: u64, bank: Bank) -> Answer {
     // Runs in place until it waits for the bank.
     let paid = match runtime.submit(Pay { cents, bank }).now() {
-        Ok(Now::Ended(paid)) => paid,
-        Ok(Now::GoesOn(payment)) => payment.await,
+        Ok(payment) => payment.await,
         Err(_) => return http::plain(StatusCode::SERVICE_UNAVAILABLE),
     };
     match paid.map(|paid| paid.end) {
-        Ok(PayingEnd::Paid { cents }) => http::sum(StatusCode::OK, cents),
+        Ok(PayingEnd::Paid { cents }) => http::sum(cents),
         Ok(PayingEnd::Declined) => http::plain(StatusCode::PAYMENT_REQUIRED),
         Ok(PayingEnd::BankSilent) => http::plain(StatusCode::GATEWAY_TIMEOUT),
         Ok(PayingEnd::BankGone) | Err(_) => http::plain(StatusCode::SERVICE_UNAVAILABLE),

@@ -1,6 +1,6 @@
 //! A quote: an operation that never waits.
 
-use fom_runtime::{prelude::*, submission::Now};
+use fom_runtime::prelude::*;
 use hyper::StatusCode;
 
 use crate::http::{self, Answer};
@@ -30,12 +30,11 @@ impl QuotingTransitions for Quote {
 /// Returns the answer to a client that wants a quote.
 pub(crate) async fn quote(runtime: &Runtime, cents: u64) -> Answer {
     let quoted = match runtime.submit(Quote { cents }).now() {
-        Ok(Now::Ended(quoted)) => quoted,
-        Ok(Now::GoesOn(quote)) => quote.await,
+        Ok(quote) => quote.await,
         Err(_) => return http::plain(StatusCode::SERVICE_UNAVAILABLE),
     };
     match quoted.map(|quoted| quoted.end) {
-        Ok(QuotingEnd::Quoted { cents }) => http::sum(StatusCode::OK, cents),
+        Ok(QuotingEnd::Quoted { cents }) => http::sum(cents),
         Err(_) => http::plain(StatusCode::SERVICE_UNAVAILABLE),
     }
 }

@@ -16,7 +16,7 @@ use crate::{
 pub struct Server {
     runtime: Runtime,
     listeners: TcpServer,
-    banks: Vec<Handle<Desk>>,
+    banks: Arc<[Bank]>,
     stop: watch::Sender<bool>,
 }
 
@@ -28,15 +28,16 @@ impl Server {
     /// Says why the address cannot be used, or why the runtime takes no fom.
     pub fn start(runtime: &Runtime, listen: SocketAddr) -> Result<Self, BoxError> {
         let sockets = bind_tcp(listen, runtime.localities())?;
-        let bank = |locality| {
-            let bank = runtime.submit(Desk);
-            bank.place(Placement::Locality(locality)).start()
+        let open = |locality| {
+            let desk = runtime.submit(Desk);
+            let desk = desk.place(Placement::Locality(locality)).start()?;
+            Ok::<Bank, Refused<Desk>>(desk.sender())
         };
-        let banks = (0..runtime.localities())
-            .map(bank)
-            .collect::<Result<Vec<_>, _>>()?;
+        let banks: Arc<[Bank]> = (0..runtime.localities())
+            .map(open)
+            .collect::<Result<_, _>>()?;
         let (stop, stopped) = watch::channel(false);
-        let desks: Arc<[Bank]> = banks.iter().map(|bank| bank.sender()).collect();
+        let desks = Arc::clone(&banks);
         let listeners = serve_tcp(runtime, sockets, move |stream, _| {
             let _ = stream.set_nodelay(true);
             Connection {
@@ -64,7 +65,7 @@ impl Server {
         self.stop.send_replace(true);
         // Each connection has a receiver of it.
         let _ = tokio::time::timeout(limit, self.stop.closed()).await;
-        for bank in &self.banks {
+        for bank in &*self.banks {
             let _ = bank.send(Question::Close);
         }
         self.runtime.shutdown(Shutdown::Drain, limit).await

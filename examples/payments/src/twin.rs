@@ -74,7 +74,7 @@ async fn connection(stream: TcpStream, bank: Bank, mut stop: watch::Receiver<boo
 
 async fn answer(bank: &Bank, request: &Request<Incoming>) -> Answer {
     match wanted(request) {
-        Wanted::Quote { cents } => sum(StatusCode::OK, with_fee(cents)),
+        Wanted::Quote { cents } => sum(with_fee(cents)),
         Wanted::Pay { cents } => pay(bank, cents).await,
         Wanted::Nothing(status) => plain(status),
     }
@@ -86,7 +86,7 @@ async fn pay(bank: &Bank, cents: u64) -> Answer {
         return plain(StatusCode::SERVICE_UNAVAILABLE);
     }
     match timeout(BANK_LIMIT, verdict).await {
-        Ok(Ok(Verdict::Agreed)) => sum(StatusCode::OK, with_fee(cents)),
+        Ok(Ok(Verdict::Agreed)) => sum(with_fee(cents)),
         Ok(Ok(Verdict::Declined)) => plain(StatusCode::PAYMENT_REQUIRED),
         Ok(Err(_)) => plain(StatusCode::SERVICE_UNAVAILABLE),
         Err(_) => plain(StatusCode::GATEWAY_TIMEOUT),

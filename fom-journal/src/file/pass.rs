@@ -5,8 +5,8 @@
 
 use std::{
     ops::ControlFlow,
-    path::{Path, PathBuf},
-    sync::mpsc,
+    path::Path,
+    sync::{Arc, mpsc},
     thread,
 };
 
@@ -28,10 +28,10 @@ const SMALL: u64 = 1 << 20;
 const BATCH: usize = 256 << 10;
 const AHEAD: usize = 4;
 
-/// What was read.
-enum Found<'a> {
+/// What was read. `B`: the bytes of an entry.
+enum Found<B> {
     /// An entry, with its offset in the file.
-    Entry(EntryId, u64, &'a [u8]),
+    Entry(EntryId, u64, B),
     /// An entry with damaged bytes.
     Damaged(EntryId, Damage),
     /// Damaged bytes that are not needed.
@@ -49,7 +49,7 @@ pub(super) fn pass_entries(
     to.expect(index.entries());
     let mut given = pass_heads(directory, contents, to)?;
     let mut gaps = Vec::new();
-    let mut pass = |path: &Path, found: Found<'_>| match found {
+    let mut pass = |path: &Path, found: Found<&[u8]>| match found {
         Found::Entry(id, at, bytes) => {
             given += 1;
             to.place(path, at);
@@ -67,7 +67,7 @@ pub(super) fn pass_entries(
     if background && size >= SMALL {
         reader.read_ahead(&mut pass)?;
     } else {
-        reader.read(&mut |path, found| {
+        reader.read(|path, found| {
             pass(path, found);
             ControlFlow::Continue(())
         })?;
@@ -92,11 +92,11 @@ impl Reader<'_> {
     /// Tells what the files hold, until `tell` breaks.
     fn read(
         self,
-        tell: &mut dyn FnMut(&Path, Found<'_>) -> ControlFlow<()>,
+        mut tell: impl FnMut(&Arc<Path>, Found<&[u8]>) -> ControlFlow<()>,
     ) -> Result<(), JournalError> {
         for segment in self.index.segments.iter().copied() {
             let window = self.directory.window(segment.number, segment.valid)?;
-            let path = window.path().to_owned();
+            let path = Arc::<Path>::from(window.path());
             let mut scan = Scan::new(window, segment.salt, FIRST as u64, segment.first);
             let is_known = self.contents.damage.segments.contains(&segment.number);
             while scan.next_frame(segment.valid, is_known)? {
@@ -108,7 +108,7 @@ impl Reader<'_> {
                     let is_live = self.index.is_newest(segment.number, &row);
                     let whole = scan.whole(&row)?;
                     let id = EntryId(row.id);
-                    let damage = |what| Damage::new(&path, row.at, u64::from(row.length), what);
+                    let damage = |what| Damage::new(&*path, row.at, u64::from(row.length), what);
                     let found = match (is_live, whole) {
                         // `pass_heads` has passed it already.
                         (true, _) if id < EntryId::HEAD => continue,
@@ -132,15 +132,15 @@ impl Reader<'_> {
     }
 
     /// Reads in another thread, and passes on what it has found.
-    fn read_ahead(self, pass: &mut dyn FnMut(&Path, Found<'_>)) -> Result<(), JournalError> {
+    fn read_ahead(self, pass: &mut dyn FnMut(&Path, Found<&[u8]>)) -> Result<(), JournalError> {
         thread::scope(|scope| {
             let (send, batches) = mpsc::sync_channel::<Batch>(AHEAD);
             let reading = thread::Builder::new().name("fom-journal".into());
             let reading = reading.spawn_scoped(scope, move || {
                 let mut batch = Batch::default();
-                let read = self.read(&mut |path, found| {
+                let read = self.read(|path, found| {
                     batch.put(path, found);
-                    match batch.bytes.len() < BATCH {
+                    match batch.size() < BATCH {
                         true => ControlFlow::Continue(()),
                         // The caller has panicked if it takes no more.
                         false => match send.send(std::mem::take(&mut batch)) {
@@ -153,7 +153,7 @@ impl Reader<'_> {
                 read
             });
             let Ok(reading) = reading else {
-                return self.read(&mut |path, found| {
+                return self.read(|path, found| {
                     pass(path, found);
                     ControlFlow::Continue(())
                 });
@@ -171,50 +171,43 @@ impl Reader<'_> {
 /// A part of what was read.
 #[derive(Default)]
 struct Batch {
+    /// The bytes of all entries, one after the other.
     bytes: Vec<u8>,
-    /// The file of the last one.
-    file: PathBuf,
-    found: Vec<Kept>,
-}
-
-enum Kept {
-    /// What follows is in this file.
-    File(PathBuf),
-    /// An entry with its offset in the file, and its length.
-    Entry(EntryId, u64, usize),
-    Damaged(EntryId, Damage),
-    Unneeded(Damage),
+    /// What was found, with its file. Of an entry, the length.
+    found: Vec<(Arc<Path>, Found<usize>)>,
 }
 
 impl Batch {
-    fn put(&mut self, path: &Path, found: Found<'_>) {
-        if self.file != path {
-            self.file = path.to_owned();
-            self.found.push(Kept::File(path.to_owned()));
-        }
-        self.found.push(match found {
-            Found::Entry(id, at, bytes) => {
-                self.bytes.extend_from_slice(bytes);
-                Kept::Entry(id, at, bytes.len())
-            }
-            Found::Damaged(id, damage) => Kept::Damaged(id, damage),
-            Found::Unneeded(damage) => Kept::Unneeded(damage),
-        });
+    /// Returns the bytes that it takes.
+    fn size(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.found)
     }
 
-    fn pass(self, pass: &mut dyn FnMut(&Path, Found<'_>)) {
-        let (mut path, mut bytes) = (PathBuf::new(), &self.bytes[..]);
-        for kept in self.found {
-            match kept {
-                Kept::File(file) => path = file,
-                Kept::Entry(id, at, length) => {
-                    let (entry, rest) = bytes.split_at(length);
-                    bytes = rest;
-                    pass(&path, Found::Entry(id, at, entry));
-                }
-                Kept::Damaged(id, damage) => pass(&path, Found::Damaged(id, damage)),
-                Kept::Unneeded(damage) => pass(&path, Found::Unneeded(damage)),
+    fn put(&mut self, path: &Arc<Path>, found: Found<&[u8]>) {
+        let found = match found {
+            Found::Entry(id, at, bytes) => {
+                self.bytes.extend_from_slice(bytes);
+                Found::Entry(id, at, bytes.len())
             }
+            Found::Damaged(id, damage) => Found::Damaged(id, damage),
+            Found::Unneeded(damage) => Found::Unneeded(damage),
+        };
+        self.found.push((Arc::clone(path), found));
+    }
+
+    fn pass(self, pass: &mut dyn FnMut(&Path, Found<&[u8]>)) {
+        let mut rest = &self.bytes[..];
+        for (path, found) in self.found {
+            let found = match found {
+                Found::Entry(id, at, length) => {
+                    let bytes;
+                    (bytes, rest) = rest.split_at(length);
+                    Found::Entry(id, at, bytes)
+                }
+                Found::Damaged(id, damage) => Found::Damaged(id, damage),
+                Found::Unneeded(damage) => Found::Unneeded(damage),
+            };
+            pass(&path, found);
         }
     }
 }

@@ -14,7 +14,7 @@ mod real {
     use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 
     use crate::{fom::hand::context::holding, locality::Home};
-    use fom_protocol::schedule::{Schedule, schedule};
+    use fom_protocol::schedule::{Schedule, address, notify, schedule};
 
     /// `None` only during `drop`.
     pub(crate) struct Reactor(Option<Runtime>);
@@ -28,15 +28,8 @@ mod real {
 
     impl Alarm {
         pub(crate) fn ring(&self) {
-            if let Some(schedule) = schedule() {
-                schedule.notify(self.address(), true);
-            }
+            notify(address(self), true);
             self.0.wake();
-        }
-
-        /// Returns what a simulation knows this by.
-        fn address(&self) -> usize {
-            &raw const *self as usize
         }
     }
 
@@ -120,7 +113,7 @@ mod real {
             let by = time.map(|time| schedule.now() + time);
             while home.inbox.is_asleep() {
                 let left = by.map(|by| by.saturating_sub(schedule.now()));
-                if schedule.wait(home.alarm.address(), left) {
+                if schedule.wait(address(&home.alarm), left) {
                     break;
                 }
                 self.turn();
