@@ -7,7 +7,7 @@ use std::{
     cell::Cell,
     fmt::Write as _,
     io, mem,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -44,29 +44,50 @@ struct State {
     choices: Choices,
     /// Why the simulation cannot go on. The driver learns of it.
     trouble: Option<String>,
+    /// Whether the program has ended. What happens now belongs to no run.
+    over: bool,
 }
 
 #[derive(Debug)]
 struct Member {
     name: String,
+    group: Group,
     stands: Stands,
     timed_out: bool,
+    /// Whether the run is over, and the thread is to end where it waits.
+    ends: bool,
     bell: Arc<Condvar>,
+}
+
+/// What a thread belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    /// The program of the test, its tasks, and what the simulator itself runs.
+    Test,
+    /// A life of a node, which has a number.
+    Life(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stands {
     Ready,
-    Waits { on: usize, until: Option<u64> },
+    Waits {
+        on: usize,
+        until: Option<u64>,
+    },
+    /// Its node was killed.
+    Frozen,
     Gone,
 }
 
 impl Member {
-    fn new(name: String) -> Self {
+    fn new(name: String, group: Group) -> Self {
         Self {
             name,
+            group,
             stands: Stands::Ready,
             timed_out: false,
+            ends: false,
             bell: Arc::default(),
         }
     }
@@ -82,10 +103,11 @@ impl Baton {
     pub(crate) fn new(choices: Choices) -> (Arc<Self>, Part) {
         let baton = Arc::new(Self {
             state: Mutex::new(State {
-                threads: vec![Member::new("the test".to_owned())],
+                threads: vec![Member::new("the test".to_owned(), Group::Test)],
                 runs: DRIVER,
                 choices,
                 trouble: None,
+                over: false,
             }),
             now: Arc::default(),
         });
@@ -115,8 +137,10 @@ impl Baton {
     /// Ends the run with this reason. The driver learns of it where it waits.
     pub(crate) fn fail(&self, reason: String) {
         let mut state = self.lock();
-        state.trouble.get_or_insert(reason);
-        state.threads[DRIVER].wake(false);
+        if !state.over {
+            state.trouble.get_or_insert(reason);
+            state.threads[DRIVER].wake(false);
+        }
     }
 
     /// Returns the reason of [`fail`](Self::fail), if the driver has not learned of it.
@@ -134,11 +158,12 @@ impl Baton {
     pub(crate) fn spawn(
         self: &Arc<Self>,
         name: String,
+        group: Group,
         main: impl FnOnce() + Send + 'static,
     ) -> io::Result<()> {
         let me = {
             let mut state = self.lock();
-            state.threads.push(Member::new(name.clone()));
+            state.threads.push(Member::new(name.clone(), group));
             state.threads.len() - 1
         };
         let baton = Arc::clone(self);
@@ -160,13 +185,45 @@ impl Baton {
     fn leave(&self, me: usize, panicked: bool) {
         let mut state = self.lock();
         state.threads[me].stands = Stands::Gone;
-        if panicked {
+        if panicked && !state.over {
             let reason = format!("the thread {} panicked", state.threads[me].name);
             state.trouble.get_or_insert(reason);
         }
         // The driver looks for threads that are left.
         notify(&mut state, address(self), true);
         choose(&mut state, &self.now, me);
+    }
+
+    /// Makes this thread a part of a life of a node, or of the test again.
+    pub(crate) fn join(&self, group: Group) {
+        self.lock().threads[ME.get()].group = group;
+    }
+
+    /// Stops all threads of a group where they are. If this thread is one of them, the call returns when the run is over.
+    pub(crate) fn freeze(&self, group: Group) {
+        let mut state = self.lock();
+        let threads = state.threads.iter_mut();
+        for thread in threads.filter(|thread| thread.group == group) {
+            if thread.stands != Stands::Gone {
+                thread.stands = Stands::Frozen;
+            }
+        }
+        if state.threads[ME.get()].stands == Stands::Frozen {
+            drop(self.pass(state));
+        }
+    }
+
+    /// Ends the run: threads that were frozen go on, so that they can end, and those of the test end where they wait.
+    pub(crate) fn end(&self) {
+        let mut state = self.lock();
+        state.over = true;
+        for thread in &mut state.threads[DRIVER + 1..] {
+            thread.ends = thread.group == Group::Test;
+            let waits = matches!(thread.stands, Stands::Waits { .. });
+            if thread.stands == Stands::Frozen || thread.ends && waits {
+                thread.wake(false);
+            }
+        }
     }
 
     /// Waits until all other threads have ended, or for this time. Only the driver calls this.
@@ -209,6 +266,10 @@ impl Schedule for Baton {
         {
             drop(state);
             panic!("{trouble}");
+        }
+        if state.threads[me].ends && !thread::panicking() {
+            drop(state);
+            resume_unwind(Box::new("the run is over"));
         }
         mem::take(&mut state.threads[me].timed_out)
     }
@@ -283,7 +344,7 @@ fn choose(state: &mut State, now: &AtomicU64, me: usize) {
 fn stuck(state: &State) -> String {
     let mut text = "every thread waits for another one, for ever:".to_owned();
     for thread in &state.threads {
-        if thread.stands != Stands::Gone {
+        if !matches!(thread.stands, Stands::Gone | Stands::Frozen) {
             // Writing to a string never fails.
             let _ = write!(text, " {};", thread.name);
         }

@@ -18,7 +18,9 @@ use crate::{
     Sim,
     baton::Baton,
     choices::{Choices, shrunk, trimmed},
-    timeline::{Event, Timeline, diagram, lines},
+    sleep,
+    timeline::{Event, diagram, lines},
+    world::{Here, World},
 };
 
 /// The real time that one run may take.
@@ -118,15 +120,25 @@ fn run(program: &Arc<Program>, choices: Choices) -> Ran {
     let driver = thread::Builder::new().name("fom-sim".into());
     let driver = driver.spawn(move || {
         let (baton, part) = Baton::new(choices);
-        let timeline = Arc::<Timeline>::default();
-        let mut sim = Sim::new(Arc::clone(&baton), Arc::clone(&timeline));
-        let ended = catch_unwind(AssertUnwindSafe(|| program(&mut sim)));
-        let choices = baton.made();
-        let events = timeline.take();
-        // What comes now belongs to no run.
-        let cleared = catch_unwind(AssertUnwindSafe(|| sim.end()));
+        let world = World::new(Arc::clone(&baton));
+        let mut sim = Sim::new(Arc::clone(&world));
+        let here = Here {
+            world: Arc::clone(&world),
+            life: None,
+        };
+        let (ended, choices, events) = here.with(|| {
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                program(&mut sim);
+                // The tasks that are ready run.
+                sleep(Duration::from_nanos(1));
+            }));
+            let (choices, events) = (baton.made(), world.timeline.take());
+            // What comes now belongs to no run.
+            let _ = catch_unwind(AssertUnwindSafe(|| sim.end()));
+            (ended, choices, events)
+        });
         drop(part);
-        let failure = ended.and(cleared).err().map(panic_message);
+        let failure = ended.err().map(panic_message);
         let failure = failure.or_else(|| baton.trouble());
         let _ = send.send(Ran {
             failure,

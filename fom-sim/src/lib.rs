@@ -45,7 +45,7 @@
 //! # fn main() {
 //! sim::explore(0..1000, |sim| {
 //!     let items = Arc::new(AtomicI32::new(1));
-//!     let shop = sim.node("shop", Runtime::builder().localities(2)).expect("a node");
+//!     let shop = sim.node("shop", || Runtime::builder().localities(2)).runtime();
 //!     let left = Arc::clone(&items);
 //!     sim.always(move || assert!(left.load(Ordering::Relaxed) >= 0, "sold twice"));
 //!     for _ in 0..3 {
@@ -70,13 +70,22 @@
 //! - *Crashes, journals in files and networks.* A journal in memory takes part. For crashes, `fom_durable::testing` has tests.
 
 mod baton;
+mod call;
+mod chaos;
 mod choices;
+mod disk;
 mod explore;
+mod node;
 mod sim;
 mod timeline;
+mod world;
 
+pub use call::Lost;
+pub use chaos::Chaos;
+pub use disk::Disk;
 pub use explore::explore;
-pub use sim::{Sim, sleep};
+pub use node::Node;
+pub use sim::{Sim, draw, sleep};
 
 /// Gives the test binary random bytes that are always the same, so that the order of each `HashMap` and the home of each key
 /// are, too. Linux only. Write it once in a test binary, at the top level of a file.

@@ -7,19 +7,62 @@ use std::{
     time::Duration,
 };
 
-/// A transition of a fom.
+use fom_runtime::observe::Transition;
+
+/// Something that happened on a node.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    pub(crate) at: Duration,
-    pub(crate) node: String,
-    pub(crate) locality: usize,
-    /// The operation type and the id.
-    pub(crate) fom: String,
-    pub(crate) from: Option<&'static str>,
-    /// `None` if the fom failed.
-    pub(crate) to: Option<&'static str>,
-    /// Why, if not because the function of the phase returned.
-    pub(crate) cause: String,
+    at: Duration,
+    node: String,
+    what: What,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    Transition {
+        locality: usize,
+        /// The operation type and the id.
+        fom: String,
+        from: Option<&'static str>,
+        /// `None` if the fom failed.
+        to: Option<&'static str>,
+        /// Why, if not because the function of the phase returned.
+        cause: String,
+    },
+    Fault(String),
+}
+
+impl Event {
+    pub(crate) fn of(at: Duration, node: &str, transition: &Transition<'_>) -> Self {
+        Self {
+            at,
+            node: node.to_owned(),
+            what: What::Transition {
+                locality: transition.locality(),
+                fom: format!("{} {}", transition.operation_type(), transition.id()),
+                from: transition.from(),
+                to: transition.to(),
+                cause: transition.error().unwrap_or_default().to_owned(),
+            },
+        }
+    }
+
+    pub(crate) fn fault(at: Duration, node: &str, text: String) -> Self {
+        Self {
+            at,
+            node: node.to_owned(),
+            what: What::Fault(text),
+        }
+    }
+
+    /// Returns the name in the diagram of the fom, or of the node.
+    fn participant(&self) -> String {
+        let name = match &self.what {
+            What::Transition { fom, .. } => format!("{} {fom}", self.node),
+            What::Fault(_) => self.node.clone(),
+        };
+        name.replace(' ', "_")
+    }
 }
 
 /// The events of a run.
@@ -44,42 +87,51 @@ impl Timeline {
 pub(crate) fn lines(events: &[Event]) -> String {
     let mut text = String::new();
     for event in events {
+        let (at, node) = (format!("{:?}", event.at), &event.node);
         // Writing to a string never fails.
-        let _ = writeln!(
-            text,
-            "{:>12}  {}/{}  {}  {} -> {}{}",
-            format!("{:?}", event.at),
-            event.node,
-            event.locality,
-            event.fom,
-            event.from.unwrap_or("(begins)"),
-            event.to.unwrap_or("(failed)"),
-            match &*event.cause {
-                "" => String::new(),
-                cause => format!(" ({cause})"),
-            },
-        );
+        let _ = match &event.what {
+            What::Transition {
+                locality,
+                fom,
+                from,
+                to,
+                cause,
+            } => {
+                let (from, to) = (from.unwrap_or("(begins)"), to.unwrap_or("(failed)"));
+                let cause = match &**cause {
+                    "" => String::new(),
+                    cause => format!(" ({cause})"),
+                };
+                writeln!(
+                    text,
+                    "{at:>12}  {node}/{locality}  {fom}  {from} -> {to}{cause}"
+                )
+            }
+            What::Fault(fault) => writeln!(text, "{at:>12}  {node}  *** {fault}"),
+        };
     }
     text
 }
 
-/// Returns the events as a sequence diagram of Mermaid: a line of life for each fom.
+/// Returns the events as a sequence diagram of Mermaid: a line of life for each fom, and for each node with a fault.
 pub(crate) fn diagram(events: &[Event]) -> String {
     let mut text = "sequenceDiagram\n".to_owned();
     let mut known = BTreeSet::new();
     for event in events {
-        if known.insert(&event.fom) {
-            let _ = writeln!(text, "    participant {}", event.fom.replace(' ', "_"));
+        let name = event.participant();
+        if !known.contains(&name) {
+            let _ = writeln!(text, "    participant {name}");
+            known.insert(name);
         }
     }
     for event in events {
-        let _ = writeln!(
-            text,
-            "    Note over {}: {:?} {}",
-            event.fom.replace(' ', "_"),
-            event.at,
-            event.to.unwrap_or("failed"),
-        );
+        let what = match &event.what {
+            What::Transition { to, .. } => to.unwrap_or("failed"),
+            // A semicolon ends a statement of Mermaid.
+            What::Fault(fault) => &fault.replace(';', ","),
+        };
+        let (name, at) = (event.participant(), event.at);
+        let _ = writeln!(text, "    Note over {name}: {at:?} {what}");
     }
     text
 }

@@ -68,7 +68,9 @@ impl BuyingTransitions for Buy {
 fn a_check_in_one_phase_and_the_use_in_the_next() {
     let told = found(4, |sim| {
         let items = Arc::new(AtomicI32::new(1));
-        let shop = sim.node("shop", Runtime::builder().localities(2)).unwrap();
+        let shop = sim
+            .node("shop", || Runtime::builder().localities(2))
+            .runtime();
         let left = Arc::clone(&items);
         sim.always(move || assert!(left.load(Relaxed) >= 0, "sold twice"));
         for _ in 0..3 {
@@ -114,7 +116,9 @@ impl CallingTransitions for Call {
 #[test]
 fn an_event_that_comes_before_its_receiver() {
     let told = found(3, |sim| {
-        let node = sim.node("calls", Runtime::builder().localities(2)).unwrap();
+        let node = sim
+            .node("calls", || Runtime::builder().localities(2))
+            .runtime();
         let calls = node.clone();
         sim.spawn(async move {
             let call = calls.submit(Call).key("alice").start().unwrap();
@@ -140,7 +144,9 @@ fn an_event_that_comes_before_its_receiver() {
 #[test]
 fn an_answer_beside_the_deadline() {
     let told = found(4, |sim| {
-        let node = sim.node("calls", Runtime::builder().localities(2)).unwrap();
+        let node = sim
+            .node("calls", || Runtime::builder().localities(2))
+            .runtime();
         let call = node.submit(Call).start().unwrap();
         let answer = call.sender();
         sim.spawn(async move {
@@ -191,7 +197,9 @@ impl TransferringTransitions for Transfer {
 #[test]
 fn locks_in_the_wrong_order() {
     let told = found(6, |sim| {
-        let bank = sim.node("bank", Runtime::builder().localities(2)).unwrap();
+        let bank = sim
+            .node("bank", || Runtime::builder().localities(2))
+            .runtime();
         let (alice, bob) = (LongLock::new("alice"), LongLock::new("bob"));
         let locks = [(&alice, &bob), (&bob, &alice)];
         for (first, second) in locks {
@@ -215,7 +223,9 @@ fn locks_in_the_wrong_order() {
 #[test]
 fn a_key_that_stays_suspended() {
     let told = found(4, |sim| {
-        let node = sim.node("calls", Runtime::builder().localities(2)).unwrap();
+        let node = sim
+            .node("calls", || Runtime::builder().localities(2))
+            .runtime();
         let calls = node.clone();
         sim.spawn(async move {
             let suspended = calls.suspend_key::<Call>("alice");

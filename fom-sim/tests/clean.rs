@@ -87,7 +87,9 @@ impl FulfilTransitions for Order {
 
 /// Twelve orders of three customers. A customer's orders run one after the other. Every other parcel is never sent.
 fn orders(sim: &mut Sim, seen: &Mutex<Vec<String>>) {
-    let shop = sim.node("shop", Runtime::builder().localities(2)).unwrap();
+    let shop = sim
+        .node("shop", || Runtime::builder().localities(2))
+        .runtime();
     let printed = Arc::new(AtomicU32::new(0));
     let ended = Arc::new(Mutex::new(Vec::new()));
     // Its order is random in a process, and equal in all runs.
@@ -102,7 +104,7 @@ fn orders(sim: &mut Sim, seen: &Mutex<Vec<String>>) {
             printed: Arc::clone(&printed),
         };
         let order = shop.submit(order).key(number % 3).queue().start().unwrap();
-        let pause = Duration::from_millis(sim.draw(50).into());
+        let pause = Duration::from_millis(sim::draw(50).into());
         sim.spawn(async move {
             sim::sleep(pause);
             pay.send(number).unwrap();

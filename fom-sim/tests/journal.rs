@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_durable::prelude::*;
 use fom_sim::{self as sim, Sim};
 use serde::{Deserialize, Serialize};
 
@@ -59,12 +59,16 @@ impl FulfilTransitions for Order {
 
 /// Six orders. Every other one is paid. An order that is submitted twice runs once.
 fn orders(sim: &mut Sim, ends: &Mutex<Vec<String>>) {
-    let journal = MemoryJournal::new();
-    let builder = Runtime::builder().localities(2).journal_with(journal);
-    let shop = sim.node("shop", builder).unwrap();
+    let disk = sim.disk();
+    let shop = sim.node("shop", move || {
+        Runtime::builder()
+            .localities(2)
+            .journal_with(disk.journal())
+    });
+    let shop = shop.runtime();
     let ended = Arc::new(Mutex::new(Vec::new()));
     for number in 0..6 {
-        let pause = Duration::from_millis(sim.draw(20).into());
+        let pause = Duration::from_millis(sim::draw(20).into());
         for _ in 0..2 {
             let order = shop.submit(Order { number });
             let order = order.once(u64::from(number)).start().unwrap();

@@ -48,7 +48,9 @@ impl CountingTransitions for Count {
 #[test]
 fn a_program_that_differs_from_run_to_run() {
     let told = failure(|sim| {
-        let node = sim.node("node", Runtime::builder().localities(2)).unwrap();
+        let node = sim
+            .node("node", || Runtime::builder().localities(2))
+            .runtime();
         node.submit(Count).detach().unwrap();
         sim.settle(Duration::from_secs(1));
     });
@@ -82,7 +84,9 @@ impl AskingTransitions for Ask {
 #[test]
 fn threads_that_wait_for_each_other() {
     let told = failure(|sim| {
-        let node = sim.node("node", Runtime::builder().localities(1)).unwrap();
+        let node = sim
+            .node("node", || Runtime::builder().localities(1))
+            .runtime();
         let (answer, receiver) = tokio::sync::oneshot::channel();
         let asked = node.submit(Ask(Some(receiver))).start().unwrap();
         asked.wait().map(drop).unwrap();
@@ -126,7 +130,7 @@ fn a_failure_is_repeated_by_its_seed() {
     const CHILD: &str = "FOM_SIM_TEST_CHILD";
     let child = std::env::var_os(CHILD).is_some();
     let program = |sim: &mut Sim| {
-        let (a, b) = (sim.draw(10), sim.draw(10));
+        let (a, b) = (sim::draw(10), sim::draw(10));
         assert!(a < 3 || b < 2, "{a} and {b}");
     };
     if child {

@@ -1,0 +1,149 @@
+//! The disk of a node: a journal that loses what was not synced.
+
+use std::{
+    io,
+    sync::{Arc, Mutex},
+};
+
+use fom_journal::{
+    Batch, Change, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
+};
+
+use crate::world::{Here, World, lock};
+
+/// The disk of a node, which outlives its kills. Clones are the same disk.
+///
+/// When the node is killed, the disk has all that was committed. Of a commit that was under way, it has none, some of the first
+/// groups, or all, as [`Journal`] allows. [`Chaos`](crate::Chaos) makes it slow or full.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    world: Arc<World>,
+    content: Arc<Mutex<Content>>,
+}
+
+#[derive(Debug)]
+struct Content {
+    journal: MemoryJournal,
+    /// The groups of which the disk may have some.
+    unsynced: Batch,
+    is_full: bool,
+}
+
+impl Disk {
+    pub(crate) fn new(world: &Arc<World>) -> Self {
+        Self {
+            world: Arc::clone(world),
+            content: Arc::new(Mutex::new(Content {
+                journal: MemoryJournal::new(),
+                unsynced: Batch::new(),
+                is_full: false,
+            })),
+        }
+    }
+
+    /// Returns the journal on this disk, for the runtime that starts next. A journal that was returned before writes to this
+    /// disk no more.
+    ///
+    /// ```
+    /// use fom_durable::prelude::*;
+    /// use fom_sim as sim;
+    ///
+    /// sim::explore(0..10, |sim| {
+    ///     let disk = sim.disk();
+    ///     let shop = sim.node("shop", move || {
+    ///         Runtime::builder().localities(2).journal_with(disk.journal())
+    ///     });
+    ///     sim.during(|chaos| chaos.kill(&shop, 2));
+    ///     // ..
+    /// });
+    /// ```
+    pub fn journal(&self) -> impl Journal + use<> {
+        let mut content = lock(&self.content);
+        let unsynced = std::mem::take(&mut content.unsynced);
+        let count = unsynced.groups().count() as u32;
+        // The runtime of before keeps a journal that is read no more.
+        content.journal = content.journal.fork();
+        let kept = self.world.baton.draw(count + 1);
+        if kept > 0 {
+            let mut torn = Batch::new();
+            for group in unsynced.groups().take(kept as usize) {
+                for change in group.changes() {
+                    match change {
+                        Change::Put { id, bytes } => torn.put(id, bytes),
+                        Change::Delete { id } => torn.delete(id),
+                    }
+                }
+                torn.end_group();
+            }
+            content
+                .journal
+                .commit(&torn)
+                .expect("a journal in memory takes each commit");
+            let name = Here::get().map_or_else(String::new, |here| here.name());
+            let text = format!("{kept} of {count} groups of a commit that was under way are kept");
+            self.world.note(&name, text);
+        }
+        SimJournal {
+            world: Arc::clone(&self.world),
+            journal: content.journal.clone(),
+            content: Arc::clone(&self.content),
+        }
+    }
+}
+
+struct SimJournal {
+    world: Arc<World>,
+    journal: MemoryJournal,
+    content: Arc<Mutex<Content>>,
+}
+
+impl SimJournal {
+    fn fault_point(&self) {
+        if !self.world.is_over()
+            && let Some(life) = Here::get().and_then(|here| here.life)
+        {
+            life.fault_point();
+        }
+    }
+}
+
+impl Journal for SimJournal {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.journal.recover(to)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        if self.world.is_over() {
+            return self.journal.commit(batch);
+        }
+        let baton = &*self.world.baton;
+        let is_full = {
+            let mut content = lock(&self.content);
+            content.unsynced = batch.clone();
+            content.is_full = self.world.faults.draw_full(baton, content.is_full);
+            content.is_full
+        };
+        self.world.faults.commit(baton);
+        // A kill here loses what is not synced.
+        self.fault_point();
+        if is_full {
+            let name = Here::get().map_or_else(String::new, |here| here.name());
+            self.world.note(&name, "its disk is full");
+            return Err(JournalError::Full {
+                path: "disk".into(),
+                source: Arc::new(io::ErrorKind::StorageFull.into()),
+            });
+        }
+        self.journal.commit(batch)?;
+        if !self.world.is_over() {
+            lock(&self.content).unsynced = Batch::new();
+        }
+        // A kill here loses nothing, but the caller does not know that.
+        self.fault_point();
+        Ok(())
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.journal.stats()
+    }
+}

@@ -1,0 +1,297 @@
+//! A node: a machine of the simulated program, which can be killed and starts again.
+
+use std::{
+    fmt, io,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use fom_protocol::{
+    schedule::Schedule as _,
+    sync::{Condvar, Mutex},
+};
+use fom_runtime::{
+    Builder, Runtime,
+    config::Shutdown,
+    error::BuildError,
+    extension::{Run, RunListener},
+    observe::Transition,
+    time::{Clock, TestClock},
+};
+
+use crate::{
+    baton::Group,
+    call::Call,
+    timeline::Event,
+    world::{Here, World},
+};
+
+/// Time of the simulation for the end of a runtime, so it costs nothing.
+pub(crate) const LONG: Duration = Duration::from_secs(3600);
+
+/// A node of the simulation: one process on one machine. Clones are the same node.
+///
+/// A [kill](Self::kill) ends the runtime of a node at once, as `kill -9` does, and the node starts with a new one. What the
+/// node keeps is in its [disk](crate::Disk), and in what the test gave to it.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    world: Arc<World>,
+    make: Box<dyn Fn() -> Builder + Send + Sync>,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// How far its wall clock is ahead, in nanoseconds.
+    skew: AtomicI64,
+}
+
+#[derive(Default)]
+struct State {
+    /// The number of the life that began last; 0 after a kill.
+    life: u64,
+    /// `None` while the node is down, or starts.
+    runtime: Option<Runtime>,
+    /// The requests that break when the node is killed.
+    calls: Vec<Weak<dyn Call>>,
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Node").field(&self.0.name).finish()
+    }
+}
+
+/// A life of a node: from a start to a kill.
+#[derive(Clone, Debug)]
+pub(crate) struct Life {
+    pub(crate) node: Node,
+    number: u64,
+}
+
+impl Life {
+    pub(crate) fn group(&self) -> Group {
+        Group::Life(self.number)
+    }
+
+    /// Lets a fault happen here, or not. After a kill, the call returns when the run is over.
+    pub(crate) fn fault_point(&self) {
+        let world = &self.node.0.world;
+        if let Some(jump) = world.faults.draw_jump(&world.baton) {
+            self.node.0.skew.fetch_add(jump, Ordering::Relaxed);
+            let jump = Duration::from_nanos(jump.unsigned_abs());
+            world.note(
+                self.node.name(),
+                format!("its wall clock jumps by {jump:?}"),
+            );
+        }
+        if world.faults.draw_kill(&world.baton, self.node.name()) {
+            self.kill();
+        }
+    }
+
+    fn kill(&self) {
+        let inner = &self.node.0;
+        let world = &inner.world;
+        let calls = {
+            let mut state = inner.state.lock();
+            if state.life != self.number || world.is_over() {
+                return;
+            }
+            std::mem::take(&mut *state).calls
+        };
+        world.note(&inner.name, "killed");
+        self.node.start(world.faults.draw_pause(&world.baton));
+        for call in calls.iter().filter_map(Weak::upgrade) {
+            call.breaks();
+        }
+        world.baton.freeze(self.group());
+    }
+}
+
+impl Node {
+    pub(crate) fn new(
+        name: &str,
+        world: &Arc<World>,
+        make: impl Fn() -> Builder + Send + Sync + 'static,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            name: name.to_owned(),
+            world: Arc::clone(world),
+            make: Box::new(make),
+            state: Mutex::default(),
+            changed: Condvar::default(),
+            skew: AtomicI64::new(0),
+        }))
+    }
+
+    /// Returns the name of the node.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Returns the runtime of the node. While the node is down, the call waits until it has started again.
+    ///
+    /// The runtime ends with its life: after a [kill](Self::kill), nothing that is asked of it is ever answered. A client that
+    /// must notice that uses [`call`](Self::call).
+    pub fn runtime(&self) -> Runtime {
+        let mut state = self.0.state.lock();
+        loop {
+            if let Some(runtime) = &state.runtime {
+                return runtime.clone();
+            }
+            state = self.0.changed.wait(state);
+        }
+    }
+
+    /// Returns the runtime, if the node is not down.
+    pub(crate) fn running(&self) -> Option<Runtime> {
+        self.0.state.lock().runtime.clone()
+    }
+
+    /// Ends the node as `kill -9` does: its threads never go on, and its disk keeps what was synced, with a part of what was
+    /// not. The node starts again, with the same function as before. If the node is down, the call does nothing.
+    ///
+    /// In a phase of this node, the call never returns.
+    pub fn kill(&self) {
+        let number = self.0.state.lock().life;
+        Life {
+            node: self.clone(),
+            number,
+        }
+        .kill();
+    }
+
+    /// Notes a request that breaks when the node is killed. Returns the runtime and the life that serve it. `None` if the node
+    /// is down.
+    pub(crate) fn serve(&self, call: Weak<dyn Call>) -> Option<(Runtime, Life)> {
+        let mut state = self.0.state.lock();
+        let runtime = state.runtime.clone()?;
+        state.calls.retain(|call| call.strong_count() > 0);
+        state.calls.push(call);
+        let life = Life {
+            node: self.clone(),
+            number: state.life,
+        };
+        Some((runtime, life))
+    }
+
+    pub(crate) fn world(&self) -> &Arc<World> {
+        &self.0.world
+    }
+
+    /// Returns how far the wall clock of the node is ahead, in nanoseconds.
+    pub(crate) fn skew(&self) -> i64 {
+        self.0.skew.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the runtime, which holds the node.
+    pub(crate) fn forget(&self) {
+        drop(std::mem::take(&mut *self.0.state.lock()));
+    }
+
+    /// Starts the node after a pause, in a thread of its own.
+    pub(crate) fn start(&self, pause: Duration) {
+        let node = self.clone();
+        let world = &self.0.world;
+        world.spawn_task(format!("{}: start", self.0.name), move || {
+            let world = &node.0.world;
+            world.faults.pause(&world.baton, pause);
+            let number = world.next_life();
+            node.0.state.lock().life = number;
+            let life = Life {
+                node: node.clone(),
+                number,
+            };
+            // From now on, a kill ends this thread, too.
+            world.baton.join(life.group());
+            match life.build() {
+                Ok(runtime) => node.started(number, runtime),
+                Err(error) => {
+                    let text = format!("the node {} does not start: {error}", node.0.name);
+                    world.baton.fail(text);
+                }
+            }
+            world.baton.join(Group::Test);
+        });
+    }
+
+    fn started(&self, life: u64, runtime: Runtime) {
+        let world = &self.0.world;
+        if world.is_over() {
+            // The node was killed when it started, and it is only now that this thread goes on.
+            runtime.shutdown_blocking(Shutdown::Now, LONG);
+            return;
+        }
+        world.keep(runtime.clone());
+        if life > 1 {
+            world.note(&self.0.name, "started");
+        }
+        self.0.state.lock().runtime = Some(runtime);
+        self.0.changed.notify_all();
+        world.tell_settling();
+    }
+}
+
+impl Life {
+    fn build(&self) -> Result<Runtime, BuildError> {
+        let here = Here {
+            world: Arc::clone(&self.node.0.world),
+            life: Some(self.clone()),
+        };
+        here.with(|| {
+            let builder = (self.node.0.make)();
+            let clock = TestClock::of_simulation(self.node.0.world.baton.clock());
+            let of = self.clone();
+            let spawn = move |thread: String, main: Box<dyn FnOnce() + Send>| -> io::Result<()> {
+                let name = format!("{}: {thread}", of.node.name());
+                of.node.0.world.spawn(name, Some(of.clone()), main)
+            };
+            let watch = self.clone();
+            builder
+                .clock(Clock::from(clock))
+                .spawn_with(spawn)
+                .pin(false)
+                .listen(move |transition| watch.saw(transition))
+                .listen_to_runs(Turns(self.clone()))
+                .build()
+        })
+    }
+
+    /// Hears of each transition.
+    fn saw(&self, transition: &Transition<'_>) {
+        let world = &self.node.0.world;
+        if world.is_over() {
+            return;
+        }
+        world
+            .timeline
+            .push(Event::of(world.baton.now(), self.node.name(), transition));
+        world.check_invariants();
+        if transition.ends() || transition.to().is_none() {
+            world.tell_settling();
+        }
+        self.fault_point();
+        world.baton.turn();
+    }
+}
+
+/// Lets other threads run before each run of a fom.
+struct Turns(Life);
+
+impl RunListener for Turns {
+    fn begins(&self, _: &Run<'_>) {
+        let world = &self.0.node.0.world;
+        if world.is_over() {
+            return;
+        }
+        self.0.fault_point();
+        world.faults.long_run(&world.baton);
+        world.baton.turn();
+    }
+
+    fn ends(&self) {}
+}
