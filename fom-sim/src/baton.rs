@@ -18,7 +18,7 @@ use std::{
 
 use fom_protocol::schedule::{Part, Schedule, address, take_part};
 
-use crate::choices::Choices;
+use crate::{choices::Choices, interpose::spawning};
 
 /// The thread that runs the program of the test.
 const DRIVER: usize = 0;
@@ -99,9 +99,9 @@ impl Member {
 }
 
 impl Baton {
-    /// Makes the baton. This thread is the driver, and has it.
-    pub(crate) fn new(choices: Choices) -> (Arc<Self>, Part) {
-        let baton = Arc::new(Self {
+    /// Makes the baton. The driver has it.
+    pub(crate) fn new(choices: Choices) -> Arc<Self> {
+        Arc::new(Self {
             state: Mutex::new(State {
                 threads: vec![Member::new("the test".to_owned(), Group::Test)],
                 runs: DRIVER,
@@ -110,10 +110,19 @@ impl Baton {
                 over: false,
             }),
             now: Arc::default(),
-        });
+        })
+    }
+
+    /// Makes this thread the driver, until the guard is dropped.
+    pub(crate) fn drive(self: &Arc<Self>) -> Part {
         ME.set(DRIVER);
-        let part = take_part(Arc::clone(&baton) as Arc<dyn Schedule>);
-        (baton, part)
+        take_part(Arc::clone(self) as Arc<dyn Schedule>)
+    }
+
+    /// Returns the name of the thread that has the baton.
+    pub(crate) fn running(&self) -> String {
+        let state = self.lock();
+        state.threads[state.runs].name.clone()
     }
 
     /// Returns the nanoseconds that a clock of the simulation shows.
@@ -167,14 +176,15 @@ impl Baton {
             state.threads.len() - 1
         };
         let baton = Arc::clone(self);
-        let spawned = thread::Builder::new().name(name).spawn(move || {
+        let spawn = move || {
             ME.set(me);
             let part = take_part(Arc::clone(&baton) as Arc<dyn Schedule>);
             drop(baton.until_mine(baton.lock()));
             let ended = catch_unwind(AssertUnwindSafe(main));
             drop(part);
             baton.leave(me, ended.is_err());
-        });
+        };
+        let spawned = spawning(|| thread::Builder::new().name(name).spawn(spawn));
         if spawned.is_err() {
             self.lock().threads[me].stands = Stands::Gone;
         }

@@ -88,7 +88,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails with [`Lost`] if the node is down or is killed meanwhile, and if the network loses the request or the answer.
+    /// Fails with [`Lost`] if the node is down, as soon as it has started again; if the node is killed meanwhile; and if the network loses the request or the answer.
     ///
     /// # Panics
     ///
@@ -126,14 +126,13 @@ impl Node {
     {
         let world = self.world();
         let weak = Arc::downgrade(answer);
-        let serves = || {
-            world
-                .faults
-                .arrives(world, from, self.name())
-                .then(|| self.serve(weak))?
-        };
-        let Some((runtime, life)) = serves() else {
+        if !world.faults.arrives(world, from, self.name()) {
             sleep(BROKEN);
+            return answer.breaks();
+        }
+        let Some((runtime, life)) = self.serve(weak) else {
+            // The caller learns that the node was down, and that it is there again.
+            drop(self.runtime());
             return answer.breaks();
         };
         // From now on, a kill ends this thread, too.

@@ -104,6 +104,9 @@ const RATES: [u32; 4] = [16, 4, 64, 256];
 /// The longest pause of a node is two to this number of microseconds: 38 hours.
 const PAUSES: u32 = 37;
 
+/// Faults go on for at most two to this number of seconds, less one: 36 hours.
+const RESTS: u32 = 18;
+
 /// Draws a time up to this one, and so often none. Shorter ones are as frequent as longer ones.
 fn draw_time(baton: &Baton, most: Duration) -> Duration {
     const STEPS: u32 = 8;
@@ -129,6 +132,12 @@ impl Faults {
             .filter(|_| baton.draw(2) == 1)
             .map(|(node, _)| (node.clone(), self.draw_pause(baton)))
             .collect()
+    }
+
+    /// Returns how long the faults go on. `None` if there are none.
+    pub(crate) fn draw_rest(&self, baton: &Baton) -> Option<Duration> {
+        let is_set = lock(&self.chaos).rate > 0;
+        is_set.then(|| Duration::from_secs(1 << baton.draw(RESTS)))
     }
 
     /// Ends all faults.

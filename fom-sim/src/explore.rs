@@ -5,43 +5,28 @@ use std::{
     fmt::Write as _,
     fs,
     ops::Range,
-    panic::{self, AssertUnwindSafe, catch_unwind},
+    panic,
     path::PathBuf,
-    sync::{Arc, Once, mpsc},
+    sync::{Arc, Once},
     thread,
     time::{Duration, Instant},
 };
 
-use fom_protocol::{panic_message, schedule::schedule};
+use fom_protocol::schedule::schedule;
 
 use crate::{
     Sim,
-    baton::Baton,
     choices::{Choices, shrunk, trimmed},
-    sleep,
-    timeline::{Event, diagram, lines},
-    world::{Here, World},
+    run::{Program, Ran, run},
+    timeline::{diagram, lines},
 };
 
-/// The real time that one run may take.
-const LIMIT: Duration = Duration::from_secs(10);
 /// The real time that the search for plainer choices may take.
 const SHRINKING: Duration = Duration::from_secs(10);
 /// Each seed with a number that this divides runs twice.
 const TWICE: u64 = 50;
 /// The real time between two reports.
 const REPORT: Duration = Duration::from_secs(10);
-
-type Program = dyn Fn(&mut Sim) + Send + Sync;
-
-/// The result of one run.
-#[derive(Debug)]
-struct Ran {
-    /// Why it failed, if it did.
-    failure: Option<String>,
-    choices: Vec<u32>,
-    events: Vec<Event>,
-}
 
 /// Runs a program under each of the seeds, and ends at the first one with which it fails: with which `program`, a task or an
 /// [invariant](Sim::always) panics, or all threads wait for each other.
@@ -111,49 +96,6 @@ fn be_silent() {
             }
         }));
     });
-}
-
-/// Runs the program once, in a thread of its own.
-fn run(program: &Arc<Program>, choices: Choices) -> Ran {
-    let (send, ran) = mpsc::channel();
-    let program = Arc::clone(program);
-    let driver = thread::Builder::new().name("fom-sim".into());
-    let driver = driver.spawn(move || {
-        let (baton, part) = Baton::new(choices);
-        let world = World::new(Arc::clone(&baton));
-        let mut sim = Sim::new(Arc::clone(&world));
-        let here = Here {
-            world: Arc::clone(&world),
-            life: None,
-        };
-        let (ended, choices, events) = here.with(|| {
-            let ended = catch_unwind(AssertUnwindSafe(|| {
-                program(&mut sim);
-                // The tasks that are ready run.
-                sleep(Duration::from_nanos(1));
-            }));
-            let (choices, events) = (baton.made(), world.timeline.take());
-            // What comes now belongs to no run.
-            let _ = catch_unwind(AssertUnwindSafe(|| sim.end()));
-            (ended, choices, events)
-        });
-        drop(part);
-        let failure = ended.err().map(panic_message);
-        let failure = failure.or_else(|| baton.trouble());
-        let _ = send.send(Ran {
-            failure,
-            choices,
-            events,
-        });
-    });
-    driver.expect("a thread for a run");
-    ran.recv_timeout(LIMIT).unwrap_or_else(|_| Ran {
-        failure: Some(format!(
-            "the run took more than {LIMIT:?} of real time: a phase, a task or the test computes or blocks for ever"
-        )),
-        choices: Vec::new(),
-        events: Vec::new(),
-    })
 }
 
 /// Returns the run of the plainest choices that fail, too, as far as they are found in time. `None` if no choice is left to

@@ -75,7 +75,9 @@ mod chaos;
 mod choices;
 mod disk;
 mod explore;
+mod interpose;
 mod node;
+mod run;
 mod sim;
 mod timeline;
 mod world;
@@ -87,27 +89,13 @@ pub use explore::explore;
 pub use node::Node;
 pub use sim::{Sim, draw, sleep};
 
-/// Gives the test binary random bytes that are always the same, so that the order of each `HashMap` and the home of each key
-/// are, too. Linux only. Write it once in a test binary, at the top level of a file.
-#[macro_export]
-macro_rules! interpose {
-    () => {
-        #[cfg(target_os = "linux")]
-        mod interposed_by_fom_sim {
-            /// As in libc, with bytes that are always the same.
-            ///
-            /// # Safety
-            ///
-            /// `buffer` is valid for writes of `length` bytes.
-            // SAFETY: no other function of this binary has this name; libc's is not used then.
-            #[unsafe(no_mangle)]
-            unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, _: u32) -> isize {
-                // SAFETY: the caller's promise.
-                unsafe { ::std::ptr::write_bytes(buffer, 0x5a, length) };
-                length as isize
-            }
-        }
-    };
+/// What [`interpose`] uses.
+#[doc(hidden)]
+pub mod __interpose {
+    #[cfg(target_os = "linux")]
+    pub use libc;
+
+    pub use crate::interpose::{may, may_spawn, now};
 }
 
 /// Compiles the example of the README.

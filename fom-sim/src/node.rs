@@ -25,6 +25,7 @@ use fom_runtime::{
 use crate::{
     baton::Group,
     call::Call,
+    interpose::{phase_begins, run_begins, run_ends},
     timeline::Event,
     world::{Here, World},
 };
@@ -103,8 +104,9 @@ impl Life {
             }
             std::mem::take(&mut *state).calls
         };
-        world.note(&inner.name, "killed");
-        self.node.start(world.faults.draw_pause(&world.baton));
+        let pause = world.faults.draw_pause(&world.baton);
+        world.note(&inner.name, format!("killed, starts in {pause:?}"));
+        self.node.start(pause);
         for call in calls.iter().filter_map(Weak::upgrade) {
             call.breaks();
         }
@@ -158,11 +160,10 @@ impl Node {
     /// In a phase of this node, the call never returns.
     pub fn kill(&self) {
         let number = self.0.state.lock().life;
-        Life {
-            node: self.clone(),
-            number,
+        if number > 0 {
+            let node = self.clone();
+            Life { node, number }.kill();
         }
-        .kill();
     }
 
     /// Notes a request that breaks when the node is killed. Returns the runtime and the life that serve it. `None` if the node
@@ -209,7 +210,7 @@ impl Node {
             // From now on, a kill ends this thread, too.
             world.baton.join(life.group());
             match life.build() {
-                Ok(runtime) => node.started(number, runtime),
+                Ok(runtime) => node.started(runtime),
                 Err(error) => {
                     let text = format!("the node {} does not start: {error}", node.0.name);
                     world.baton.fail(text);
@@ -219,7 +220,7 @@ impl Node {
         });
     }
 
-    fn started(&self, life: u64, runtime: Runtime) {
+    fn started(&self, runtime: Runtime) {
         let world = &self.0.world;
         if world.is_over() {
             // The node was killed when it started, and it is only now that this thread goes on.
@@ -227,9 +228,6 @@ impl Node {
             return;
         }
         world.keep(runtime.clone());
-        if life > 1 {
-            world.note(&self.0.name, "started");
-        }
         self.0.state.lock().runtime = Some(runtime);
         self.0.changed.notify_all();
         world.tell_settling();
@@ -263,6 +261,7 @@ impl Life {
 
     /// Hears of each transition.
     fn saw(&self, transition: &Transition<'_>) {
+        phase_begins(transition);
         let world = &self.node.0.world;
         if world.is_over() {
             return;
@@ -283,7 +282,8 @@ impl Life {
 struct Turns(Life);
 
 impl RunListener for Turns {
-    fn begins(&self, _: &Run<'_>) {
+    fn begins(&self, run: &Run<'_>) {
+        run_begins(run);
         let world = &self.0.node.0.world;
         if world.is_over() {
             return;
@@ -293,5 +293,7 @@ impl RunListener for Turns {
         world.baton.turn();
     }
 
-    fn ends(&self) {}
+    fn ends(&self) {
+        run_ends();
+    }
 }

@@ -98,25 +98,36 @@ impl Sim {
         self.world.add_invariant(Arc::new(check));
     }
 
-    /// Ends all faults: nodes that are down start, and the network and the disks work. Then waits until all operations and all
-    /// tasks have ended, for at most this time of the simulation.
+    /// Waits until all operations and all tasks have ended. [Faults](Self::during) go on for a drawn time, from a second to 36
+    /// hours. Then nodes that are down start, and the network and the disks work: from then on, all must end within `time`
+    /// of the simulation.
     ///
     /// # Panics
     ///
     /// Panics if some have not ended by then, and lists them.
     pub fn settle(&self, time: Duration) {
+        if let Some(time) = self.world.faults.draw_rest(&self.world.baton) {
+            self.wait_for_ends(time);
+        }
         self.world.faults.stop();
         self.world.faults.tell_calm(&self.world.baton);
+        if !self.wait_for_ends(time) {
+            panic!("not all has ended after {time:?}:\n{}", self.listing());
+        }
+    }
+
+    /// Waits until all operations and all tasks have ended, or for this time. Returns whether they have.
+    fn wait_for_ends(&self, time: Duration) -> bool {
         let by = self.now() + time;
         loop {
             // Time passes when no thread is ready. So what has ended is also counted by then.
             sleep(Duration::from_nanos(1));
             if self.is_settled() {
-                return;
+                return true;
             }
             let left = by.saturating_sub(self.now());
             if left.is_zero() {
-                panic!("not all has ended after {time:?}:\n{}", self.listing());
+                return false;
             }
             self.world.wait_for_settling(left);
         }

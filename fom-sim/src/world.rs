@@ -39,7 +39,8 @@ pub(crate) struct Here {
 impl Here {
     /// Returns where this thread is. `None` outside of a simulation.
     pub(crate) fn get() -> Option<Self> {
-        let here = HERE.try_with(|here| here.borrow().clone());
+        // This may run while the thread ends, or changes its place.
+        let here = HERE.try_with(|here| here.try_borrow().ok()?.clone());
         here.ok().flatten()
     }
 

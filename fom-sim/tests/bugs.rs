@@ -1,8 +1,8 @@
 //! Programs with a bug that only some orders show. The simulator finds each, and makes it plain.
 
+mod kit;
+
 use std::{
-    ops::Range,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering::Relaxed},
@@ -12,28 +12,12 @@ use std::{
 
 use fom_patterns::lock::{LockGuard, LongLock};
 use fom_runtime::prelude::*;
-use fom_sim::{self as sim, Sim};
+use fom_sim as sim;
+use kit::found;
 
 sim::interpose!();
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// Returns what is told of the bug. It has at most this many choices that are not 0.
-fn found(plain: usize, program: impl Fn(&mut Sim) + Send + Sync + 'static) -> String {
-    let explored = catch_unwind(AssertUnwindSafe(|| sim::explore(SEEDS, program)));
-    let told = explored.expect_err("the bug is found");
-    let told = told.downcast::<String>().expect("a text");
-    let choices = told.lines().find(|line| line.contains(" of them not 0: "));
-    let choices = choices.expect("the choices").split('[').nth(1).unwrap();
-    let set = choices
-        .trim_end_matches(']')
-        .split(", ")
-        .filter(|n| !n.is_empty() && *n != "0");
-    assert!(set.count() <= plain, "{told}");
-    *told
-}
-
-const SEEDS: Range<u64> = 0..2_000;
 
 /// A buyer takes an item, if there is one.
 struct Buy(Arc<AtomicI32>);

@@ -98,6 +98,95 @@ fn threads_that_wait_for_each_other() {
     );
 }
 
+/// Does something that a simulation cannot repeat.
+struct Outside(fn() -> Result<(), BoxError>);
+
+#[fom(operation(Outside), transient)]
+enum Going {
+    #[phase(start, sync, to(Go))]
+    Begin,
+    #[phase(to(Done))]
+    Go,
+    #[phase(end)]
+    Done,
+}
+
+impl GoingTransitions for Outside {
+    fn begin(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    async fn go(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        (self.0)()
+    }
+}
+
+/// The report names the operation, the phase and the node.
+fn assert_refused(go: fn() -> Result<(), BoxError>, what: &str) {
+    let told = failure(move |sim| {
+        let node = sim.node("node", || Runtime::builder().localities(1));
+        node.runtime().submit(Outside(go)).detach().unwrap();
+        sim.settle(Duration::from_secs(1));
+    });
+    let start = told.split('\n').next().unwrap();
+    assert!(
+        start.starts_with("seed 0 fails: the phase Go of Outside "),
+        "{told}"
+    );
+    assert!(
+        start.contains(&format!(
+            " on node {what}, which a simulation cannot repeat; "
+        )),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_phase_that_opens_a_socket() {
+    assert_refused(
+        || {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+            drop(listener);
+            Ok(())
+        },
+        "opens a socket",
+    );
+}
+
+#[test]
+fn a_phase_that_starts_a_thread() {
+    let go = || {
+        let thread = std::thread::Builder::new().spawn(|| ())?;
+        drop(thread);
+        Ok(())
+    };
+    assert_refused(go, "starts a thread");
+}
+
+#[test]
+fn a_phase_that_uses_spawn_blocking() {
+    let go = || {
+        drop(tokio::task::spawn_blocking(|| ()));
+        Ok(())
+    };
+    assert_refused(go, "starts a thread");
+}
+
+/// The wall clock and `Instant` show the time of the simulation.
+#[test]
+fn clocks_show_the_time_of_the_simulation() {
+    use std::time::{Instant, SystemTime};
+    sim::explore(0..2, |_| {
+        let (wall, begun) = (SystemTime::now(), Instant::now());
+        let since_1970 = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(since_1970, Duration::from_secs(1_767_225_600));
+        let month = Duration::from_secs(30 * 86_400);
+        sim::sleep(month);
+        assert_eq!(begun.elapsed(), month);
+        assert_eq!(wall.elapsed().unwrap(), month);
+    });
+}
+
 /// The program may return before its tasks have run.
 #[test]
 fn a_task_that_panics_after_the_program() {
@@ -129,7 +218,7 @@ fn a_loop_without_an_end() {
 fn a_failure_is_repeated_by_its_seed() {
     const CHILD: &str = "FOM_SIM_TEST_CHILD";
     let child = std::env::var_os(CHILD).is_some();
-    let program = |sim: &mut Sim| {
+    let program = |_: &mut Sim| {
         let (a, b) = (sim::draw(10), sim::draw(10));
         assert!(a < 3 || b < 2, "{a} and {b}");
     };

@@ -1,0 +1,205 @@
+//! What replaces functions of libc in a test binary, so that random bytes and clocks belong to the simulation, and threads and
+//! sockets are refused.
+
+use std::{
+    cell::{Cell, RefCell},
+    time::Duration,
+};
+
+use fom_protocol::schedule::Schedule as _;
+use fom_runtime::{extension::Run, observe::Transition};
+
+use crate::world::Here;
+
+/// The wall clock when a simulation begins: the first of January 2026.
+const WALL: Duration = Duration::from_secs(1_767_225_600);
+/// The other clocks when a simulation begins. Not zero: programs go back in time from `Instant::now()`.
+const BEGUN: Duration = Duration::from_secs(1 << 32);
+
+thread_local! {
+    /// The fom that runs on this thread, and its phase.
+    static FOM: RefCell<Option<(String, &'static str)>> = const { RefCell::new(None) };
+}
+
+/// Notes the fom that runs on this thread.
+pub(crate) fn run_begins(run: &Run<'_>) {
+    let fom = format!("{} {}", run.operation(), run.id());
+    FOM.set(Some((fom, run.phase())));
+}
+
+/// Notes that no fom runs on this thread.
+pub(crate) fn run_ends() {
+    FOM.set(None);
+}
+
+/// Notes the phase of the fom that runs on this thread.
+pub(crate) fn phase_begins(transition: &Transition<'_>) {
+    if let Some(to) = transition.to() {
+        FOM.with_borrow_mut(|fom| {
+            if let Some((_, phase)) = fom {
+                *phase = to;
+            }
+        });
+    }
+}
+
+/// Returns the time that the wall clock shows, or another clock. `None` outside of a simulation.
+pub fn now(is_wall: bool) -> Option<Duration> {
+    let here = Here::get()?;
+    let now = here.world.baton.now();
+    if !is_wall {
+        return Some(BEGUN + now);
+    }
+    let skew = here.life.map_or(0, |life| life.node.skew());
+    let by = Duration::from_nanos(skew.unsigned_abs());
+    let wall = WALL + now;
+    Some(if skew < 0 {
+        wall.saturating_sub(by)
+    } else {
+        wall + by
+    })
+}
+
+/// Returns whether this thread may do what the simulation cannot repeat. If not, the run has failed.
+pub fn may(what: &str) -> bool {
+    let Some(here) = Here::get() else {
+        return true;
+    };
+    let fom = FOM.try_with(|fom| fom.try_borrow().ok()?.clone());
+    let place = match fom.ok().flatten() {
+        Some((fom, phase)) => format!("the phase {phase} of {fom} on {}", here.name()),
+        None => here.name(),
+    };
+    here.world.baton.fail(format!(
+        "{place} {what}, which a simulation cannot repeat; give it a stand-in, such as a resource that calls \
+         `fom_sim::sleep`, or ask another node with `Node::call`"
+    ));
+    false
+}
+
+thread_local! {
+    static SPAWNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Lets this thread start a thread of the simulation.
+pub(crate) fn spawning<R>(spawn: impl FnOnce() -> R) -> R {
+    SPAWNS.set(true);
+    let spawned = spawn();
+    SPAWNS.set(false);
+    spawned
+}
+
+/// Returns whether this thread may start a thread. If not, the run has failed.
+pub fn may_spawn() -> bool {
+    SPAWNS.get() || may("starts a thread")
+}
+
+/// Gives the test binary its own random bytes, which are always the same, and its own clocks, which show the time of the
+/// simulation on its threads. So the order of each `HashMap`, the home of each key, `Instant::now` and `SystemTime::now` are equal
+/// in all runs. On a thread of a simulation, a new thread and a new socket fail, and the run fails with the name of the phase.
+///
+/// Linux only. Write it once in a test binary, at the top level of a file.
+#[macro_export]
+macro_rules! interpose {
+    () => {
+        #[cfg(target_os = "linux")]
+        mod interposed_by_fom_sim {
+            use $crate::__interpose::libc;
+
+            /// As in libc, with bytes that are always the same.
+            ///
+            /// # Safety
+            ///
+            /// `buffer` is valid for writes of `length` bytes.
+            // SAFETY: no other function of this binary has this name; libc's is not used then.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, _: u32) -> isize {
+                // SAFETY: the caller's promise.
+                unsafe { ::std::ptr::write_bytes(buffer, 0x5a, length) };
+                length as isize
+            }
+
+            /// As in libc, with the time of the simulation on its threads.
+            ///
+            /// # Safety
+            ///
+            /// `time` is null or valid for a write.
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn clock_gettime(
+                clock: libc::clockid_t,
+                time: *mut libc::timespec,
+            ) -> libc::c_int {
+                match $crate::__interpose::now(clock == libc::CLOCK_REALTIME) {
+                    Some(now) if !time.is_null() => {
+                        let now = libc::timespec {
+                            tv_sec: now.as_secs() as _,
+                            tv_nsec: now.subsec_nanos() as _,
+                        };
+                        // SAFETY: the caller's promise.
+                        unsafe { time.write(now) };
+                        0
+                    }
+                    // SAFETY: the arguments of this system call.
+                    _ => unsafe {
+                        libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int
+                    },
+                }
+            }
+
+            /// As in libc, but fails on a thread of a simulation.
+            ///
+            /// # Safety
+            ///
+            /// As for libc.
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn socket(
+                domain: libc::c_int,
+                kind: libc::c_int,
+                protocol: libc::c_int,
+            ) -> libc::c_int {
+                if !$crate::__interpose::may("opens a socket") {
+                    // SAFETY: the address of this thread's error number.
+                    unsafe { *libc::__errno_location() = libc::EACCES };
+                    return -1;
+                }
+                // SAFETY: the arguments of this system call.
+                unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as libc::c_int }
+            }
+
+            type Main = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
+            type Create = unsafe extern "C" fn(
+                *mut libc::pthread_t,
+                *const libc::pthread_attr_t,
+                Main,
+                *mut libc::c_void,
+            ) -> libc::c_int;
+
+            /// As in libc, but fails on a thread of a simulation.
+            ///
+            /// # Safety
+            ///
+            /// As for libc.
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn pthread_create(
+                thread: *mut libc::pthread_t,
+                attributes: *const libc::pthread_attr_t,
+                main: Main,
+                argument: *mut libc::c_void,
+            ) -> libc::c_int {
+                if !$crate::__interpose::may_spawn() {
+                    return libc::EAGAIN;
+                }
+                // SAFETY: the name is a C string.
+                let next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
+                assert!(!next.is_null(), "libc has `pthread_create`");
+                // SAFETY: that function has this type.
+                let create: Create = unsafe { ::std::mem::transmute(next) };
+                // SAFETY: the caller's promise.
+                unsafe { create(thread, attributes, main, argument) }
+            }
+        }
+    };
+}

@@ -1,0 +1,81 @@
+//! Runs a program once.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use fom_protocol::panic_message;
+
+use crate::{
+    Sim,
+    baton::Baton,
+    choices::Choices,
+    sleep,
+    timeline::Event,
+    world::{Here, World},
+};
+
+/// The real time that one run may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+pub(crate) type Program = dyn Fn(&mut Sim) + Send + Sync;
+
+/// The result of one run.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// Why it failed, if it did.
+    pub(crate) failure: Option<String>,
+    pub(crate) choices: Vec<u32>,
+    pub(crate) events: Vec<Event>,
+}
+
+/// Runs the program once, in a thread of its own.
+pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
+    let (send, ran) = mpsc::channel();
+    let world = World::new(Baton::new(choices));
+    let (program, of) = (Arc::clone(program), Arc::clone(&world));
+    let driver = thread::Builder::new().name("fom-sim".into());
+    let driver = driver.spawn(move || {
+        // The caller may have waited for too long.
+        let _ = send.send(drive(&program, of));
+    });
+    driver.expect("a thread for a run");
+    ran.recv_timeout(LIMIT).unwrap_or_else(|_| Ran {
+        failure: Some(format!(
+            "the run took more than {LIMIT:?} of real time: {} computes or blocks for ever",
+            world.baton.running()
+        )),
+        choices: world.baton.made(),
+        events: world.timeline.take(),
+    })
+}
+
+fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
+    let part = world.baton.drive();
+    let mut sim = Sim::new(Arc::clone(&world));
+    let here = Here {
+        world: Arc::clone(&world),
+        life: None,
+    };
+    let (ended, choices, events) = here.with(|| {
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            program(&mut sim);
+            // The tasks that are ready run.
+            sleep(Duration::from_nanos(1));
+        }));
+        let (choices, events) = (world.baton.made(), world.timeline.take());
+        // What comes now belongs to no run.
+        let _ = catch_unwind(AssertUnwindSafe(|| sim.end()));
+        (ended, choices, events)
+    });
+    drop(part);
+    let failure = ended.err().map(panic_message);
+    Ran {
+        failure: failure.or_else(|| world.baton.trouble()),
+        choices,
+        events,
+    }
+}
