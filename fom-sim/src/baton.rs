@@ -138,9 +138,11 @@ impl Baton {
         self.lock().choices.draw(below)
     }
 
-    /// Returns the choices so far.
-    pub(crate) fn made(&self) -> Vec<u32> {
-        self.lock().choices.made().to_vec()
+    /// Returns the choices so far, and how many possible ones there were at each.
+    pub(crate) fn made(&self) -> (Vec<u32>, Vec<u32>) {
+        let state = self.lock();
+        let choices = &state.choices;
+        (choices.made().to_vec(), choices.below().to_vec())
     }
 
     /// Ends the run with this reason. The driver learns of it where it waits.
@@ -320,7 +322,7 @@ fn choose(state: &mut State, now: &AtomicU64, me: usize) {
             .filter(is_ready)
             .collect();
         if !ready.is_empty() {
-            let next = ready[state.choices.draw(ready.len() as u32) as usize];
+            let next = ready[state.choices.choose(&ready) as usize];
             state.runs = next;
             state.threads[next].bell.notify_one();
             return;

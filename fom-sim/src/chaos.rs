@@ -120,7 +120,7 @@ impl Faults {
     pub(crate) fn set(
         &self,
         baton: &Baton,
-        set: impl FnOnce(&mut Chaos),
+        set: impl FnOnce(&mut Chaos) -> &mut Chaos,
     ) -> Vec<(String, Duration)> {
         let mut chaos = lock(&self.chaos);
         self.calm.store(false, Ordering::Relaxed);

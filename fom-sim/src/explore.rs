@@ -1,14 +1,10 @@
 //! Runs a program under many seeds.
 
 use std::{
-    env,
-    fmt::Write as _,
-    fs,
+    env, fs,
     ops::Range,
     panic,
-    path::PathBuf,
     sync::{Arc, Once},
-    thread,
     time::{Duration, Instant},
 };
 
@@ -16,9 +12,9 @@ use fom_protocol::schedule::schedule;
 
 use crate::{
     Sim,
-    choices::{Choices, shrunk, trimmed},
+    choices::{Choices, shrunk, successor, trimmed},
+    report::{assert_same, file, keep, read, test, told},
     run::{Program, Ran, run},
-    timeline::{diagram, lines},
 };
 
 /// The real time that the search for plainer choices may take.
@@ -35,6 +31,9 @@ const REPORT: Duration = Duration::from_secs(10);
 /// `FOM_SIM_SEED` repeats one seed, and `FOM_SIM_SEEDS` sets how many seeds run. A failure is kept in
 /// `target/fom-sim/NAME-SEED.choices`, where NAME is the name of the test, and `FOM_SIM_SEED` first repeats these choices.
 ///
+/// An even seed draws each thread that runs next. An odd seed gives the threads priorities and changes two of them, at
+/// drawn steps. Burckhardt and others (2010) call this PCT: it finds bugs that need few switches at the right places.
+///
 /// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated. A run that takes more than 10 s
 /// of real time has failed, and its threads are left behind.
 ///
@@ -42,47 +41,126 @@ const REPORT: Duration = Duration::from_secs(10);
 ///
 /// Panics if the program fails, and if two runs of one seed differ.
 pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'static) {
-    be_silent();
-    let program: Arc<Program> = Arc::new(program);
-    let name = test().map_or_else(|| "sim".to_owned(), |test| test.replace("::", "-"));
+    let explorer = Explorer::new(program);
     if let Some(seed) = number("FOM_SIM_SEED") {
-        let kept = fs::read_to_string(file(&name, seed)).ok();
-        let kept = kept.as_deref().and_then(read).map(Choices::of_list);
         // The kept choices may be those of an earlier program.
-        for choices in kept.into_iter().chain([Choices::of_seed(seed)]) {
-            let ran = run(&program, choices);
-            assert!(ran.failure.is_none(), "{}", told(seed, &ran));
-        }
-        return;
+        let kept = explorer.kept(seed).into_iter();
+        return explorer.repeat(seed, kept.chain([Choices::of_seed(seed)]));
     }
     let seeds = match number("FOM_SIM_SEEDS") {
         Some(count) => seeds.start..seeds.start.saturating_add(count),
         None => seeds,
     };
-    let mut reported = Instant::now();
+    let mut progress = Progress::default();
     for seed in seeds.clone() {
-        if reported.elapsed() >= REPORT {
-            reported = Instant::now();
-            eprintln!("{name}: seed {seed} of {seeds:?}");
-        }
-        let ran = run(&program, Choices::of_seed(seed));
-        if ran.failure.is_some() {
-            let best = plainest(&program, &ran).unwrap_or(ran);
-            keep(&name, seed, &best.choices);
-            panic!("{}", told(seed, &best));
-        }
+        progress.tell(|| format!("{}: seed {seed} of {seeds:?}", explorer.name));
+        let ran = explorer.run(seed, Choices::of_seed(seed));
         if seed % TWICE == 0 {
-            let again = run(&program, Choices::of_seed(seed));
+            let again = run(&explorer.program, Choices::of_seed(seed));
             assert_same(seed, &ran, &again);
         }
     }
 }
 
-/// Returns the name of the test that runs on this thread. With `--test-threads 1`, tests run on the main thread.
-fn test() -> Option<String> {
-    let thread = thread::current();
-    let name = thread.name().filter(|name| *name != "main");
-    name.map(str::to_owned)
+/// Runs a tiny program with each sequence of choices in which at most `most` are not the plainest one, and ends at the first
+/// failure. So it finds each bug that needs at most so many switches, faults and drawn numbers. Emmi and others (2011) call a
+/// bound of this kind a delay bound.
+///
+/// The number of runs grows fast: with 20 choices of 2, there are 21 runs with `most` 1, 211 with 2, and 1,351 with 3.
+/// A failure is reported and kept as with [`explore`], with the number of the run in the place of a seed.
+///
+/// ```
+/// use fom_sim as sim;
+/// use std::sync::{Arc, atomic::{AtomicU32, Ordering::Relaxed}};
+///
+/// let runs = Arc::new(AtomicU32::new(0));
+/// let counted = Arc::clone(&runs);
+/// sim::explore_all(1, move |_| {
+///     let drawn = (sim::draw(3), sim::draw(3));
+///     assert_ne!(drawn, (2, 2), "it takes two choices");
+///     counted.fetch_add(1, Relaxed);
+/// });
+/// // Twice (0, 0), to see that both runs are equal; then (0, 1), (0, 2), (1, 0) and (2, 0).
+/// assert_eq!(runs.load(Relaxed), 6);
+/// ```
+///
+/// # Panics
+///
+/// As [`explore`].
+pub fn explore_all(most: usize, program: impl Fn(&mut Sim) + Send + Sync + 'static) {
+    let explorer = Explorer::new(program);
+    if let Some(number) = number("FOM_SIM_SEED") {
+        return explorer.repeat(number, explorer.kept(number));
+    }
+    let mut progress = Progress::default();
+    let mut list = Some(Vec::new());
+    for number in 0.. {
+        let Some(next) = list else { break };
+        progress.tell(|| format!("{}: run {number}, {next:?}", explorer.name));
+        let ran = explorer.run(number, Choices::of_list(next));
+        if number == 0 {
+            let again = run(&explorer.program, Choices::of_list(Vec::new()));
+            assert_same(number, &ran, &again);
+        }
+        list = successor(&ran.choices, &ran.below, most);
+    }
+}
+
+struct Explorer {
+    name: String,
+    program: Arc<Program>,
+}
+
+impl Explorer {
+    fn new(program: impl Fn(&mut Sim) + Send + Sync + 'static) -> Self {
+        be_silent();
+        Self {
+            name: test().map_or_else(|| "sim".to_owned(), |test| test.replace("::", "-")),
+            program: Arc::new(program),
+        }
+    }
+
+    /// Returns the choices of a failure that were kept.
+    fn kept(&self, number: u64) -> Option<Choices> {
+        let kept = fs::read_to_string(file(&self.name, number)).ok()?;
+        read(&kept).map(Choices::of_list)
+    }
+
+    fn repeat(&self, number: u64, choices: impl IntoIterator<Item = Choices>) {
+        for choices in choices {
+            let ran = run(&self.program, choices);
+            assert!(ran.failure.is_none(), "{}", told(number, &ran));
+        }
+    }
+
+    /// Runs the program once. A failure is made plainer, kept and told.
+    fn run(&self, number: u64, choices: Choices) -> Ran {
+        let ran = run(&self.program, choices);
+        if ran.failure.is_some() {
+            let best = plainest(&self.program, &ran).unwrap_or(ran);
+            keep(&self.name, number, &best.choices);
+            panic!("{}", told(number, &best));
+        }
+        ran
+    }
+}
+
+/// Tells how far a long search has come.
+struct Progress(Instant);
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Progress {
+    fn tell(&mut self, text: impl FnOnce() -> String) {
+        if self.0.elapsed() >= REPORT {
+            self.0 = Instant::now();
+            eprintln!("{}", text());
+        }
+    }
 }
 
 /// Makes panics in simulations silent: the report has their messages.
@@ -114,88 +192,8 @@ fn plainest(program: &Arc<Program>, ran: &Ran) -> Option<Ran> {
     Some(run(program, Choices::of_list(list))).filter(|ran| ran.failure.is_some())
 }
 
-fn assert_same(seed: u64, one: &Ran, other: &Ran) {
-    let differs = one
-        .events
-        .iter()
-        .zip(&other.events)
-        .position(|(a, b)| a != b);
-    if let Some(at) = differs {
-        let lines = |ran: &Ran| lines(&ran.events[at..=at]);
-        panic!(
-            "seed {seed} is not deterministic: transition {at} is\n{}and in a second run\n{}{CAUSES}",
-            lines(one),
-            lines(other)
-        );
-    }
-    assert!(
-        one.events.len() == other.events.len()
-            && one.choices == other.choices
-            && other.failure.is_none(),
-        "seed {seed} is not deterministic: {} transitions with {} choices, and in a second run {} with {}{}.\n{CAUSES}",
-        one.events.len(),
-        one.choices.len(),
-        other.events.len(),
-        other.choices.len(),
-        match &other.failure {
-            Some(failure) => format!(", which fails: {failure}"),
-            None => String::new(),
-        },
-    );
-}
-
-const CAUSES: &str = "Common causes: the order of a HashMap and the home of a key, which `fom_sim::interpose!()` at the top of \
-    the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed.";
-
-/// Returns what to tell of a run that has failed.
-fn told(seed: u64, ran: &Ran) -> String {
-    let failure = ran.failure.as_deref().unwrap_or_default();
-    let mut text = format!("seed {seed} fails: {failure}\n\n");
-    let choices = trimmed(&ran.choices);
-    let set = choices.iter().filter(|choice| **choice != 0).count();
-    // Writing to a string never fails.
-    let _ = writeln!(
-        text,
-        "{} choices, {set} of them not 0: {choices:?}\n",
-        choices.len()
-    );
-    if !ran.events.is_empty() {
-        let _ = writeln!(text, "{}\n{}", lines(&ran.events), diagram(&ran.events));
-    }
-    let test = test().unwrap_or_default();
-    let _ = write!(text, "Again: FOM_SIM_SEED={seed} cargo test {test}");
-    text
-}
-
 fn number(variable: &str) -> Option<u64> {
     let text = env::var(variable).ok()?;
     let number = text.parse();
     Some(number.unwrap_or_else(|_| panic!("{variable} is {text:?}, and must be a number")))
-}
-
-/// Returns the file of a failure.
-fn file(name: &str, seed: u64) -> PathBuf {
-    let here = env::current_dir().unwrap_or_default();
-    // A test runs in the folder of its package, which may be in a workspace.
-    let above = here.ancestors().map(|folder| folder.join("target"));
-    let target = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.or_else(|| above.into_iter().find(|target| target.is_dir()));
-    let folder = target.unwrap_or_else(|| "target".into()).join("fom-sim");
-    folder.join(format!("{name}-{seed}.choices"))
-}
-
-/// Keeps the choices of a failure. The report has them, too, so a full disk loses nothing.
-fn keep(name: &str, seed: u64, choices: &[u32]) {
-    let file = file(name, seed);
-    let texts: Vec<_> = trimmed(choices).iter().map(u32::to_string).collect();
-    if let Some(folder) = file.parent() {
-        let _ = fs::create_dir_all(folder);
-    }
-    let _ = fs::write(file, texts.join(" "));
-}
-
-fn read(text: &str) -> Option<Vec<u32>> {
-    text.split_whitespace()
-        .map(|number| number.parse().ok())
-        .collect()
 }

@@ -77,6 +77,7 @@ mod disk;
 mod explore;
 mod interpose;
 mod node;
+mod report;
 mod run;
 mod sim;
 mod timeline;
@@ -85,7 +86,7 @@ mod world;
 pub use call::Lost;
 pub use chaos::Chaos;
 pub use disk::Disk;
-pub use explore::explore;
+pub use explore::{explore, explore_all};
 pub use node::Node;
 pub use sim::{Sim, draw, sleep};
 

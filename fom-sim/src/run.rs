@@ -29,6 +29,8 @@ pub(crate) struct Ran {
     /// Why it failed, if it did.
     pub(crate) failure: Option<String>,
     pub(crate) choices: Vec<u32>,
+    /// How many possible choices there were at each one.
+    pub(crate) below: Vec<u32>,
     pub(crate) events: Vec<Event>,
 }
 
@@ -43,14 +45,19 @@ pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
         let _ = send.send(drive(&program, of));
     });
     driver.expect("a thread for a run");
-    ran.recv_timeout(LIMIT).unwrap_or_else(|_| Ran {
+    if let Ok(ran) = ran.recv_timeout(LIMIT) {
+        return ran;
+    }
+    let (choices, below) = world.baton.made();
+    Ran {
         failure: Some(format!(
             "the run took more than {LIMIT:?} of real time: {} computes or blocks for ever",
             world.baton.running()
         )),
-        choices: world.baton.made(),
+        choices,
+        below,
         events: world.timeline.take(),
-    })
+    }
 }
 
 fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
@@ -60,7 +67,7 @@ fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
         world: Arc::clone(&world),
         life: None,
     };
-    let (ended, choices, events) = here.with(|| {
+    let (ended, (choices, below), events) = here.with(|| {
         let ended = catch_unwind(AssertUnwindSafe(|| {
             program(&mut sim);
             // The tasks that are ready run.
@@ -76,6 +83,7 @@ fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
     Ran {
         failure: failure.or_else(|| world.baton.trouble()),
         choices,
+        below,
         events,
     }
 }

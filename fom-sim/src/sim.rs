@@ -52,7 +52,22 @@ impl Sim {
     }
 
     /// Sets the faults that may happen from now on. [`settle`](Self::settle) ends them.
-    pub fn during(&mut self, set: impl FnOnce(&mut Chaos)) {
+    ///
+    /// ```
+    /// use fom_runtime::prelude::*;
+    /// use fom_sim as sim;
+    ///
+    /// sim::explore(0..10, |sim| {
+    ///     let node = sim.node("node", || Runtime::builder().localities(1));
+    ///     sim.during(|chaos| chaos.kill(&node, 2).lose());
+    ///     // ..
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics if a node belongs to another simulation.
+    pub fn during(&mut self, set: impl FnOnce(&mut Chaos) -> &mut Chaos) {
         for (name, time) in self.world.faults.set(&self.world.baton, set) {
             let node = self.nodes.iter().find(|node| node.name() == name);
             let node = node.expect("a node of this simulation").clone();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use fom_durable::prelude::*;
-use fom_sim::{self as sim, Chaos, Node, Sim};
+use fom_sim::{self as sim, Node, Sim};
 use serde::{Deserialize, Serialize};
 
 sim::interpose!();
@@ -116,7 +116,7 @@ async fn order(shop: &Node, number: u32, seen: &Seen) -> FulfilKind {
 const ORDERS: u32 = 4;
 
 /// Four orders. Each pays once and ends as it should, whatever happens.
-fn orders(sim: &mut Sim, seen: &Arc<Seen>, chaos: impl FnOnce(&mut Chaos, &Node)) {
+fn orders(sim: &mut Sim, seen: &Arc<Seen>) {
     let (disk, bank) = (sim.disk(), Bank::default());
     let (of, starts) = (bank.clone(), Arc::clone(seen));
     let shop = sim.node("shop", move || {
@@ -125,7 +125,16 @@ fn orders(sim: &mut Sim, seen: &Arc<Seen>, chaos: impl FnOnce(&mut Chaos, &Node)
         // A client may come back after the node was down for days.
         builder.remember(100, 30 * DAY).journal_with(disk.journal())
     });
-    sim.during(|all| chaos(all, &shop));
+    sim.during(|chaos| {
+        chaos
+            .kill(&shop, 3)
+            .slow_disk(Duration::from_millis(20))
+            .full_disk()
+            .delay(Duration::from_millis(50))
+            .lose()
+            .long_phases(Duration::from_millis(10))
+            .slow_calls(Duration::from_millis(10))
+    });
     let ended = Arc::new(Mutex::new(BTreeMap::new()));
     for number in 0..ORDERS {
         let (shop, ended, seen) = (shop.clone(), Arc::clone(&ended), Arc::clone(seen));
@@ -150,20 +159,8 @@ fn orders(sim: &mut Sim, seen: &Arc<Seen>, chaos: impl FnOnce(&mut Chaos, &Node)
 fn orders_survive_all_faults() {
     let all = Arc::new(Seen::default());
     let seen = Arc::clone(&all);
-    sim::explore(0..150, move |sim| {
-        orders(sim, &seen, |chaos, shop| {
-            chaos
-                .kill(shop, 3)
-                .slow_disk(Duration::from_millis(20))
-                .full_disk()
-                .delay(Duration::from_millis(50))
-                .lose()
-                .long_phases(Duration::from_millis(10))
-                .slow_calls(Duration::from_millis(10));
-        });
-    });
+    sim::explore(0..150, move |sim| orders(sim, &seen));
     let Seen { starts, lost, full } = &*all;
-    println!("{all:?}");
     // Of the 153 runs, most have kills.
     assert!(starts.load(Relaxed) > 2 * 153, "{all:?}");
     assert!(lost.load(Relaxed) > 100, "{all:?}");
