@@ -3,7 +3,12 @@
 //! A thread of a simulation has a [`Schedule`]. Wherever the thread would block, [`sync`](crate::sync) asks the schedule
 //! instead. Other threads have none, and look for one only where they block or wake a thread.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    cell::RefCell,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 /// Decides which thread of a simulation runs, and what time it is.
 pub trait Schedule: Send + Sync {
@@ -16,6 +21,12 @@ pub trait Schedule: Send + Sync {
 
     /// Returns the time since the simulation began.
     fn now(&self) -> Duration;
+
+    /// Returns the nanoseconds since the simulation began, which go on.
+    fn clock(&self) -> Arc<AtomicU64>;
+
+    /// Makes what is built on this thread a part of the simulation. `builder` is a `Builder` of `fom-runtime`.
+    fn adopt(&self, builder: &mut dyn Any);
 }
 
 thread_local! {

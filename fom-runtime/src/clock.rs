@@ -36,7 +36,12 @@ enum Source {
 }
 
 impl Default for Clock {
+    /// Returns the machine's clock. In a simulation, this is the clock of the simulation.
     fn default() -> Self {
+        #[cfg(not(fom_shuttle))]
+        if let Some(schedule) = fom_protocol::schedule::schedule() {
+            return TestClock::with(schedule.clock(), true).into();
+        }
         Self::system()
     }
 }
@@ -135,12 +140,6 @@ impl TestClock {
     /// Returns a clock that stands at zero.
     pub fn new() -> Self {
         Self::with(Arc::default(), false)
-    }
-
-    /// Returns the clock of a simulation, for packages on top of the runtime. It shows these nanoseconds, and they pass
-    /// while the threads of the simulation sleep.
-    pub fn of_simulation(now: Arc<AtomicU64>) -> Self {
-        Self::with(now, true)
     }
 
     fn with(now: Arc<AtomicU64>, passes: bool) -> Self {

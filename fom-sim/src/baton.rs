@@ -4,6 +4,7 @@
 //! next deadline. If there is none either, all threads wait for each other for ever.
 
 use std::{
+    any::Any,
     cell::Cell,
     fmt::Write as _,
     io, mem,
@@ -18,7 +19,7 @@ use std::{
 
 use fom_protocol::schedule::{Part, Schedule, address, take_part};
 
-use crate::{choices::Choices, interpose::spawning};
+use crate::{choices::Choices, interpose::spawning, node::adopt};
 
 /// The thread that runs the program of the test.
 const DRIVER: usize = 0;
@@ -123,11 +124,6 @@ impl Baton {
     pub(crate) fn running(&self) -> String {
         let state = self.lock();
         state.threads[state.runs].name.clone()
-    }
-
-    /// Returns the nanoseconds that a clock of the simulation shows.
-    pub(crate) fn clock(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.now)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -292,6 +288,16 @@ impl Schedule for Baton {
 
     fn now(&self) -> Duration {
         Duration::from_nanos(self.now.load(Ordering::Relaxed))
+    }
+
+    fn clock(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.now)
+    }
+
+    fn adopt(&self, builder: &mut dyn Any) {
+        if let Some(builder) = builder.downcast_mut() {
+            adopt(builder);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     env, fs,
+    hash::{DefaultHasher, Hasher as _},
     ops::Range,
     panic,
     sync::{Arc, Once},
@@ -40,8 +41,8 @@ const REPORT: Duration = Duration::from_secs(10);
 /// # Panics
 ///
 /// Panics if the program fails, and if two runs of one seed differ.
-pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'static) {
-    let explorer = Explorer::new(program);
+pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'static) -> Explored {
+    let mut explorer = Explorer::new(program);
     if let Some(seed) = number("FOM_SIM_SEED") {
         // The kept choices may be those of an earlier program.
         let kept = explorer.kept(seed).into_iter();
@@ -60,6 +61,7 @@ pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'st
             assert_same(seed, &ran, &again);
         }
     }
+    explorer.explored()
 }
 
 /// Runs a tiny program with each sequence of choices in which at most `most` are not the plainest one, and ends at the first
@@ -87,10 +89,11 @@ pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'st
 /// # Panics
 ///
 /// As [`explore`].
-pub fn explore_all(most: usize, program: impl Fn(&mut Sim) + Send + Sync + 'static) {
-    let explorer = Explorer::new(program);
+pub fn explore_all(most: usize, program: impl Fn(&mut Sim) + Send + Sync + 'static) -> Explored {
+    let mut explorer = Explorer::new(program);
     if let Some(number) = number("FOM_SIM_SEED") {
-        return explorer.repeat(number, explorer.kept(number));
+        let kept = explorer.kept(number);
+        return explorer.repeat(number, kept);
     }
     let mut progress = Progress::default();
     let mut list = Some(Vec::new());
@@ -104,11 +107,24 @@ pub fn explore_all(most: usize, program: impl Fn(&mut Sim) + Send + Sync + 'stat
         }
         list = successor(&ran.choices, &ran.below, most);
     }
+    explorer.explored()
+}
+
+/// What has run without a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explored {
+    /// The number of runs, without second ones of the same seed.
+    pub runs: u64,
+    /// A hash of all choices and of all that happened on the nodes. It is equal in each process.
+    pub trace: u64,
 }
 
 struct Explorer {
     name: String,
     program: Arc<Program>,
+    runs: u64,
+    trace: DefaultHasher,
 }
 
 impl Explorer {
@@ -117,6 +133,8 @@ impl Explorer {
         Self {
             name: test().map_or_else(|| "sim".to_owned(), |test| test.replace("::", "-")),
             program: Arc::new(program),
+            runs: 0,
+            trace: DefaultHasher::new(),
         }
     }
 
@@ -126,21 +144,36 @@ impl Explorer {
         read(&kept).map(Choices::of_list)
     }
 
-    fn repeat(&self, number: u64, choices: impl IntoIterator<Item = Choices>) {
+    fn repeat(&mut self, number: u64, choices: impl IntoIterator<Item = Choices>) -> Explored {
         for choices in choices {
             let ran = run(&self.program, choices);
             assert!(ran.failure.is_none(), "{}", told(number, &ran));
+            self.count(&ran);
+        }
+        self.explored()
+    }
+
+    fn count(&mut self, ran: &Ran) {
+        self.runs += 1;
+        ran.hash(&mut self.trace);
+    }
+
+    fn explored(&self) -> Explored {
+        Explored {
+            runs: self.runs,
+            trace: self.trace.finish(),
         }
     }
 
     /// Runs the program once. A failure is made plainer, kept and told.
-    fn run(&self, number: u64, choices: Choices) -> Ran {
+    fn run(&mut self, number: u64, choices: Choices) -> Ran {
         let ran = run(&self.program, choices);
         if ran.failure.is_some() {
             let best = plainest(&self.program, &ran).unwrap_or(ran);
             keep(&self.name, number, &best.choices);
             panic!("{}", told(number, &best));
         }
+        self.count(&ran);
         ran
     }
 }

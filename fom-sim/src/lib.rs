@@ -86,7 +86,7 @@ mod world;
 pub use call::Lost;
 pub use chaos::Chaos;
 pub use disk::Disk;
-pub use explore::{explore, explore_all};
+pub use explore::{Explored, explore, explore_all};
 pub use node::Node;
 pub use sim::{Sim, draw, sleep};
 

@@ -19,7 +19,6 @@ use fom_runtime::{
     error::BuildError,
     extension::{Run, RunListener},
     observe::Transition,
-    time::{Clock, TestClock},
 };
 
 use crate::{
@@ -240,23 +239,7 @@ impl Life {
             world: Arc::clone(&self.node.0.world),
             life: Some(self.clone()),
         };
-        here.with(|| {
-            let builder = (self.node.0.make)();
-            let clock = TestClock::of_simulation(self.node.0.world.baton.clock());
-            let of = self.clone();
-            let spawn = move |thread: String, main: Box<dyn FnOnce() + Send>| -> io::Result<()> {
-                let name = format!("{}: {thread}", of.node.name());
-                of.node.0.world.spawn(name, Some(of.clone()), main)
-            };
-            let watch = self.clone();
-            builder
-                .clock(Clock::from(clock))
-                .spawn_with(spawn)
-                .pin(false)
-                .listen(move |transition| watch.saw(transition))
-                .listen_to_runs(Turns(self.clone()))
-                .build()
-        })
+        here.with(|| (self.node.0.make)().build())
     }
 
     /// Hears of each transition.
@@ -276,6 +259,29 @@ impl Life {
         self.fault_point();
         world.baton.turn();
     }
+}
+
+/// Makes a runtime that is built on this thread a part of the simulation. Outside of the nodes, it is a part of the test, and
+/// cannot be killed.
+pub(crate) fn adopt(builder: &mut Builder) {
+    let Some(Here { world, life }) = Here::get() else {
+        return;
+    };
+    let life = life.unwrap_or_else(|| Life {
+        node: Node::new("runtime", &world, Builder::default),
+        number: world.next_life(),
+    });
+    let of = life.clone();
+    let spawn = move |thread: String, main: Box<dyn FnOnce() + Send>| -> io::Result<()> {
+        let name = format!("{}: {thread}", of.node.name());
+        of.node.0.world.spawn(name, Some(of.clone()), main)
+    };
+    let watch = life.clone();
+    *builder = std::mem::take(builder)
+        .spawn_with(spawn)
+        .pin(false)
+        .listen(move |transition| watch.saw(transition))
+        .listen_to_runs(Turns(life));
 }
 
 /// Lets other threads run before each run of a fom.

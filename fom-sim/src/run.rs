@@ -1,6 +1,7 @@
 //! Runs a program once.
 
 use std::{
+    hash::{Hash as _, Hasher},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
     thread,
@@ -32,6 +33,14 @@ pub(crate) struct Ran {
     /// How many possible choices there were at each one.
     pub(crate) below: Vec<u32>,
     pub(crate) events: Vec<Event>,
+}
+
+impl Ran {
+    /// Adds what happened to a hash.
+    pub(crate) fn hash(&self, hash: &mut impl Hasher) {
+        self.choices.hash(hash);
+        self.events.hash(hash);
+    }
 }
 
 /// Runs the program once, in a thread of its own.

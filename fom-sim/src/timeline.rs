@@ -10,14 +10,14 @@ use std::{
 use fom_runtime::observe::Transition;
 
 /// Something that happened on a node.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Event {
     at: Duration,
     node: String,
     what: What,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 enum What {
     Transition {
         locality: usize,

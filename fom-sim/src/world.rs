@@ -47,16 +47,15 @@ impl Here {
     /// Makes this the place of this thread while `main` runs.
     pub(crate) fn with<R>(self, main: impl FnOnce() -> R) -> R {
         /// Also after a panic, since what is here must not live as long as a thread.
-        struct Leaves;
+        struct Leaves(Option<Here>);
 
         impl Drop for Leaves {
             fn drop(&mut self) {
-                HERE.set(None);
+                HERE.set(self.0.take());
             }
         }
 
-        HERE.set(Some(self));
-        let _leaves = Leaves;
+        let _leaves = Leaves(HERE.replace(Some(self)));
         main()
     }
 

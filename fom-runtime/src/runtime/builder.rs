@@ -458,6 +458,10 @@ impl Builder {
     ///
     /// Fails with [`BuildError`]; then nothing is left running.
     pub fn build(mut self) -> Result<Runtime, BuildError> {
+        #[cfg(not(fom_shuttle))]
+        if let Some(schedule) = fom_protocol::schedule::schedule() {
+            schedule.adopt(&mut self);
+        }
         self.check()?;
         let mut recording = self.recording.take();
         let journaled = match &mut recording {
