@@ -199,7 +199,9 @@ impl Baton {
         }
         // The driver looks for threads that are left.
         notify(&mut state, address(self), true);
-        choose(&mut state, &self.now, me);
+        let bell = choose(&mut state, &self.now, me);
+        drop(state);
+        bell.notify_one();
     }
 
     /// Makes this thread a part of a life of a node, or of the test again.
@@ -248,8 +250,14 @@ impl Baton {
 
     /// Passes the baton to a thread that is drawn, and waits until it is back.
     fn pass<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        choose(&mut state, &self.now, ME.get());
-        self.until_mine(state)
+        let bell = choose(&mut state, &self.now, ME.get());
+        if state.runs == ME.get() {
+            return state;
+        }
+        // The thread that wakes takes the lock.
+        drop(state);
+        bell.notify_one();
+        self.until_mine(self.lock())
     }
 
     fn until_mine<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -318,8 +326,8 @@ fn notify(state: &mut State, on: usize, all: bool) {
     }
 }
 
-/// Chooses the thread that runs next. The plainest choice is the thread that runs now.
-fn choose(state: &mut State, now: &AtomicU64, me: usize) {
+/// Chooses the thread that runs next, and returns what wakes it. The plainest choice is the thread that runs now.
+fn choose(state: &mut State, now: &AtomicU64, me: usize) -> Arc<Condvar> {
     loop {
         let count = state.threads.len();
         let is_ready = |at: &usize| state.threads[*at].stands == Stands::Ready;
@@ -330,8 +338,7 @@ fn choose(state: &mut State, now: &AtomicU64, me: usize) {
         if !ready.is_empty() {
             let next = ready[state.choices.choose(&ready) as usize];
             state.runs = next;
-            state.threads[next].bell.notify_one();
-            return;
+            return Arc::clone(&state.threads[next].bell);
         }
         let untils = state
             .threads
