@@ -37,6 +37,11 @@ impl LookingTransitions for Lookup {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     // The example moves the clock by hand: minutes pass at once, and always in the same way.
     let clock = TestClock::new();
     let runtime = Runtime::builder().localities(1).clock(&clock).build()?;

@@ -84,6 +84,11 @@ impl Server {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     let clock = TestClock::new();
     let runtime = Runtime::builder().localities(2).clock(&clock).build()?;
     // Two reads at a time: two hundred a second.

@@ -73,6 +73,11 @@ impl BeatingTransitions for Heartbeat {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     // One locality, which all foms share.
     let runtime = Runtime::builder().localities(1).build()?;
     let begun = Instant::now();

@@ -82,6 +82,11 @@ impl PickupTransitions for Parcel {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     let clock = TestClock::new();
     let runtime = Runtime::builder().clock(&clock).build()?;
     let parcel = runtime.submit(Parcel { reminders: 0 }).start()?;

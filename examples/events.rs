@@ -56,6 +56,11 @@ impl GateTransitions for Turnstile {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     println!("{}", Turnstile::GRAPH.drawing());
     let runtime = Runtime::new()?;
     let _log = runtime.listen(|transition| println!("  {transition}"));

@@ -257,6 +257,11 @@ fn read(object: u64) -> Read {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     let directory = std::env::temp_dir().join(format!("fom-file-operation-{}", std::process::id()));
     fs::create_dir(&directory)?;
     let runtime = Runtime::builder()

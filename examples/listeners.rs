@@ -62,6 +62,11 @@ impl Interpose<Job> for Sabotage {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     let runtime = Runtime::builder().localities(1).build()?;
 
     // Every transition of every fom; the transitions of one fom are in order.

@@ -86,6 +86,11 @@ impl DepositingTransitions for Deposit {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     let runtime = Runtime::builder()
         .localities(2)
         .locality_data(|_| Ok::<_, Infallible>(Accounts::default()))

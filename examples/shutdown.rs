@@ -73,6 +73,11 @@ async fn end(how: Shutdown, naps: &[u64], within: u64) -> Result<usize, BoxError
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<(), BoxError> {
+    run().await
+}
+
+/// The tests also run this in a simulation.
+pub(crate) async fn run() -> Result<(), BoxError> {
     assert_eq!(end(Shutdown::Drain, &[20, 40], 5_000).await?, 0);
     assert_eq!(end(Shutdown::Drain, &[20, 100_000], 400).await?, 1);
     assert_eq!(end(Shutdown::Now, &[20_000, 100_000], 5_000).await?, 2);

@@ -132,7 +132,20 @@ const TRACING: &[&str] = &["settings", "trace", "runs", "lib"];
 const NET: &[&str] = &["error", "bind", "foms", "udp", "tcp", "lib"];
 
 /// The folders of `fom-sim`, lowest first.
-const SIM: &[&str] = &["choices", "timeline", "baton", "sim", "explore", "lib"];
+const SIM: &[&str] = &[
+    "choices",
+    "timeline",
+    "baton",
+    "chaos",
+    "node",
+    "interpose",
+    "disk",
+    "sim",
+    "run",
+    "report",
+    "explore",
+    "lib",
+];
 
 /// The packages of the workspace that a user adds, and the packages of the workspace that each may use.
 const PACKAGES: &[(&str, &[&str])] = &[
@@ -159,7 +172,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-tracing", &["fom-runtime"]),
     ("fom-recorder", &["fom-runtime"]),
     ("fom-net", &["fom-protocol", "fom-runtime"]),
-    ("fom-sim", &["fom-protocol", "fom-runtime"]),
+    ("fom-sim", &["fom-journal", "fom-protocol", "fom-runtime"]),
 ];
 
 /// The most named fields of a struct.

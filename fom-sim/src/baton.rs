@@ -18,8 +18,9 @@ use std::{
 };
 
 use fom_protocol::schedule::{Part, Schedule, address, take_part};
+use fom_runtime::Builder;
 
-use crate::{choices::Choices, interpose::spawning, node::adopt};
+use crate::choices::Choices;
 
 /// The thread that runs the program of the test.
 const DRIVER: usize = 0;
@@ -27,6 +28,13 @@ const DRIVER: usize = 0;
 thread_local! {
     /// The index of this thread in its simulation.
     static ME: Cell<usize> = const { Cell::new(DRIVER) };
+    /// Whether this thread starts a thread of the simulation.
+    static SPAWNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this thread starts a thread of the simulation.
+pub(crate) fn spawns() -> bool {
+    SPAWNS.get()
 }
 
 /// Says who runs.
@@ -35,6 +43,8 @@ pub(crate) struct Baton {
     state: Mutex<State>,
     /// The time since the simulation began, in nanoseconds.
     now: Arc<AtomicU64>,
+    /// Makes a runtime a part of the simulation.
+    adopt: fn(&mut Builder),
 }
 
 #[derive(Debug)]
@@ -101,7 +111,7 @@ impl Member {
 
 impl Baton {
     /// Makes the baton. The driver has it.
-    pub(crate) fn new(choices: Choices) -> Arc<Self> {
+    pub(crate) fn new(choices: Choices, adopt: fn(&mut Builder)) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 threads: vec![Member::new("the test".to_owned(), Group::Test)],
@@ -111,6 +121,7 @@ impl Baton {
                 over: false,
             }),
             now: Arc::default(),
+            adopt,
         })
     }
 
@@ -182,7 +193,9 @@ impl Baton {
             drop(part);
             baton.leave(me, ended.is_err());
         };
-        let spawned = spawning(|| thread::Builder::new().name(name).spawn(spawn));
+        SPAWNS.set(true);
+        let spawned = thread::Builder::new().name(name).spawn(spawn);
+        SPAWNS.set(false);
         if spawned.is_err() {
             self.lock().threads[me].stands = Stands::Gone;
         }
@@ -304,7 +317,7 @@ impl Schedule for Baton {
 
     fn adopt(&self, builder: &mut dyn Any) {
         if let Some(builder) = builder.downcast_mut() {
-            adopt(builder);
+            (self.adopt)(builder);
         }
     }
 }

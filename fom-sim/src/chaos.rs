@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
-        Mutex,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -14,11 +14,7 @@ use fom_protocol::{
     sync::sleep,
 };
 
-use crate::{
-    Node,
-    baton::Baton,
-    world::{World, lock},
-};
+use crate::baton::Baton;
 
 /// The faults that may happen until the program [settles](crate::Sim::settle). [`Sim::during`](crate::Sim::during) sets them.
 #[derive(Debug, Default)]
@@ -39,10 +35,10 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// Kills the node, at most so many times: before and after a commit, before a run of a fom, after a transition, and during
-    /// a long wait. The node stays down for a drawn time.
-    pub fn kill(&mut self, node: &Node, times: u32) -> &mut Self {
-        self.kills.insert(node.name().to_owned(), times);
+    /// Kills the node of this name, at most so many times: before and after a commit, before a run of a fom, after a transition,
+    /// and during a long wait. The node stays down for a drawn time, of at most 38 hours.
+    pub fn kill(&mut self, node: &str, times: u32) -> &mut Self {
+        self.kills.insert(node.to_owned(), times);
         self
     }
 
@@ -58,13 +54,13 @@ impl Chaos {
         self
     }
 
-    /// Each request of [`Node::call`] and each answer takes at most this time. So they overtake each other.
+    /// Each request of [`Node::call`](crate::Node::call) and each answer takes at most this time. So they overtake each other.
     pub fn delay(&mut self, most: Duration) -> &mut Self {
         self.delay = most;
         self
     }
 
-    /// The network loses requests and answers of [`Node::call`]: single ones, and all between two nodes for a while.
+    /// The network loses requests and answers of [`Node::call`](crate::Node::call): single ones, and all between two nodes for a while.
     pub fn lose(&mut self) -> &mut Self {
         self.loses = true;
         self
@@ -117,12 +113,16 @@ fn draw_time(baton: &Baton, most: Duration) -> Duration {
 }
 
 impl Faults {
+    fn lock(&self) -> MutexGuard<'_, Chaos> {
+        self.chaos.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn set(
         &self,
         baton: &Baton,
         set: impl FnOnce(&mut Chaos) -> &mut Chaos,
     ) -> Vec<(String, Duration)> {
-        let mut chaos = lock(&self.chaos);
+        let mut chaos = self.lock();
         self.calm.store(false, Ordering::Relaxed);
         set(&mut chaos);
         chaos.rate = RATES[baton.draw(RATES.len() as u32) as usize];
@@ -136,18 +136,23 @@ impl Faults {
 
     /// Returns how long the faults go on. `None` if there are none.
     pub(crate) fn draw_rest(&self, baton: &Baton) -> Option<Duration> {
-        let is_set = lock(&self.chaos).rate > 0;
+        let is_set = self.lock().rate > 0;
         is_set.then(|| Duration::from_secs(1 << baton.draw(RESTS)))
     }
 
     /// Ends all faults.
     pub(crate) fn stop(&self) {
-        *lock(&self.chaos) = Chaos::default();
+        *self.lock() = Chaos::default();
         self.calm.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn tell_calm(&self, baton: &Baton) {
         baton.notify(address(&self.calm), true);
+    }
+
+    /// Returns the names of the nodes that may be killed.
+    pub(crate) fn victims(&self) -> Vec<String> {
+        self.lock().kills.keys().cloned().collect()
     }
 
     pub(crate) fn draw_pause(&self, baton: &Baton) -> Duration {
@@ -164,20 +169,17 @@ impl Faults {
 
     /// Whether the node is killed now.
     pub(crate) fn draw_kill(&self, baton: &Baton, node: &str) -> bool {
-        let rate = lock(&self.chaos).rate;
+        let rate = self.lock().rate;
         self.may_kill(node) && baton.draw(rate) == rate - 1 && self.takes_kill(node)
     }
 
     fn may_kill(&self, node: &str) -> bool {
-        lock(&self.chaos)
-            .kills
-            .get(node)
-            .is_some_and(|left| *left > 0)
+        self.lock().kills.get(node).is_some_and(|left| *left > 0)
     }
 
     /// Takes one of the kills that are left for a node.
     pub(crate) fn takes_kill(&self, node: &str) -> bool {
-        match lock(&self.chaos).kills.get_mut(node) {
+        match self.lock().kills.get_mut(node) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 true
@@ -189,7 +191,7 @@ impl Faults {
     /// Returns by how many nanoseconds a wall clock jumps now.
     pub(crate) fn draw_jump(&self, baton: &Baton) -> Option<i64> {
         const RATE: u32 = 32;
-        let most = lock(&self.chaos).clock_jumps;
+        let most = self.lock().clock_jumps;
         if most.is_zero() || baton.draw(RATE) != RATE - 1 {
             return None;
         }
@@ -199,7 +201,7 @@ impl Faults {
 
     /// Lets the time of a commit pass.
     pub(crate) fn commit(&self, baton: &Baton) {
-        let most = lock(&self.chaos).slow_disk;
+        let most = self.lock().slow_disk;
         if !most.is_zero() {
             sleep(draw_time(baton, most));
         }
@@ -208,7 +210,7 @@ impl Faults {
     /// Returns whether a disk is full now, if it was before or not.
     pub(crate) fn draw_full(&self, baton: &Baton, was_full: bool) -> bool {
         const RATE: u32 = 8;
-        if !lock(&self.chaos).full_disk {
+        if !self.lock().full_disk {
             return false;
         }
         let drawn = baton.draw(RATE);
@@ -220,11 +222,10 @@ impl Faults {
     }
 
     /// Lets the time of a message pass. Returns whether it arrives.
-    pub(crate) fn arrives(&self, world: &World, from: &str, to: &str) -> bool {
+    pub(crate) fn arrives(&self, baton: &Baton, from: &str, to: &str) -> bool {
         const RATE: u32 = 16;
-        let baton = &*world.baton;
         let (delay, loses) = {
-            let chaos = lock(&self.chaos);
+            let chaos = self.lock();
             (chaos.delay, chaos.loses)
         };
         if !delay.is_zero() {
@@ -235,7 +236,7 @@ impl Faults {
         }
         let link = (from.to_owned(), to.to_owned());
         let drawn = baton.draw(RATE);
-        let mut chaos = lock(&self.chaos);
+        let mut chaos = self.lock();
         let was_broken = chaos.broken.contains(&link);
         let is_lost = if was_broken {
             drawn >= RATE / 4
@@ -248,17 +249,13 @@ impl Faults {
         } else {
             chaos.broken.remove(&link);
         }
-        drop(chaos);
-        if is_lost {
-            world.note(to, format!("a message from {from} is lost"));
-        }
         !is_lost
     }
 
     /// Lets the pause before a run of a fom pass.
     pub(crate) fn long_run(&self, baton: &Baton) {
         const RATE: u32 = 8;
-        let most = lock(&self.chaos).long_phases;
+        let most = self.lock().long_phases;
         if !most.is_zero() && baton.draw(RATE) == RATE - 1 {
             sleep(draw_time(baton, most));
         }
@@ -266,7 +263,7 @@ impl Faults {
 
     /// Returns how much longer a call in a phase takes.
     pub(crate) fn slow_call(&self, baton: &Baton) -> Duration {
-        let most = lock(&self.chaos).slow_calls;
+        let most = self.lock().slow_calls;
         match most {
             Duration::ZERO => most,
             most => draw_time(baton, most),

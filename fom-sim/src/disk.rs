@@ -9,7 +9,7 @@ use fom_journal::{
     Batch, Change, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
 };
 
-use crate::world::{Here, World, lock};
+use crate::node::{Here, World, lock};
 
 /// The disk of a node, which outlives its kills. Clones are the same disk.
 ///
@@ -53,7 +53,7 @@ impl Disk {
     ///     let shop = sim.node("shop", move || {
     ///         Runtime::builder().localities(2).journal_with(disk.journal())
     ///     });
-    ///     sim.during(|chaos| chaos.kill(&shop, 2));
+    ///     sim.during(|chaos| chaos.kill("shop", 2));
     ///     // ..
     /// });
     /// ```

@@ -12,10 +12,10 @@ use std::{
 use fom_protocol::schedule::schedule;
 
 use crate::{
-    Sim,
     choices::{Choices, shrunk, successor, trimmed},
     report::{assert_same, file, keep, read, test, told},
     run::{Program, Ran, run},
+    sim::Sim,
 };
 
 /// The real time that the search for plainer choices may take.

@@ -1,47 +1,19 @@
 //! What replaces functions of libc in a test binary, so that random bytes and clocks belong to the simulation, and threads and
 //! sockets are refused.
 
-use std::{
-    cell::{Cell, RefCell},
-    time::Duration,
-};
+use std::time::Duration;
 
 use fom_protocol::schedule::Schedule as _;
-use fom_runtime::{extension::Run, observe::Transition};
 
-use crate::world::Here;
+use crate::{
+    baton::spawns,
+    node::{Here, current},
+};
 
 /// The wall clock when a simulation begins: the first of January 2026.
 const WALL: Duration = Duration::from_secs(1_767_225_600);
 /// The other clocks when a simulation begins. Not zero: programs go back in time from `Instant::now()`.
 const BEGUN: Duration = Duration::from_secs(1 << 32);
-
-thread_local! {
-    /// The fom that runs on this thread, and its phase.
-    static FOM: RefCell<Option<(String, &'static str)>> = const { RefCell::new(None) };
-}
-
-/// Notes the fom that runs on this thread.
-pub(crate) fn run_begins(run: &Run<'_>) {
-    let fom = format!("{} {}", run.operation(), run.id());
-    FOM.set(Some((fom, run.phase())));
-}
-
-/// Notes that no fom runs on this thread.
-pub(crate) fn run_ends() {
-    FOM.set(None);
-}
-
-/// Notes the phase of the fom that runs on this thread.
-pub(crate) fn phase_begins(transition: &Transition<'_>) {
-    if let Some(to) = transition.to() {
-        FOM.with_borrow_mut(|fom| {
-            if let Some((_, phase)) = fom {
-                *phase = to;
-            }
-        });
-    }
-}
 
 /// Returns the time that the wall clock shows, or another clock. `None` outside of a simulation.
 pub fn now(is_wall: bool) -> Option<Duration> {
@@ -65,8 +37,7 @@ pub fn may(what: &str) -> bool {
     let Some(here) = Here::get() else {
         return true;
     };
-    let fom = FOM.try_with(|fom| fom.try_borrow().ok()?.clone());
-    let place = match fom.ok().flatten() {
+    let place = match current() {
         Some((fom, phase)) => format!("the phase {phase} of {fom} on {}", here.name()),
         None => here.name(),
     };
@@ -77,21 +48,9 @@ pub fn may(what: &str) -> bool {
     false
 }
 
-thread_local! {
-    static SPAWNS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Lets this thread start a thread of the simulation.
-pub(crate) fn spawning<R>(spawn: impl FnOnce() -> R) -> R {
-    SPAWNS.set(true);
-    let spawned = spawn();
-    SPAWNS.set(false);
-    spawned
-}
-
 /// Returns whether this thread may start a thread. If not, the run has failed.
 pub fn may_spawn() -> bool {
-    SPAWNS.get() || may("starts a thread")
+    spawns() || may("starts a thread")
 }
 
 /// Gives the test binary its own random bytes, which are always the same, and its own clocks, which show the time of the
@@ -104,7 +63,7 @@ macro_rules! interpose {
     () => {
         #[cfg(target_os = "linux")]
         mod interposed_by_fom_sim {
-            use $crate::__interpose::libc;
+            use $crate::interposed::libc;
 
             /// As in libc, with bytes that are always the same.
             ///
@@ -130,7 +89,7 @@ macro_rules! interpose {
                 clock: libc::clockid_t,
                 time: *mut libc::timespec,
             ) -> libc::c_int {
-                match $crate::__interpose::now(clock == libc::CLOCK_REALTIME) {
+                match $crate::interposed::now(clock == libc::CLOCK_REALTIME) {
                     Some(now) if !time.is_null() => {
                         let now = libc::timespec {
                             tv_sec: now.as_secs() as _,
@@ -159,10 +118,9 @@ macro_rules! interpose {
                 kind: libc::c_int,
                 protocol: libc::c_int,
             ) -> libc::c_int {
-                if !$crate::__interpose::may("opens a socket") {
-                    // SAFETY: the address of this thread's error number.
-                    unsafe { *libc::__errno_location() = libc::EACCES };
-                    return -1;
+                if !$crate::interposed::may("opens a socket") {
+                    // SAFETY: there is no such domain, so the system refuses the call and sets the error.
+                    return unsafe { libc::syscall(libc::SYS_socket, -1, 0, 0) as libc::c_int };
                 }
                 // SAFETY: the arguments of this system call.
                 unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as libc::c_int }
@@ -189,7 +147,7 @@ macro_rules! interpose {
                 main: Main,
                 argument: *mut libc::c_void,
             ) -> libc::c_int {
-                if !$crate::__interpose::may_spawn() {
+                if !$crate::interposed::may_spawn() {
                     return libc::EAGAIN;
                 }
                 // SAFETY: the name is a C string.

@@ -56,21 +56,77 @@
 //! # }
 //! ```
 //!
+//! # Crashes
+//!
+//! A [`Node`] is killed as by `kill -9`, and starts again. A [`Disk`] keeps what was synced. [`Node::call`] asks a node as over a
+//! network. [`Sim::during`] draws faults: see [`Chaos`].
+//!
+//! ```standalone_crate
+//! use fom_durable::prelude::*;
+//! use fom_sim as sim;
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//!
+//! sim::interpose!();
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Order;
+//!
+//! #[fom(operation(Order))]
+//! enum Selling {
+//!     #[phase(start, to(Sent))]
+//!     Pack,
+//!     #[phase(end)]
+//!     Sent,
+//! }
+//!
+//! impl SellingTransitions for Order {
+//!     async fn pack(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+//!         cx.sleep(Duration::from_secs(3600)).await;
+//!         Ok(())
+//!     }
+//! }
+//!
+//! # fn main() {
+//! sim::explore(0..100, |sim| {
+//!     let disk = sim.disk();
+//!     let shop = sim.node("shop", move || {
+//!         Runtime::builder().localities(2).journal_with(disk.journal())
+//!     });
+//!     sim.during(|chaos| chaos.kill("shop", 2).lose());
+//!     let client = shop.clone();
+//!     sim.spawn(async move {
+//!         // The shop was killed, or a message was lost: the client asks again.
+//!         let ask = || client.call(async |runtime| runtime.submit(Order).once(7).await);
+//!         while ask().await.is_err() {}
+//!     });
+//!     sim.settle(Duration::from_secs(86_400));
+//!     assert_eq!(shop.runtime().in_flight(), 0);
+//! });
+//! # }
+//! ```
+//!
+//! # A program as it is
+//!
+//! A runtime that the program builds by itself takes part, too, if a thread of the simulation builds it. It is no node: it
+//! cannot be killed, and [`Sim::settle`] waits only for the tasks that use it.
+//!
 //! # What it can promise
 //!
 //! The same binary with the same choices does the same in each process, as long as the number of localities is set, and the phases
-//! use the API of fom, `tokio::sync`, [`Sim::draw`] and the time of the runtime's clock. [`interpose`] makes the order of a
-//! `HashMap` equal, too.
+//! use the API of fom, `tokio::sync`, [`draw`] and clocks. [`interpose`] makes the order of a `HashMap`, `Instant::now` and
+//! `SystemTime::now` equal, too.
 //!
 //! # What it cannot see
 //!
 //! - *Data races inside a phase.* Between two switches a thread runs undisturbed.
-//! - *Real sockets, files of tokio, `spawn_blocking`, tokio's timers and threads of your own.* They run outside of the
-//!   simulation, and its runs then differ or stop.
-//! - *Crashes, journals in files and networks.* A journal in memory takes part. For crashes, `fom_durable::testing` has tests.
+//! - *Sockets, files of tokio, `spawn_blocking` and threads of your own.* With [`interpose`], the run fails and names the phase that
+//!   uses them. Timers of tokio do not fire.
+//! - *Journals in files.* A [`Disk`] behaves as the trait [`Journal`](fom_journal::Journal) says: it keeps some first groups of a
+//!   commit that was under way. What a file system does to a file is for the tests of `fom-journal`.
+//! - *The time of blocking sections.* A section takes no time unless it calls [`sleep`].
 
 mod baton;
-mod call;
 mod chaos;
 mod choices;
 mod disk;
@@ -81,18 +137,16 @@ mod report;
 mod run;
 mod sim;
 mod timeline;
-mod world;
 
-pub use call::Lost;
 pub use chaos::Chaos;
 pub use disk::Disk;
 pub use explore::{Explored, explore, explore_all};
-pub use node::Node;
+pub use node::{Lost, Node};
 pub use sim::{Sim, draw, sleep};
 
 /// What [`interpose`] uses.
 #[doc(hidden)]
-pub mod __interpose {
+pub mod interposed {
     #[cfg(target_os = "linux")]
     pub use libc;
 

@@ -11,12 +11,11 @@ use std::{
 use fom_protocol::panic_message;
 
 use crate::{
-    Sim,
     baton::Baton,
     choices::Choices,
-    sleep,
+    node::{Here, World, adopt},
+    sim::{Sim, sleep},
     timeline::Event,
-    world::{Here, World},
 };
 
 /// The real time that one run may take.
@@ -46,7 +45,7 @@ impl Ran {
 /// Runs the program once, in a thread of its own.
 pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
     let (send, ran) = mpsc::channel();
-    let world = World::new(Baton::new(choices));
+    let world = World::new(Baton::new(choices, adopt));
     let (program, of) = (Arc::clone(program), Arc::clone(&world));
     let driver = thread::Builder::new().name("fom-sim".into());
     let driver = driver.spawn(move || {

@@ -6,9 +6,9 @@ use fom_protocol::{panic_message, schedule::Schedule as _, sync::block_on};
 use fom_runtime::{Builder, config::Shutdown};
 
 use crate::{
-    Chaos, Disk, Node,
-    node::LONG,
-    world::{Here, World},
+    chaos::Chaos,
+    disk::Disk,
+    node::{Here, LONG, Node, World},
 };
 
 /// One run of a program under one seed. [`explore`](crate::explore) makes it.
@@ -34,9 +34,8 @@ impl Sim {
     ///
     /// Panics if there is a node of this name, and if the runtime cannot be built.
     pub fn node(&mut self, name: &str, make: impl Fn() -> Builder + Send + Sync + 'static) -> Node {
-        let is_known = self.nodes.iter().any(|node| node.name() == name);
         assert!(
-            !is_known,
+            self.find(name).is_none(),
             "there is a node `{name}`; give this one another name"
         );
         let node = Node::new(name, &self.world, make);
@@ -59,18 +58,26 @@ impl Sim {
     ///
     /// sim::explore(0..10, |sim| {
     ///     let node = sim.node("node", || Runtime::builder().localities(1));
-    ///     sim.during(|chaos| chaos.kill(&node, 2).lose());
+    ///     sim.during(|chaos| chaos.kill("node", 2).lose());
     ///     // ..
     /// });
     /// ```
     ///
     /// # Panics
     ///
-    /// Panics if a node belongs to another simulation.
+    /// Panics if there is no node of a name.
     pub fn during(&mut self, set: impl FnOnce(&mut Chaos) -> &mut Chaos) {
-        for (name, time) in self.world.faults.set(&self.world.baton, set) {
-            let node = self.nodes.iter().find(|node| node.name() == name);
-            let node = node.expect("a node of this simulation").clone();
+        let kills = self.world.faults.set(&self.world.baton, set);
+        for name in self.world.faults.victims() {
+            assert!(
+                self.find(&name).is_some(),
+                "there is no node `{name}` to kill"
+            );
+        }
+        for (name, time) in kills {
+            let Some(node) = self.find(&name).cloned() else {
+                continue;
+            };
             let main = move || {
                 let world = node.world();
                 world.faults.pause(&world.baton, time);
@@ -146,6 +153,10 @@ impl Sim {
             }
             self.world.wait_for_settling(left);
         }
+    }
+
+    fn find(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.name() == name)
     }
 
     fn is_settled(&self) -> bool {

@@ -3,6 +3,7 @@
 mod kit;
 
 use std::{
+    panic::catch_unwind,
     sync::{
         Arc,
         atomic::{AtomicI32, Ordering::Relaxed},
@@ -12,7 +13,7 @@ use std::{
 
 use fom_patterns::lock::{LockGuard, LongLock};
 use fom_runtime::prelude::*;
-use fom_sim as sim;
+use fom_sim::{self as sim, Sim};
 use kit::found;
 
 sim::interpose!();
@@ -230,4 +231,31 @@ fn a_key_that_stays_suspended() {
         sim.settle(MINUTE);
     });
     assert!(told.contains("not all has ended after 60s"), "{told}");
+}
+
+fn two_buyers(sim: &mut Sim, queue: bool) {
+    let items = Arc::new(AtomicI32::new(1));
+    let shop = sim.node("shop", || Runtime::builder().localities(2));
+    let (shop, left) = (shop.runtime(), Arc::clone(&items));
+    sim.always(move || assert!(left.load(Relaxed) >= 0, "sold twice"));
+    for _ in 0..2 {
+        let buy = shop.submit(Buy(Arc::clone(&items)));
+        match queue {
+            true => buy.key("item").queue().detach().unwrap(),
+            false => buy.detach().unwrap(),
+        };
+    }
+    sim.settle(MINUTE);
+}
+
+/// Each sequence with at most two choices that are not 0 is tried. If the buyers queue by a key, there is nothing to find.
+#[test]
+fn all_orders_with_two_switches() {
+    let explored = catch_unwind(|| sim::explore_all(2, |sim| two_buyers(sim, false)));
+    let told = explored.expect_err("the bug is found");
+    let told = told.downcast::<String>().expect("a text");
+    assert!(told.contains(" fails: sold twice\n"), "{told}");
+
+    let all = sim::explore_all(2, |sim| two_buyers(sim, true));
+    assert!(all.runs > 50, "{all:?}");
 }

@@ -75,7 +75,7 @@ fn an_effect_without_a_step_key() {
         let (disk, world) = (sim.disk(), World::default());
         let of = world.clone();
         let shop = sim.node("shop", move || server(&disk, &of));
-        sim.during(|chaos| chaos.kill(&shop, 1));
+        sim.during(|chaos| chaos.kill("shop", 1));
         sim.always(move || assert!(world.times("paid") <= 1, "paid twice"));
         let order = shop.clone();
         sim.spawn(async move {
@@ -162,7 +162,7 @@ fn a_forgotten_outbox() {
         let (disk, world) = (sim.disk(), World::default());
         let of = world.clone();
         let shop = sim.node("shop", move || server(&disk, &of));
-        sim.during(|chaos| chaos.kill(&shop, 1));
+        sim.during(|chaos| chaos.kill("shop", 1));
         sim.spawn(async move {
             let ask = || shop.call(async |runtime| runtime.submit(Sale).once(7).await);
             while ask().await.is_err() {}
@@ -222,7 +222,7 @@ fn a_deadline_that_a_restart_loses() {
     let told = found(6, |sim| {
         let (disk, world) = (sim.disk(), World::default());
         let post = sim.node("post", move || server(&disk, &world));
-        sim.during(|chaos| chaos.kill(&post, 1));
+        sim.during(|chaos| chaos.kill("post", 1));
         let runtime = post.runtime();
         runtime.submit(Parcel { waits: None }).detach().unwrap();
         sim.settle(3 * DAY);

@@ -127,7 +127,7 @@ fn orders(sim: &mut Sim, seen: &Arc<Seen>) {
     });
     sim.during(|chaos| {
         chaos
-            .kill(&shop, 3)
+            .kill("shop", 3)
             .slow_disk(Duration::from_millis(20))
             .full_disk()
             .delay(Duration::from_millis(50))

@@ -58,12 +58,11 @@ impl Runtime {
     pub async fn shutdown(&self, how: Shutdown, within: Duration) -> ShutdownReport {
         let (tell, told) = oneshot::channel();
         let runtime = self.clone();
-        let spawned = std::thread::Builder::new()
-            .name("fom-shutdown".into())
-            .spawn(move || {
-                // The caller may be gone; the shutdown goes on.
-                let _ = tell.send(runtime.shutdown_blocking(how, within));
-            });
+        let shuts_down = move || {
+            // The caller may be gone; the shutdown goes on.
+            let _ = tell.send(runtime.shutdown_blocking(how, within));
+        };
+        let spawned = self.extension().spawn_thread("fom-shutdown", shuts_down);
         match spawned {
             Ok(_) => told.await.unwrap_or_default(),
             // Without a thread to wait in, the runtime ends at once, which needs no waiting.

@@ -5,7 +5,7 @@ use std::{
     fmt,
     future::Future,
     io,
-    sync::{Arc, Weak, mpsc},
+    sync::{Arc, Weak},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -22,8 +22,9 @@ use crate::{
     },
 };
 use fom_protocol::sync::{
-    Mutex,
+    Condvar, Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
+    now,
 };
 
 /// How long a listing waits for a part that must run user code.
@@ -218,7 +219,7 @@ impl Extension<'_> {
         let runtime = self.runtime.detached();
         // The waiting thread has a limit, so it does not stay.
         let waits = move || {
-            let answer = begin(&runtime, question).wait(Instant::now() + LIMIT);
+            let answer = begin(&runtime, question).wait(now() + LIMIT);
             // The caller may have gone.
             let _ = tell.send(answer);
         };
@@ -230,13 +231,30 @@ impl Extension<'_> {
     }
 }
 
-/// The answer of code that runs on a thread of its own.
-struct Answer<T>(Option<mpsc::Receiver<T>>);
+/// The answer of code that runs on a thread of its own. `None` without a thread.
+struct Answer<T>(Option<Arc<Told<T>>>);
+
+struct Told<T> {
+    answer: Mutex<State<T>>,
+    changed: Condvar,
+}
+
+enum State<T> {
+    Awaited,
+    Told(T),
+    /// There is no answer, or it was taken.
+    Over,
+}
 
 impl<T> Answer<T> {
     fn wait(self, by: Instant) -> Option<T> {
-        let left = by.saturating_duration_since(Instant::now());
-        self.0?.recv_timeout(left).ok()
+        let told = self.0?;
+        let is_over = |state: &mut State<T>| !matches!(state, State::Awaited);
+        let (mut state, _) = told.changed.wait_until(told.answer.lock(), by, is_over);
+        match std::mem::replace(&mut *state, State::Over) {
+            State::Told(answer) => Some(answer),
+            State::Awaited | State::Over => None,
+        }
     }
 }
 
@@ -245,14 +263,15 @@ fn begin<T: Send + 'static>(
     runtime: &Runtime,
     question: impl FnOnce() -> T + Send + 'static,
 ) -> Answer<T> {
-    let (tell, told) = mpsc::channel();
-    let of = runtime.detached();
+    let told = Arc::new(Told {
+        answer: Mutex::new(State::Awaited),
+        changed: Condvar::default(),
+    });
+    let (of, tell) = (runtime.detached(), Arc::clone(&told));
     let main = move || {
         let answer = fenced(&of, || Some(question()));
-        if let Some(answer) = answer {
-            // After the limit, the caller has gone.
-            let _ = tell.send(answer);
-        }
+        *tell.answer.lock() = answer.map_or(State::Over, State::Told);
+        tell.changed.notify_all();
     };
     let made = runtime.extension().spawn_thread("fom-answer", main);
     Answer(made.is_ok().then_some(told))
@@ -317,7 +336,7 @@ impl Inspect<'_> {
             let parts = runtime.shared.listed.parts.lock();
             parts.values().cloned().collect()
         };
-        let by = Instant::now() + LIMIT;
+        let by = now() + LIMIT;
         // All are asked before the first answer is awaited.
         let asked: Vec<_> = slots
             .iter()

@@ -21,13 +21,18 @@ use fom_runtime::{
     observe::Transition,
 };
 
-use crate::{
-    baton::Group,
-    call::Call,
-    interpose::{phase_begins, run_begins, run_ends},
-    timeline::Event,
-    world::{Here, World},
-};
+mod call;
+mod current;
+mod world;
+
+pub use call::Lost;
+pub(crate) use current::current;
+pub(crate) use world::{Here, World, lock};
+
+use call::Call;
+use current::{phase_begins, run_begins, run_ends};
+
+use crate::{baton::Group, timeline::Event};
 
 /// Time of the simulation for the end of a runtime, so it costs nothing.
 pub(crate) const LONG: Duration = Duration::from_secs(3600);

@@ -15,11 +15,8 @@ use fom_protocol::{
 use fom_runtime::Runtime;
 use tokio::sync::oneshot;
 
-use crate::{
-    Node,
-    baton::Group,
-    world::{Here, lock},
-};
+use super::{Here, Node, lock};
+use crate::baton::Group;
 
 /// The time after which a caller learns that its connection is broken.
 const BROKEN: Duration = Duration::from_millis(1);
@@ -76,7 +73,7 @@ impl Node {
     /// # }
     /// sim::explore(0..10, |sim| {
     ///     let node = sim.node("node", || Runtime::builder().localities(1));
-    ///     sim.during(|chaos| chaos.kill(&node, 1));
+    ///     sim.during(|chaos| chaos.kill("node", 1));
     ///     sim.spawn(async move {
     ///         while node.call(async |runtime| runtime.submit(Ping).start()?.await).await.is_err() {
     ///             // Killed: ask again.
@@ -126,7 +123,7 @@ impl Node {
     {
         let world = self.world();
         let weak = Arc::downgrade(answer);
-        if !world.faults.arrives(world, from, self.name()) {
+        if !world.arrives(from, self.name()) {
             sleep(BROKEN);
             return answer.breaks();
         }
@@ -147,7 +144,7 @@ impl Node {
         });
         match value {
             Ok(value) => {
-                if world.faults.arrives(world, self.name(), from) {
+                if world.arrives(self.name(), from) {
                     if let Some(answer) = lock(&answer.0).take() {
                         // The caller may have gone.
                         let _ = answer.send(value);

@@ -17,10 +17,10 @@ use fom_protocol::{
 };
 use fom_runtime::Runtime;
 
+use super::Life;
 use crate::{
     baton::{Baton, Group},
     chaos::Faults,
-    node::Life,
     timeline::{Event, Timeline},
 };
 
@@ -182,6 +182,15 @@ impl World {
                 self.baton.fail(panic_message(panic));
             }
         }
+    }
+
+    /// Lets the time of a message pass. Returns whether it arrives.
+    pub(crate) fn arrives(&self, from: &str, to: &str) -> bool {
+        let arrives = self.faults.arrives(&self.baton, from, to);
+        if !arrives {
+            self.note(to, format!("a message from {from} is lost"));
+        }
+        arrives
     }
 
     /// Notes a fault in the timeline.
