@@ -172,7 +172,15 @@ pub fn random() -> u128 {
 }
 
 fn half() -> u64 {
-    RandomState::new().hash_one((SystemTime::now(), std::process::id()))
+    #[cfg(not(fom_shuttle))]
+    let process = match fom_protocol::schedule::schedule() {
+        // A simulation is the same in each process.
+        Some(_) => 0,
+        None => std::process::id(),
+    };
+    #[cfg(fom_shuttle)]
+    let process = std::process::id();
+    RandomState::new().hash_one((SystemTime::now(), process))
 }
 
 #[cfg(all(test, not(fom_shuttle)))]

@@ -32,6 +32,11 @@ thread_local! {
     static SPAWNS: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Returns the index of this thread in its simulation.
+pub(crate) fn me() -> usize {
+    ME.get()
+}
+
 /// Returns whether this thread starts a thread of the simulation.
 pub(crate) fn spawns() -> bool {
     SPAWNS.get()

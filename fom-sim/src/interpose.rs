@@ -1,12 +1,13 @@
 //! What replaces functions of libc in a test binary, so that random bytes and clocks belong to the simulation, and threads and
 //! sockets are refused.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use fom_protocol::schedule::Schedule as _;
 
 use crate::{
-    baton::spawns,
+    baton::{me, spawns},
+    choices::next,
     node::{Here, current},
 };
 
@@ -14,6 +15,24 @@ use crate::{
 const WALL: Duration = Duration::from_secs(1_767_225_600);
 /// The other clocks when a simulation begins. Not zero: programs go back in time from `Instant::now()`.
 const BEGUN: Duration = Duration::from_secs(1 << 32);
+
+thread_local! {
+    /// How many numbers this thread got.
+    static DRAWN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Fills the bytes. In a simulation they differ from thread to thread and from call to call, and are equal in all runs. Elsewhere
+/// they are always the same.
+pub fn random(bytes: &mut [u8]) {
+    if Here::get().is_none() {
+        return bytes.fill(0x5a);
+    }
+    let drawn = DRAWN.replace(DRAWN.get() + 1);
+    let mut state = (me() as u64) << 32 | drawn;
+    for chunk in bytes.chunks_mut(8) {
+        chunk.copy_from_slice(&next(&mut state).to_le_bytes()[..chunk.len()]);
+    }
+}
 
 /// Returns the time that the wall clock shows, or another clock. `None` outside of a simulation.
 pub fn now(is_wall: bool) -> Option<Duration> {
@@ -53,7 +72,7 @@ pub fn may_spawn() -> bool {
     spawns() || may("starts a thread")
 }
 
-/// Gives the test binary its own random bytes, which are always the same, and its own clocks, which show the time of the
+/// Gives the test binary its own random bytes, which are the same in all runs, and its own clocks, which show the time of the
 /// simulation on its threads. So the order of each `HashMap`, the home of each key, `Instant::now` and `SystemTime::now` are equal
 /// in all runs. On a thread of a simulation, a new thread and a new socket fail, and the run fails with the name of the phase.
 ///
@@ -65,7 +84,7 @@ macro_rules! interpose {
         mod interposed_by_fom_sim {
             use $crate::interposed::libc;
 
-            /// As in libc, with bytes that are always the same.
+            /// As in libc, with bytes that are the same in all runs.
             ///
             /// # Safety
             ///
@@ -73,8 +92,12 @@ macro_rules! interpose {
             // SAFETY: no other function of this binary has this name; libc's is not used then.
             #[unsafe(no_mangle)]
             unsafe extern "C" fn getrandom(buffer: *mut u8, length: usize, _: u32) -> isize {
-                // SAFETY: the caller's promise.
-                unsafe { ::std::ptr::write_bytes(buffer, 0x5a, length) };
+                // SAFETY: the caller's promise, and then the bytes are set.
+                let bytes = unsafe {
+                    ::std::ptr::write_bytes(buffer, 0, length);
+                    ::std::slice::from_raw_parts_mut(buffer, length)
+                };
+                $crate::interposed::random(bytes);
                 length as isize
             }
 

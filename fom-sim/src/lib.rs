@@ -150,7 +150,7 @@ pub mod interposed {
     #[cfg(target_os = "linux")]
     pub use libc;
 
-    pub use crate::interpose::{may, may_spawn, now};
+    pub use crate::interpose::{may, may_spawn, now, random};
 }
 
 /// Compiles the example of the README.

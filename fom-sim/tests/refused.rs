@@ -1,10 +1,11 @@
 //! What cannot be repeated, or never ends, is told as that.
 
 use std::{
+    collections::HashSet,
     panic::{AssertUnwindSafe, catch_unwind},
     process::Command,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU32, Ordering::Relaxed},
     },
     time::Duration,
@@ -185,6 +186,33 @@ fn clocks_show_the_time_of_the_simulation() {
         assert_eq!(begun.elapsed(), month);
         assert_eq!(wall.elapsed().unwrap(), month);
     });
+}
+
+/// Random numbers are equal in all runs, and no two threads get the same ones.
+#[test]
+fn random_bytes_are_the_same_in_all_runs() {
+    use std::hash::{BuildHasher as _, RandomState};
+    let all = Arc::new(Mutex::new(Vec::new()));
+    let runs = Arc::clone(&all);
+    sim::explore(0..5, move |sim| {
+        let numbers = Arc::new(Mutex::new(Vec::new()));
+        for task in 0..3 {
+            let numbers = Arc::clone(&numbers);
+            sim.spawn(async move {
+                let number = RandomState::new().hash_one("a key");
+                numbers.lock().unwrap().push((task, number));
+            });
+        }
+        sim.settle(Duration::from_secs(1));
+        let mut numbers = numbers.lock().unwrap().clone();
+        numbers.sort_unstable();
+        runs.lock().unwrap().push(numbers);
+    });
+    let all = all.lock().unwrap();
+    let (first, rest) = all.split_first().unwrap();
+    assert!(rest.iter().all(|run| run == first), "{all:?}");
+    let different: HashSet<_> = first.iter().map(|(_, number)| number).collect();
+    assert_eq!(different.len(), 3, "{first:?}");
 }
 
 /// The program may return before its tasks have run.

@@ -1,0 +1,160 @@
+//! A phase of one node asks another node, over a network that loses messages, while both are killed.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use fom_durable::prelude::*;
+use fom_sim::{self as sim, Node, Sim};
+use serde::{Deserialize, Serialize};
+
+sim::interpose!();
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// On the bank: takes money, once for each id.
+#[derive(Serialize, Deserialize)]
+struct Charge {
+    cents: u32,
+}
+
+/// What the bank has taken. It is outside of the simulation's disks, so each charge uses its step key.
+#[derive(Clone, Debug, Default)]
+struct Vault(Arc<std::sync::Mutex<std::collections::BTreeMap<String, u32>>>);
+
+#[fom(operation(Charge))]
+enum Charging {
+    #[phase(start, sync, to(Taken))]
+    Take,
+    #[phase(end)]
+    Taken,
+}
+
+impl ChargingTransitions for Charge {
+    fn take(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let mut taken = cx.resource::<Vault>().0.lock().unwrap();
+        taken.insert(cx.step_key().to_string(), self.cents);
+        Ok(())
+    }
+}
+
+/// On the shop: an order that the bank is asked to charge.
+#[derive(Serialize, Deserialize)]
+struct Order {
+    cents: u32,
+}
+
+#[fom(operation(Order))]
+enum Selling {
+    #[phase(start, to(Sold), retry = "1000, 1s..60s")]
+    Pay,
+    #[phase(end)]
+    Sold,
+}
+
+impl SellingTransitions for Order {
+    async fn pay(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let (cents, id) = (self.cents, cx.step_key().to_string());
+        let bank = cx.resource::<Node>();
+        let charged = bank.call(move |bank| async move {
+            let charge = bank.submit(Charge { cents }).once(id);
+            charge
+                .await
+                .map(drop)
+                .map_err(|failure| failure.to_string())
+        });
+        // Lost: the phase is tried again, with the same step key.
+        Ok(charged.await??)
+    }
+}
+
+/// Counts what has happened in all runs.
+#[derive(Debug, Default)]
+struct Seen {
+    bank: AtomicU32,
+    shop: AtomicU32,
+}
+
+fn program(sim: &mut Sim, seen: &Arc<Seen>) {
+    let vault = Vault::default();
+    let (disk, of, starts) = (sim.disk(), vault.clone(), Arc::clone(seen));
+    let bank = sim.node("bank", move || {
+        starts.bank.fetch_add(1, Relaxed);
+        let builder = Runtime::builder().localities(2).resource(of.clone());
+        builder.remember(100, 30 * DAY).journal_with(disk.journal())
+    });
+    let (disk, starts) = (sim.disk(), Arc::clone(seen));
+    let shop = sim.node("shop", move || {
+        starts.shop.fetch_add(1, Relaxed);
+        let builder = Runtime::builder().localities(2).resource(bank.clone());
+        builder.remember(100, 30 * DAY).journal_with(disk.journal())
+    });
+    sim.during(|chaos| {
+        chaos
+            .kill("bank", 2)
+            .kill("shop", 2)
+            .lose()
+            .delay(Duration::from_millis(100))
+    });
+    for number in 1..=3 {
+        let shop = shop.clone();
+        sim.spawn(async move {
+            let ask = || {
+                shop.call(move |shop| async move {
+                    let order = shop.submit(Order { cents: number }).once(number);
+                    order.await.map(drop).map_err(|failure| failure.to_string())
+                })
+            };
+            loop {
+                if let Ok(sold) = ask().await {
+                    return sold.unwrap();
+                }
+            }
+        });
+    }
+    sim.settle(3 * DAY);
+    let taken = vault.0.lock().unwrap();
+    let mut cents: Vec<_> = taken.values().copied().collect();
+    cents.sort_unstable();
+    assert_eq!(cents, [1, 2, 3], "each order is charged once");
+}
+
+#[test]
+fn a_bank_and_a_shop() {
+    let all = Arc::new(Seen::default());
+    let seen = Arc::clone(&all);
+    let explored = sim::explore(0..100, move |sim| program(sim, &seen));
+    assert_eq!(explored.runs, 100);
+    assert!(all.bank.load(Relaxed) > 150, "{all:?}");
+    assert!(all.shop.load(Relaxed) > 150, "{all:?}");
+}
+
+/// In another process, the same seeds do the same.
+#[test]
+fn a_seed_does_the_same_in_each_process() {
+    const CHILD: &str = "FOM_SIM_TEST_CHILD";
+    let seen = Arc::new(Seen::default());
+    let explored = sim::explore(100..130, move |sim| program(sim, &seen));
+    if std::env::var_os(CHILD).is_some() {
+        println!("{explored:?}");
+        return;
+    }
+    let child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "a_seed_does_the_same_in_each_process",
+            "--nocapture",
+        ])
+        .env(CHILD, "1")
+        .output()
+        .unwrap();
+    let told = String::from_utf8(child.stdout).unwrap();
+    assert!(
+        told.contains(&format!("{explored:?}")),
+        "{told} and here {explored:?}"
+    );
+}
