@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use fom_durable::prelude::*;
@@ -157,4 +157,106 @@ fn a_seed_does_the_same_in_each_process() {
         told.contains(&format!("{explored:?}")),
         "{told} and here {explored:?}"
     );
+}
+
+/// A client that waits for the answer of a node learns of its kill. The order goes on in the next life.
+#[test]
+fn a_kill_by_hand() {
+    sim::explore(0..20, |sim| {
+        let (disk, vault) = (sim.disk(), Vault::default());
+        let bank = sim.node("bank", || Runtime::builder().localities(1));
+        let of = vault.clone();
+        let shop = sim.node("shop", move || {
+            let builder = Runtime::builder().localities(1).resource(bank.clone());
+            let builder = builder.resource(of.clone());
+            builder.journal_with(disk.journal())
+        });
+        let (client, lost) = (shop.clone(), Arc::new(AtomicU32::new(0)));
+        let count = Arc::clone(&lost);
+        sim.spawn(async move {
+            let submit = async |shop: Runtime| {
+                let order = shop.submit(Waits).key("a").start().unwrap();
+                order.committed().await.unwrap();
+                order.await.map(drop).unwrap();
+            };
+            let told = client.call(submit).await.unwrap_err();
+            assert_eq!(told.node, "shop");
+            assert!(told.to_string().contains("ask again"), "{told}");
+            count.fetch_add(1, Relaxed);
+            let found = client.runtime().find::<Waits>("a").expect("it is back");
+            found.send(Go::On).unwrap();
+        });
+        sim::sleep(DAY);
+        shop.kill();
+        sim.settle(DAY);
+        assert_eq!(lost.load(Relaxed), 1);
+        // The next life has another runtime, in which the order ended.
+        assert_eq!(shop.runtime().operations().types[0].ended, 1);
+    });
+}
+
+#[derive(Serialize, Deserialize)]
+struct Waits;
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Go {
+    On,
+}
+
+#[fom(operation(Waits), event(Go))]
+enum Waiting {
+    #[phase(start, sync, on(On), to(Done))]
+    Wait,
+    #[phase(end)]
+    Done,
+}
+
+impl WaitingTransitions for Waits {
+    fn wait(&mut self, _: &mut Cx<'_, Go>, _: Go) -> Result<WaitingAfterWait, BoxError> {
+        Ok(WaitingAfterWait::Done)
+    }
+}
+
+/// Looks at the wall clock twice, a minute apart.
+struct Look(Arc<AtomicU32>);
+
+#[fom(operation(Look), transient)]
+enum Looking {
+    #[phase(start, to(Second))]
+    First,
+    #[phase(sync, to(Done))]
+    Second { begun: SystemTime },
+    #[phase(end)]
+    Done,
+}
+
+impl LookingTransitions for Look {
+    async fn first(&mut self, cx: &mut Cx<'_>) -> Result<LookingAfterFirst, BoxError> {
+        let begun = SystemTime::now();
+        cx.sleep(Duration::from_secs(60)).await;
+        Ok(LookingAfterFirst::Second { begun })
+    }
+
+    fn second(&mut self, _: &mut Cx<'_>, begun: &mut SystemTime) -> Result<(), BoxError> {
+        if begun.elapsed().ok() != Some(Duration::from_secs(60)) {
+            self.0.fetch_add(1, Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_wall_clock_jumps() {
+    let jumps = Arc::new(AtomicU32::new(0));
+    let seen = Arc::clone(&jumps);
+    sim::explore(0..200, move |sim| {
+        let node = sim.node("node", || Runtime::builder().localities(1));
+        sim.during(|chaos| chaos.clock_jumps(DAY));
+        let look = Look(Arc::clone(&seen));
+        node.runtime().submit(look).detach().unwrap();
+        sim.settle(DAY);
+    });
+    let jumps = jumps.load(Relaxed);
+    // In some runs, and in few.
+    assert!((1..100).contains(&jumps), "{jumps}");
 }
