@@ -31,6 +31,7 @@ const REPORT: Duration = Duration::from_secs(10);
 /// The failure is made plainer, and reported with its seed, its choices and a timeline. The environment variable
 /// `FOM_SIM_SEED` repeats one seed, and `FOM_SIM_SEEDS` sets how many seeds run. A failure is kept in
 /// `target/fom-sim/NAME-SEED.choices`, where NAME is the name of the test, and `FOM_SIM_SEED` first repeats these choices.
+/// `NAME-SEED.json` beside it is the timeline as a trace for [Perfetto](https://ui.perfetto.dev).
 ///
 /// An even seed draws each thread that runs next. An odd seed gives the threads priorities and changes two of them, at
 /// drawn steps. Burckhardt and others (2010) call this PCT: it finds bugs that need few switches at the right places.
@@ -147,7 +148,7 @@ impl Explorer {
     fn repeat(&mut self, number: u64, choices: impl IntoIterator<Item = Choices>) -> Explored {
         for choices in choices {
             let ran = run(&self.program, choices);
-            assert!(ran.failure.is_none(), "{}", told(number, &ran));
+            assert!(ran.failure.is_none(), "{}", told(&self.name, number, &ran));
             self.count(&ran);
         }
         self.explored()
@@ -170,8 +171,8 @@ impl Explorer {
         let ran = run(&self.program, choices);
         if ran.failure.is_some() {
             let best = plainest(&self.program, &ran).unwrap_or(ran);
-            keep(&self.name, number, &best.choices);
-            panic!("{}", told(number, &best));
+            keep(&self.name, number, &best);
+            panic!("{}", told(&self.name, number, &best));
         }
         self.count(&ran);
         ran

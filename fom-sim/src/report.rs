@@ -5,7 +5,7 @@ use std::{env, fmt::Write as _, fs, path::PathBuf, thread};
 use crate::{
     choices::trimmed,
     run::Ran,
-    timeline::{diagram, lines},
+    timeline::{diagram, lines, trace},
 };
 
 /// Returns the name of the test that runs on this thread. With `--test-threads 1`, tests run on the main thread.
@@ -49,7 +49,7 @@ const CAUSES: &str = "Common causes: the order of a HashMap and the home of a ke
     the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed.";
 
 /// Returns what to tell of a run that has failed.
-pub(crate) fn told(seed: u64, ran: &Ran) -> String {
+pub(crate) fn told(name: &str, seed: u64, ran: &Ran) -> String {
     let failure = ran.failure.as_deref().unwrap_or_default();
     let mut text = format!("seed {seed} fails: {failure}\n\n");
     let choices = trimmed(&ran.choices);
@@ -62,6 +62,10 @@ pub(crate) fn told(seed: u64, ran: &Ran) -> String {
     );
     if !ran.events.is_empty() {
         let _ = writeln!(text, "{}\n{}", lines(&ran.events), diagram(&ran.events));
+    }
+    let trace = file(name, seed).with_extension("json");
+    if trace.exists() {
+        let _ = writeln!(text, "For Perfetto: {}", trace.display());
     }
     let test = test().unwrap_or_default();
     let _ = write!(text, "Again: FOM_SIM_SEED={seed} cargo test {test}");
@@ -79,14 +83,15 @@ pub(crate) fn file(name: &str, seed: u64) -> PathBuf {
     folder.join(format!("{name}-{seed}.choices"))
 }
 
-/// Keeps the choices of a failure. The report has them, too, so a full disk loses nothing.
-pub(crate) fn keep(name: &str, seed: u64, choices: &[u32]) {
+/// Keeps the choices and the trace of a failure. The report has the choices, too, so a full disk loses nothing.
+pub(crate) fn keep(name: &str, seed: u64, ran: &Ran) {
     let file = file(name, seed);
-    let texts: Vec<_> = trimmed(choices).iter().map(u32::to_string).collect();
+    let texts: Vec<_> = trimmed(&ran.choices).iter().map(u32::to_string).collect();
     if let Some(folder) = file.parent() {
         let _ = fs::create_dir_all(folder);
     }
-    let _ = fs::write(file, texts.join(" "));
+    let _ = fs::write(&file, texts.join(" "));
+    let _ = fs::write(file.with_extension("json"), trace(&ran.events));
 }
 
 pub(crate) fn read(text: &str) -> Option<Vec<u32>> {

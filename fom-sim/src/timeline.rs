@@ -1,7 +1,7 @@
 //! What happened in a run: its transitions, in their order.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -28,6 +28,7 @@ enum What {
         to: Option<&'static str>,
         /// Why, if not because the function of the phase returned.
         cause: String,
+        ends: bool,
     },
     Fault(String),
 }
@@ -43,6 +44,7 @@ impl Event {
                 from: transition.from(),
                 to: transition.to(),
                 cause: transition.error().unwrap_or_default().to_owned(),
+                ends: transition.ends() || transition.to().is_none(),
             },
         }
     }
@@ -96,6 +98,7 @@ pub(crate) fn lines(events: &[Event]) -> String {
                 from,
                 to,
                 cause,
+                ..
             } => {
                 let (from, to) = (from.unwrap_or("(begins)"), to.unwrap_or("(failed)"));
                 let cause = match &**cause {
@@ -134,4 +137,90 @@ pub(crate) fn diagram(events: &[Event]) -> String {
         let _ = writeln!(text, "    Note over {name}: {at:?} {what}");
     }
     text
+}
+
+/// Returns the events as a trace that Perfetto shows: a process for each node, and in it a row for each fom, whose phases are
+/// slices. Each event is drawn at least a microsecond after the one before, so that the order is seen where no time passes. The
+/// format is the Trace Event Format of Chrome.
+pub(crate) fn trace(events: &[Event]) -> String {
+    let mut trace = Trace::default();
+    // The phase of each fom, and when it begins.
+    let mut open = BTreeMap::new();
+    let mut drawn = 0;
+    for event in events {
+        drawn = (drawn + 1).max(event.at.as_micros());
+        let process = trace.number("process_name", &event.node, 0);
+        match &event.what {
+            What::Transition { fom, to, ends, .. } => {
+                let row = trace.number("thread_name", fom, process);
+                if let Some((phase, begun)) = open.insert((process, row), (to, drawn)) {
+                    trace.slice(process, row, *phase, begun, drawn);
+                }
+                if *ends {
+                    open.remove(&(process, row));
+                    trace.slice(process, row, *to, drawn, drawn + 1);
+                }
+            }
+            What::Fault(fault) => {
+                let name = quoted(fault);
+                trace.push(format!(
+                    r#""ph":"i","s":"p","pid":{process},"tid":0,"name":{name},"ts":{drawn}"#
+                ));
+            }
+        }
+    }
+    for ((process, row), (phase, begun)) in open {
+        trace.slice(process, row, *phase, begun, drawn + 1);
+    }
+    format!("[\n{}\n]\n", trace.entries.join(",\n"))
+}
+
+#[derive(Default)]
+struct Trace {
+    entries: Vec<String>,
+    /// The nodes, and the foms of each node.
+    numbers: BTreeMap<(u32, String), u32>,
+}
+
+impl Trace {
+    fn push(&mut self, fields: String) {
+        self.entries.push(format!("{{{fields}}}"));
+    }
+
+    /// Returns the number of a node, or of a fom of this process. Names it, if it is new.
+    fn number(&mut self, kind: &str, name: &str, process: u32) -> u32 {
+        let next = self.numbers.len() as u32 + 1;
+        let key = (process, name.to_owned());
+        if let Some(number) = self.numbers.get(&key) {
+            return *number;
+        }
+        self.numbers.insert(key, next);
+        let name = quoted(name);
+        let process = if process == 0 { next } else { process };
+        self.push(format!(
+            r#""ph":"M","pid":{process},"tid":{next},"name":"{kind}","args":{{"name":{name}}}"#
+        ));
+        next
+    }
+
+    fn slice(&mut self, process: u32, row: u32, phase: Option<&str>, from: u128, to: u128) {
+        let (name, time) = (quoted(phase.unwrap_or("failed")), to - from);
+        self.push(format!(
+            r#""ph":"X","pid":{process},"tid":{row},"name":{name},"ts":{from},"dur":{time}"#
+        ));
+    }
+}
+
+/// Returns a string of JSON.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for char in text.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            char if char.is_control() => quoted.push(' '),
+            char => quoted.push(char),
+        }
+    }
+    quoted.push('"');
+    quoted
 }

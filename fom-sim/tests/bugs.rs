@@ -67,6 +67,16 @@ fn a_check_in_one_phase_and_the_use_in_the_next() {
     assert!(told.contains("Take -> Sold"), "{told}");
     assert!(told.contains("\nsequenceDiagram\n"), "{told}");
     assert!(told.contains("Again: FOM_SIM_SEED="), "{told}");
+    let trace = told
+        .lines()
+        .find_map(|line| line.strip_prefix("For Perfetto: "));
+    let trace = std::fs::read(trace.expect("the file of the trace")).unwrap();
+    let trace: Vec<serde_json::Value> = serde_json::from_slice(&trace).unwrap();
+    let is_slice = |entry: &&serde_json::Value| entry["ph"] == "X" && entry["name"] == "Take";
+    // Two buyers came so far.
+    assert_eq!(trace.iter().filter(is_slice).count(), 2);
+    let is_node = |entry: &serde_json::Value| entry["args"]["name"] == "shop";
+    assert!(trace.iter().any(is_node));
 }
 
 /// A client that asks by key, and gives up if nobody is there yet.
