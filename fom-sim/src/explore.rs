@@ -2,9 +2,10 @@
 
 use std::{
     env, fs,
-    hash::{DefaultHasher, Hasher as _},
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     ops::Range,
     panic,
+    process::{self, Command},
     sync::{Arc, Once},
     time::{Duration, Instant},
 };
@@ -13,7 +14,7 @@ use fom_protocol::schedule::schedule;
 
 use crate::{
     choices::{Choices, shrunk, successor, trimmed},
-    report::{assert_same, file, keep, read, test, told},
+    report::{CAUSES, assert_same, file, keep, read, test, told},
     run::{Program, Ran, run},
     sim::Sim,
 };
@@ -49,10 +50,7 @@ pub fn explore(seeds: Range<u64>, program: impl Fn(&mut Sim) + Send + Sync + 'st
         let kept = explorer.kept(seed).into_iter();
         return explorer.repeat(seed, kept.chain([Choices::of_seed(seed)]));
     }
-    let seeds = match number("FOM_SIM_SEEDS") {
-        Some(count) => seeds.start..seeds.start.saturating_add(count),
-        None => seeds,
-    };
+    let seeds = with_count(seeds);
     let mut progress = Progress::default();
     for seed in seeds.clone() {
         progress.tell(|| format!("{}: seed {seed} of {seeds:?}", explorer.name));
@@ -119,6 +117,74 @@ pub struct Explored {
     pub runs: u64,
     /// A hash of all choices and of all that happened on the nodes. It is equal in each process.
     pub trace: u64,
+}
+
+/// As [`explore`], with each seed in a process of its own: for programs whose statics keep what an earlier run has left there.
+///
+/// Each process is the test binary, which runs this test alone. So a seed takes some milliseconds more. A failure is made plainer
+/// in one process.
+///
+/// # Panics
+///
+/// As [`explore`]. Also panics if this thread has not the name of the test, as with `--test-threads 1`, and if no process can
+/// be started.
+pub fn explore_isolated(
+    seeds: Range<u64>,
+    program: impl Fn(&mut Sim) + Send + Sync + 'static,
+) -> Explored {
+    /// Has the seed of such a process.
+    const SEED: &str = "FOM_SIM_ISOLATED_SEED";
+    if env::var_os("FOM_SIM_SEED").is_some() {
+        return explore(seeds, program);
+    }
+    let mut explorer = Explorer::new(program);
+    if let Some(seed) = number(SEED) {
+        explorer.run(seed, Choices::of_seed(seed));
+        // What the test does with the result is done in the first process.
+        println!("{:?}", explorer.explored());
+        process::exit(0);
+    }
+    let test =
+        test().expect("the thread of a test has its name; run it without `--test-threads 1`");
+    let this = env::current_exe().expect("the path of the test binary");
+    let run = |seed: u64| {
+        let mut child = Command::new(&this);
+        child.args(["--exact", &test, "--nocapture"]);
+        let ran = child.env(SEED, seed.to_string()).output();
+        let ran = ran.expect("a process for a seed");
+        assert!(
+            ran.status.success(),
+            "{}",
+            String::from_utf8_lossy(&ran.stderr)
+        );
+        let told = String::from_utf8_lossy(&ran.stdout);
+        // The harness has begun the line.
+        let at = told.find("Explored {").expect("a test that runs");
+        told[at..].lines().next().unwrap_or_default().to_owned()
+    };
+    let mut progress = Progress::default();
+    for seed in with_count(seeds) {
+        progress.tell(|| format!("{}: seed {seed}", explorer.name));
+        let told = run(seed);
+        if seed % TWICE == 0 {
+            assert_eq!(
+                told,
+                run(seed),
+                "seed {seed} is not deterministic. {CAUSES}"
+            );
+        }
+        explorer.runs += 1;
+        told.hash(&mut explorer.trace);
+    }
+    explorer.explored()
+}
+
+/// Returns the seeds, as many as `FOM_SIM_SEEDS` says.
+fn with_count(seeds: Range<u64>) -> Range<u64> {
+    match number("FOM_SIM_SEEDS") {
+        Some(count) => seeds.start..seeds.start.saturating_add(count),
+        None => seeds,
+    }
 }
 
 struct Explorer {

@@ -140,7 +140,7 @@ mod timeline;
 
 pub use chaos::Chaos;
 pub use disk::Disk;
-pub use explore::{Explored, explore, explore_all};
+pub use explore::{Explored, explore, explore_all, explore_isolated};
 pub use node::{Lost, Node};
 pub use sim::{Sim, draw, sleep};
 

@@ -45,8 +45,8 @@ pub(crate) fn assert_same(seed: u64, one: &Ran, other: &Ran) {
     );
 }
 
-const CAUSES: &str = "Common causes: the order of a HashMap and the home of a key, which `fom_sim::interpose!()` at the top of \
-    the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed.";
+pub(crate) const CAUSES: &str = "Common causes: the order of a HashMap and the home of a key, which `fom_sim::interpose!()` at the top of \
+    the test makes equal; `Instant::now`; a thread, a socket or a file of your own; a static that an earlier run has changed, for which there is `explore_isolated`.";
 
 /// Returns what to tell of a run that has failed.
 pub(crate) fn told(name: &str, seed: u64, ran: &Ran) -> String {

@@ -66,6 +66,34 @@ fn a_program_that_differs_from_run_to_run() {
     assert!(told.contains("Common causes: "), "{told}");
 }
 
+/// With a process for each seed, the static is new.
+#[test]
+fn statics_are_isolated_on_request() {
+    let explored = sim::explore_isolated(0..3, |sim| {
+        let node = sim.node("node", || Runtime::builder().localities(2));
+        node.runtime().submit(Count).detach().unwrap();
+        sim.settle(Duration::from_secs(1));
+        assert_eq!(RUNS.load(Relaxed), 1);
+    });
+    assert_eq!(explored.runs, 3);
+}
+
+/// The failure of a process is the failure of the test.
+#[test]
+fn a_failure_in_isolation() {
+    let explore = || {
+        sim::explore_isolated(0..3, |_| assert!(sim::draw(2) == 0, "it is 1"));
+    };
+    if std::env::var_os("FOM_SIM_ISOLATED_SEED").is_some() {
+        return explore();
+    }
+    let explored = catch_unwind(explore);
+    let told = explored.expect_err("it fails");
+    let told = told.downcast::<String>().expect("a text");
+    assert!(told.contains(" fails: it is 1\n"), "{told}");
+    assert!(told.contains("Again: FOM_SIM_SEED="), "{told}");
+}
+
 struct Ask(Option<tokio::sync::oneshot::Receiver<()>>);
 
 #[fom(operation(Ask), transient)]
