@@ -393,5 +393,6 @@ fn stuck(state: &State) -> String {
         }
     }
     text.pop();
+    text.push_str(". A wake by a thread outside of the simulation is not seen");
     text
 }
