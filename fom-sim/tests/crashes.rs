@@ -159,10 +159,10 @@ fn orders(sim: &mut Sim, seen: &Arc<Seen>) {
 fn orders_survive_all_faults() {
     let all = Arc::new(Seen::default());
     let seen = Arc::clone(&all);
-    sim::explore(0..150, move |sim| orders(sim, &seen));
+    let runs = sim::explore(0..150, move |sim| orders(sim, &seen)).runs as u32;
     let Seen { starts, lost, full } = &*all;
-    // Of the 153 runs, most have kills.
-    assert!(starts.load(Relaxed) > 2 * 153, "{all:?}");
-    assert!(lost.load(Relaxed) > 100, "{all:?}");
-    assert!(full.load(Relaxed) > 50, "{all:?}");
+    // Most runs have kills.
+    assert!(starts.load(Relaxed) > 2 * runs, "{all:?}");
+    assert!(lost.load(Relaxed) > runs / 2, "{all:?}");
+    assert!(full.load(Relaxed) > runs / 3, "{all:?}");
 }

@@ -127,10 +127,10 @@ fn program(sim: &mut Sim, seen: &Arc<Seen>) {
 fn a_bank_and_a_shop() {
     let all = Arc::new(Seen::default());
     let seen = Arc::clone(&all);
-    let explored = sim::explore(0..100, move |sim| program(sim, &seen));
-    assert_eq!(explored.runs, 100);
-    assert!(all.bank.load(Relaxed) > 150, "{all:?}");
-    assert!(all.shop.load(Relaxed) > 150, "{all:?}");
+    let runs = sim::explore(0..100, move |sim| program(sim, &seen)).runs as u32;
+    // Many runs have kills.
+    assert!(all.bank.load(Relaxed) > runs + runs / 2, "{all:?}");
+    assert!(all.shop.load(Relaxed) > runs + runs / 2, "{all:?}");
 }
 
 /// In another process, the same seeds do the same.
@@ -249,14 +249,14 @@ impl LookingTransitions for Look {
 fn a_wall_clock_jumps() {
     let jumps = Arc::new(AtomicU32::new(0));
     let seen = Arc::clone(&jumps);
-    sim::explore(0..200, move |sim| {
+    let explored = sim::explore(0..200, move |sim| {
         let node = sim.node("node", || Runtime::builder().localities(1));
         sim.during(|chaos| chaos.clock_jumps(DAY));
         let look = Look(Arc::clone(&seen));
         node.runtime().submit(look).detach().unwrap();
         sim.settle(DAY);
     });
-    let jumps = jumps.load(Relaxed);
+    let jumps = u64::from(jumps.load(Relaxed));
     // In some runs, and in few.
-    assert!((1..100).contains(&jumps), "{jumps}");
+    assert!((1..explored.runs / 2).contains(&jumps), "{jumps}");
 }

@@ -86,7 +86,7 @@ fn a_service_comes_and_goes() {
     let answers = Arc::new(AtomicU32::new(0));
     let refusals = Arc::new(AtomicU32::new(0));
     let (answered, refused) = (Arc::clone(&answers), Arc::clone(&refusals));
-    sim::explore(0..200, move |sim| {
+    let explored = sim::explore(0..200, move |sim| {
         let node = sim.node("node", || Runtime::builder().localities(2));
         let services = node.runtime().services();
         let provide = |by| {
@@ -125,8 +125,12 @@ fn a_service_comes_and_goes() {
         }
         sim.settle(3 * HOUR);
     });
-    assert!(answers.load(Relaxed) > 500, "{answers:?}");
-    assert!(answers.load(Relaxed) + refusals.load(Relaxed) == 204 * 6);
+    let (answers, refusals) = (answers.load(Relaxed), refusals.load(Relaxed));
+    assert!(
+        u64::from(answers) > 3 * explored.runs,
+        "{answers} and {refusals}"
+    );
+    assert!(refusals > 0);
 }
 
 /// Counts how many of its kind run at a time.
