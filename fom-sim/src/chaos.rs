@@ -100,7 +100,7 @@ const RATES: [u32; 4] = [16, 4, 64, 256];
 /// The longest pause of a node is two to this number of microseconds: 38 hours.
 const PAUSES: u32 = 37;
 
-/// Faults go on for at most two to this number of seconds, less one: 36 hours.
+/// Faults go on for a second, or for one of so many times that double: 36 hours at most.
 const RESTS: u32 = 18;
 
 /// Draws a time up to this one, and so often none. Shorter ones are as frequent as longer ones.
@@ -169,12 +169,11 @@ impl Faults {
 
     /// Whether the node is killed now.
     pub(crate) fn draw_kill(&self, baton: &Baton, node: &str) -> bool {
-        let rate = self.lock().rate;
-        self.may_kill(node) && baton.draw(rate) == rate - 1 && self.takes_kill(node)
-    }
-
-    fn may_kill(&self, node: &str) -> bool {
-        self.lock().kills.get(node).is_some_and(|left| *left > 0)
+        let (rate, left) = {
+            let chaos = self.lock();
+            (chaos.rate, chaos.kills.get(node).copied())
+        };
+        left.is_some_and(|left| left > 0) && baton.draw(rate) == rate - 1 && self.takes_kill(node)
     }
 
     /// Takes one of the kills that are left for a node.

@@ -121,7 +121,7 @@ pub struct Explored {
 
 /// As [`explore`], with each seed in a process of its own: for programs whose statics keep what an earlier run has left there.
 ///
-/// Each process is the test binary, which runs this test alone. So a seed takes some milliseconds more. A failure is made plainer
+/// Each process is the test binary, which runs this test alone. So a seed takes longer. A failure is made plainer
 /// in one process.
 ///
 /// # Panics

@@ -57,7 +57,13 @@ pub fn may(what: &str) -> bool {
         return true;
     };
     let place = match current() {
-        Some((fom, phase)) => format!("the phase {phase} of {fom} on {}", here.name()),
+        Some(fom) => format!(
+            "the phase {} of {} {} on {}",
+            fom.phase,
+            fom.operation,
+            fom.id,
+            here.name()
+        ),
         None => here.name(),
     };
     here.world.baton.fail(format!(

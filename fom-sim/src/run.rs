@@ -97,8 +97,8 @@ fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
     }
 }
 
-/// Keeps this thread, and the threads that it starts, on one processor. Only one of them runs at a time, and a switch is several
-/// times faster there.
+/// Keeps this thread, and the threads that it starts, on one processor. Only one of them runs at a time, and a switch is
+/// faster there.
 fn stay_here() {
     #[cfg(target_os = "linux")]
     // SAFETY: the set is valid, and an error, such as a processor that is not allowed, only keeps the switches slow.

@@ -95,16 +95,14 @@ impl Sim {
     ///
     /// Panics if the system has no thread for it.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        self.world.task_begins();
-        let world = Arc::clone(&self.world);
+        let (task, world) = (self.world.begin_task(), Arc::clone(&self.world));
         let main = move || {
-            world.run_task(|| {
-                let task = std::panic::AssertUnwindSafe(|| block_on(future));
-                if let Err(panic) = std::panic::catch_unwind(task) {
-                    let text = format!("a task panicked: {}", panic_message(panic));
-                    world.baton.fail(text);
-                }
-            });
+            let _task = task;
+            let ran = std::panic::AssertUnwindSafe(|| block_on(future));
+            if let Err(panic) = std::panic::catch_unwind(ran) {
+                let text = format!("a task panicked: {}", panic_message(panic));
+                world.baton.fail(text);
+            }
         };
         self.world.spawn_task("a task of the test".to_owned(), main);
     }

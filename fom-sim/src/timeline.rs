@@ -8,6 +8,7 @@ use std::{
 };
 
 use fom_runtime::observe::Transition;
+use serde_json::{Value, json};
 
 /// Something that happened on a node.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -148,7 +149,7 @@ pub(crate) fn trace(events: &[Event]) -> String {
     let mut open = BTreeMap::new();
     let mut drawn = 0;
     for event in events {
-        drawn = (drawn + 1).max(event.at.as_micros());
+        drawn = (drawn + 1).max(event.at.as_micros() as u64);
         let process = trace.number("process_name", &event.node, 0);
         match &event.what {
             What::Transition { fom, to, ends, .. } => {
@@ -161,32 +162,25 @@ pub(crate) fn trace(events: &[Event]) -> String {
                     trace.slice(process, row, *to, drawn, drawn + 1);
                 }
             }
-            What::Fault(fault) => {
-                let name = quoted(fault);
-                trace.push(format!(
-                    r#""ph":"i","s":"p","pid":{process},"tid":0,"name":{name},"ts":{drawn}"#
-                ));
-            }
+            What::Fault(fault) => trace.entries.push(json!({
+                "ph": "i", "s": "p", "pid": process, "tid": 0, "name": fault, "ts": drawn,
+            })),
         }
     }
     for ((process, row), (phase, begun)) in open {
         trace.slice(process, row, *phase, begun, drawn + 1);
     }
-    format!("[\n{}\n]\n", trace.entries.join(",\n"))
+    Value::Array(trace.entries).to_string()
 }
 
 #[derive(Default)]
 struct Trace {
-    entries: Vec<String>,
+    entries: Vec<Value>,
     /// The nodes, and the foms of each node.
     numbers: BTreeMap<(u32, String), u32>,
 }
 
 impl Trace {
-    fn push(&mut self, fields: String) {
-        self.entries.push(format!("{{{fields}}}"));
-    }
-
     /// Returns the number of a node, or of a fom of this process. Names it, if it is new.
     fn number(&mut self, kind: &str, name: &str, process: u32) -> u32 {
         let next = self.numbers.len() as u32 + 1;
@@ -195,32 +189,17 @@ impl Trace {
             return *number;
         }
         self.numbers.insert(key, next);
-        let name = quoted(name);
         let process = if process == 0 { next } else { process };
-        self.push(format!(
-            r#""ph":"M","pid":{process},"tid":{next},"name":"{kind}","args":{{"name":{name}}}"#
-        ));
+        self.entries.push(json!({
+            "ph": "M", "pid": process, "tid": next, "name": kind, "args": { "name": name },
+        }));
         next
     }
 
-    fn slice(&mut self, process: u32, row: u32, phase: Option<&str>, from: u128, to: u128) {
-        let (name, time) = (quoted(phase.unwrap_or("failed")), to - from);
-        self.push(format!(
-            r#""ph":"X","pid":{process},"tid":{row},"name":{name},"ts":{from},"dur":{time}"#
-        ));
+    fn slice(&mut self, process: u32, row: u32, phase: Option<&str>, from: u64, to: u64) {
+        self.entries.push(json!({
+            "ph": "X", "pid": process, "tid": row, "name": phase.unwrap_or("failed"),
+            "ts": from, "dur": to - from,
+        }));
     }
-}
-
-/// Returns a string of JSON.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for char in text.chars() {
-        match char {
-            '"' | '\\' => quoted.extend(['\\', char]),
-            char if char.is_control() => quoted.push(' '),
-            char => quoted.push(char),
-        }
-    }
-    quoted.push('"');
-    quoted
 }

@@ -1,5 +1,8 @@
 //! Programs without a bug run to their end under all seeds, and each seed does the same each time.
 
+#[path = "kit/process.rs"]
+mod process;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -11,6 +14,7 @@ use std::{
 
 use fom_runtime::prelude::*;
 use fom_sim::{self as sim, Sim};
+use process::assert_same_elsewhere;
 use tokio::sync::oneshot;
 
 sim::interpose!();
@@ -144,26 +148,11 @@ fn orders_end_under_each_seed() {
 /// In another process, the same seeds have the same order and times.
 #[test]
 fn a_seed_does_the_same_in_each_process() {
-    const CHILD: &str = "FOM_SIM_TEST_CHILD";
     let seen = Arc::new(Mutex::new(Vec::new()));
     let all = Arc::clone(&seen);
     sim::explore(7..40, move |sim| orders(sim, &all));
     let own = seen.lock().unwrap().join("\n");
-    if std::env::var_os(CHILD).is_some() {
-        println!("{own}");
-        return;
-    }
     for _ in 0..2 {
-        let child = std::process::Command::new(std::env::current_exe().unwrap())
-            .args([
-                "--exact",
-                "a_seed_does_the_same_in_each_process",
-                "--nocapture",
-            ])
-            .env(CHILD, "1")
-            .output()
-            .unwrap();
-        let told = String::from_utf8(child.stdout).unwrap();
-        assert!(told.contains(&own), "{told}\nis not\n{own}");
+        assert_same_elsewhere("a_seed_does_the_same_in_each_process", &own);
     }
 }

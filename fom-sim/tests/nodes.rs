@@ -1,5 +1,8 @@
 //! A phase of one node asks another node, over a network that loses messages, while both are killed.
 
+#[path = "kit/process.rs"]
+mod process;
+
 use std::{
     sync::{
         Arc,
@@ -10,6 +13,7 @@ use std::{
 
 use fom_durable::prelude::*;
 use fom_sim::{self as sim, Node, Sim};
+use process::assert_same_elsewhere;
 use serde::{Deserialize, Serialize};
 
 sim::interpose!();
@@ -136,27 +140,10 @@ fn a_bank_and_a_shop() {
 /// In another process, the same seeds do the same.
 #[test]
 fn a_seed_does_the_same_in_each_process() {
-    const CHILD: &str = "FOM_SIM_TEST_CHILD";
     let seen = Arc::new(Seen::default());
     let explored = sim::explore(100..130, move |sim| program(sim, &seen));
-    if std::env::var_os(CHILD).is_some() {
-        println!("{explored:?}");
-        return;
-    }
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_seed_does_the_same_in_each_process",
-            "--nocapture",
-        ])
-        .env(CHILD, "1")
-        .output()
-        .unwrap();
-    let told = String::from_utf8(child.stdout).unwrap();
-    assert!(
-        told.contains(&format!("{explored:?}")),
-        "{told} and here {explored:?}"
-    );
+    let test = "a_seed_does_the_same_in_each_process";
+    assert_same_elsewhere(test, &format!("{explored:?}"));
 }
 
 /// A client that waits for the answer of a node learns of its kill. The order goes on in the next life.

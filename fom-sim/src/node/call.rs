@@ -85,11 +85,12 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails with [`Lost`] if the node is down, as soon as it has started again; if the node is killed meanwhile; and if the network loses the request or the answer.
+    /// Fails with [`Lost`] if the node is down, as soon as it has started again; if the node is killed meanwhile; and if the
+    /// network loses the request or the answer.
     ///
     /// # Panics
     ///
-    /// If `request` panics, the run has failed.
+    /// Panics if the system has no thread for the request. If `request` panics, the run has failed.
     ///
     /// # Cancel safety
     ///

@@ -1,39 +1,44 @@
 //! The fom that runs on this thread, for the messages about what a phase may not do.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 
-use fom_runtime::{extension::Run, observe::Transition};
+use fom_runtime::{FomId, extension::Run, observe::Transition};
+
+/// A fom and its phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Current {
+    pub(crate) operation: &'static str,
+    pub(crate) id: FomId,
+    pub(crate) phase: &'static str,
+}
 
 thread_local! {
-    /// The fom that runs on this thread, and its phase.
-    static FOM: RefCell<Option<(String, &'static str)>> = const { RefCell::new(None) };
+    static CURRENT: Cell<Option<Current>> = const { Cell::new(None) };
 }
 
 /// Notes the fom that runs on this thread.
 pub(crate) fn run_begins(run: &Run<'_>) {
-    let fom = format!("{} {}", run.operation(), run.id());
-    FOM.set(Some((fom, run.phase())));
+    CURRENT.set(Some(Current {
+        operation: run.operation(),
+        id: run.id(),
+        phase: run.phase(),
+    }));
 }
 
 /// Notes that no fom runs on this thread.
 pub(crate) fn run_ends() {
-    FOM.set(None);
+    CURRENT.set(None);
 }
 
 /// Notes the phase of the fom that runs on this thread.
 pub(crate) fn phase_begins(transition: &Transition<'_>) {
-    if let Some(to) = transition.to() {
-        FOM.with_borrow_mut(|fom| {
-            if let Some((_, phase)) = fom {
-                *phase = to;
-            }
-        });
+    if let (Some(current), Some(phase)) = (CURRENT.get(), transition.to()) {
+        CURRENT.set(Some(Current { phase, ..current }));
     }
 }
 
-/// Returns the fom that runs on this thread, and its phase.
-pub(crate) fn current() -> Option<(String, &'static str)> {
+/// Returns the fom that runs on this thread.
+pub(crate) fn current() -> Option<Current> {
     // The thread may end.
-    let fom = FOM.try_with(|fom| fom.try_borrow().ok()?.clone());
-    fom.ok().flatten()
+    CURRENT.try_with(Cell::get).ok().flatten()
 }

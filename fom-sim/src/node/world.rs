@@ -93,6 +93,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A task of the test that runs.
+pub(crate) struct Task(Arc<World>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.tasks.fetch_sub(1, Ordering::Relaxed);
+        self.0.tell_settling();
+    }
+}
+
 impl World {
     pub(crate) fn new(baton: Arc<Baton>) -> Arc<Self> {
         Arc::new(Self {
@@ -138,24 +148,10 @@ impl World {
         spawned.expect("a thread of the system");
     }
 
-    /// Runs a task of the test.
-    pub(crate) fn run_task(&self, main: impl FnOnce()) {
-        /// Also if the run is over, which ends the task by unwinding.
-        struct Ends<'a>(&'a World);
-
-        impl Drop for Ends<'_> {
-            fn drop(&mut self) {
-                self.0.tasks.fetch_sub(1, Ordering::Relaxed);
-                self.0.tell_settling();
-            }
-        }
-
-        let _ends = Ends(self);
-        main();
-    }
-
-    pub(crate) fn task_begins(&self) {
+    /// Counts a task of the test, until the guard is dropped.
+    pub(crate) fn begin_task(self: &Arc<Self>) -> Task {
         self.tasks.fetch_add(1, Ordering::Relaxed);
+        Task(Arc::clone(self))
     }
 
     pub(crate) fn tasks(&self) -> usize {

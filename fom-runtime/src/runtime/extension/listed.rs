@@ -231,7 +231,8 @@ impl Extension<'_> {
     }
 }
 
-/// The answer of code that runs on a thread of its own. `None` without a thread.
+/// The answer of code that runs on a thread of its own. `None` without a thread. The wait is one of `sync`, which a simulation
+/// sees.
 struct Answer<T>(Option<Arc<Told<T>>>);
 
 struct Told<T> {
