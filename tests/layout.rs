@@ -53,6 +53,7 @@ const JOURNAL: &[&str] = &[
     "entry",
     "error",
     "batch",
+    "lease",
     "journal",
     "disk",
     "memory",

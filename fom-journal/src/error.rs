@@ -121,6 +121,11 @@ pub enum JournalError {
         /// The greatest length that the journal takes, in bytes.
         most: usize,
     },
+    /// Another process has taken the journal over. No later commit of this process succeeds.
+    #[error(
+        "another process has taken the journal over, and its operations go on there; end this runtime"
+    )]
+    Fenced,
     /// The runtime has shut down, and its journal is closed.
     #[error("the journal is closed: the runtime has shut down")]
     Closed,

@@ -1,8 +1,8 @@
 //! What a store promises, and what it reports.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
-use crate::{Batch, Damage, EntryId, JournalError};
+use crate::{Batch, Damage, EntryId, JournalError, Lease};
 
 /// Keeps entries across a crash.
 ///
@@ -31,6 +31,10 @@ pub trait Journal: Send + 'static {
     /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
     /// cause is gone. If the process ends before such a commit, the journal may have kept some first groups of
     /// the batch. These can be none or all, and have no gap.
+    ///
+    /// [`JournalError::Fenced`] is final: the caller makes no further call but [`stats`](Self::stats). If a store does
+    /// not know whether its server has kept the batch, it must find out inside this method, by a *write* to the server.
+    /// A read can show what a later failure of the server undoes.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
     /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.
@@ -49,6 +53,19 @@ pub trait Journal: Send + 'static {
     /// A commit with a longer entry fails as a whole, so the caller leaves out groups with such entries.
     fn longest(&self) -> usize {
         usize::MAX
+    }
+
+    /// Returns the lease of this process, if another process can take the journal over. Default: none. Called once,
+    /// before [`recover`](Self::recover).
+    fn lease(&self) -> Option<Lease> {
+        None
+    }
+
+    /// Returns the time of the store, if it has a clock of its own, which goes on while no process has the journal
+    /// open. It must never go back. Deadlines then follow this clock. Default: none, and deadlines follow the clocks of
+    /// the machine.
+    fn time(&self) -> Option<Duration> {
+        None
     }
 
     /// Returns the size and the costs of the journal.

@@ -20,7 +20,8 @@
 //! | `entry` | the number of an entry | |
 //! | `error` | errors, and damaged places | entries |
 //! | `batch` | groups of changes | entries |
-//! | `journal` | the trait, the receiver of a recovery, and what a store reports | batches and errors |
+//! | `lease` | the right of one process to run what a shared journal holds | |
+//! | `journal` | the trait, the receiver of a recovery, and what a store reports | batches, leases and errors |
 //! | [`disk`] | the operations of a disk; the real disk and the faulty disk | no other module |
 //! | `memory` | the store in memory | the trait, no disk |
 //! | `file` | the store in files | the trait and the disk, not the real file system |
@@ -36,6 +37,7 @@ mod entry;
 mod error;
 mod file;
 mod journal;
+mod lease;
 mod memory;
 
 pub use batch::{Batch, Change, Group};
@@ -45,6 +47,7 @@ pub use error::{Damage, JournalError};
 pub use file::read_hostile_segment;
 pub use file::{FileJournal, FileJournalOptions, Inspection};
 pub use journal::{Journal, JournalStats, Recover, Recovery};
+pub use lease::Lease;
 pub use memory::MemoryJournal;
 
 /// Compiles the example of the README.

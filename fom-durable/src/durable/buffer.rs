@@ -230,7 +230,7 @@ impl CommitBuffer {
             || self.len() >= MOST
             || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
             // A test's clock may stand still forever.
-            || !seam::is_real(&committer.clock)
+            || !seam::is_real(&committer.clocks.runtime)
     }
 
     /// Whether a fom of this locality waits for a commit.

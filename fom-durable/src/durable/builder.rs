@@ -11,7 +11,7 @@ use fom_journal::{EntryId, FileJournal, Journal, JournalError};
 
 use crate::durable::{
     CommitBuffer, Durable, JournalCheck, Passive, RecoveryProgress, Types, check, check_entries,
-    component::Limits, held_gate, recover,
+    committer::fenced, component::Limits, held_gate, recover, recovery::in_locality,
 };
 use fom_runtime::{
     __durability::{self as seam, Recording, Resident, Shared},
@@ -414,6 +414,16 @@ fn bring_back(
     tell: &mut Tell,
 ) -> Result<(), BuildError> {
     CommitBuffer::add_to(shared);
+    let lease = fenced(|| Ok(journal.lease())).map_err(not_opened)?;
+    if let Some(lease) = &lease {
+        // Set once: a runtime has one journal.
+        let _ = Durable::of(shared).lease.set(lease.clone());
+        seam::lease(shared);
+        let runtime = seam::runtime_of(shared);
+        for index in 0..runtime.localities() {
+            in_locality(&runtime, index, seam::look_at_lease);
+        }
+    }
     let recovered = match recover(shared, &mut *journal, tell) {
         Ok(recovered) => recovered,
         Err((error, foms)) => {
@@ -442,6 +452,14 @@ fn bring_back(
     let main = Box::new(move || {
         commits.run(journal, head, &weak);
     });
+    if let Some(lease) = lease {
+        let committer = Arc::downgrade(committer);
+        lease.on_lost(move || {
+            if let Some(committer) = committer.upgrade() {
+                committer.lost();
+            }
+        });
+    }
     if let Err(error) = seam::spawn_thread(shared, "fom-journal", main) {
         recovered.foms.into_iter().for_each(|fom| fom.1.reject());
         committer.end();

@@ -11,10 +11,11 @@ use std::{
 };
 
 use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats};
+use tokio::sync::watch;
 
 use crate::durable::{
     Head, IdempotencyStore, Posted, Uncommitted, buffer::Handover, committer::thread::CommitThread,
-    group_commit::Gather, schemas::Schemas,
+    group_commit::Gather, identity::Clocks, schemas::Schemas,
 };
 use fom_protocol::{
     panic_message,
@@ -29,7 +30,6 @@ use fom_runtime::{
     FomId,
     observe::IncidentKind,
     snapshot::SnapshotError,
-    time::Clock,
 };
 
 /// The entry of [`Head`].
@@ -57,7 +57,7 @@ const LARGE: usize = 4 << 20;
 pub(crate) struct Committer {
     /// The number of the journal.
     pub(crate) journal: u128,
-    pub(super) clock: Clock,
+    pub(super) clocks: Clocks,
     /// Offset from the runtime's time to the journal's time.
     ahead: u64,
     /// How long a locality may gather before it hands over, in nanoseconds.
@@ -80,6 +80,8 @@ pub(crate) struct Committer {
     pub(super) dropped: Mutex<Vec<EntryId>>,
     /// Transitions that could not be committed.
     pub(super) uncommitted: Mutex<Vec<Uncommitted>>,
+    /// Whether another process has the journal.
+    moved: watch::Sender<bool>,
     /// The remembered outcomes. The committer deletes the entries of forgotten ones.
     memory: Arc<IdempotencyStore>,
 }
@@ -100,19 +102,33 @@ struct Queue {
     spares: Vec<Box<Batch>>,
     closed: bool,
     ended: bool,
+    ownership: Ownership,
+}
+
+/// Whether this process may commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ownership {
+    #[default]
+    Ours,
+    /// Another process has the journal, and the runtime does not know yet.
+    Lost,
+    /// The runtime was told, and ends.
+    Told,
 }
 
 impl Committer {
     pub(crate) fn new(
         head: &Head,
-        clock: &Clock,
+        clocks: Clocks,
         schemas: Schemas,
         memory: &Arc<IdempotencyStore>,
     ) -> Arc<Self> {
         Arc::new(Self {
             journal: head.number(),
-            ahead: head.time_now(clock).saturating_sub(seam::nanos(clock)),
-            clock: clock.clone(),
+            ahead: head
+                .time_now(&clocks)
+                .saturating_sub(seam::nanos(&clocks.runtime)),
+            clocks,
             pause: AtomicU64::new(0),
             longest: AtomicU64::new(u64::MAX),
             fails: AtomicBool::new(false),
@@ -124,6 +140,7 @@ impl Committer {
             orphans: Mutex::default(),
             dropped: Mutex::default(),
             uncommitted: Mutex::default(),
+            moved: watch::Sender::new(false),
             memory: Arc::clone(memory),
         })
     }
@@ -161,7 +178,7 @@ impl Committer {
 
     /// Returns how long it is from now until this journal time.
     pub(crate) fn left_until(&self, at: u64) -> u64 {
-        at.saturating_sub(self.to_journal(seam::nanos(&self.clock)))
+        at.saturating_sub(self.to_journal(seam::nanos(&self.clocks.runtime)))
     }
 
     /// Asks the journal for its maximum entry length. Must be called before anything is written: the thread may start
@@ -245,6 +262,28 @@ impl Committer {
         self.todo.notify_one();
     }
 
+    /// Notes that another process has the journal. The thread then ends the runtime.
+    pub(super) fn lost(&self) {
+        {
+            let mut queue = self.queue.lock();
+            if queue.ownership == Ownership::Ours {
+                queue.ownership = Ownership::Lost;
+            }
+        }
+        self.todo.notify_one();
+    }
+
+    /// Waits until another process has the journal.
+    pub(super) fn moved(&self) -> impl Future<Output = ()> + use<> {
+        let mut moved = self.moved.subscribe();
+        async move {
+            if moved.wait_for(|moved| *moved).await.is_err() {
+                // The runtime is gone, and no other process has taken the journal from it.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
     /// Closes the queue. The thread commits what is left, and then closes the journal.
     pub(crate) fn close(&self) {
         self.queue.lock().closed = true;
@@ -269,6 +308,7 @@ impl Committer {
             let gathered_at = queue.gather.until().filter(|until| now < *until);
             if queue.waited_for && gathered_at.is_none()
                 || queue.closed
+                || queue.ownership == Ownership::Lost
                 || lazy_at.is_some_and(|at| at <= now)
             {
                 if queue.parts.is_empty() && queue.closed {
@@ -319,7 +359,13 @@ impl Committer {
 
     /// Commits a batch.
     fn commit(&self, journal: &mut dyn Journal, batch: &Batch) -> Result<(), JournalError> {
-        self.queue.lock().under_way = Some(now());
+        {
+            let mut queue = self.queue.lock();
+            if queue.ownership != Ownership::Ours {
+                return Err(JournalError::Fenced);
+            }
+            queue.under_way = Some(now());
+        }
         let done = fenced(|| journal.commit(batch));
         self.queue.lock().under_way = None;
         done

@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use fom_journal::Lease;
+
 use crate::durable::{
     CommitBuffer, Committer, DurableState, GateRecovery, IdempotencyStore, Meta, Passive,
     QuarantineList, Remembering, Types,
@@ -56,6 +58,8 @@ pub(crate) struct Durable {
     pub(super) buffers: Box<[OnceLock<PartId<CommitBuffer>>]>,
     /// Commits the transitions; set before the first fom.
     committer: OnceLock<Arc<Committer>>,
+    /// The lease of the journal, if it has one; set before the recovery.
+    pub(super) lease: OnceLock<Lease>,
     /// Set with the committer.
     listing: OnceLock<Listing>,
     /// The operation types that can come back.
@@ -80,6 +84,7 @@ impl Durable {
                 .map(|_| OnceLock::new())
                 .collect(),
             committer: OnceLock::new(),
+            lease: OnceLock::new(),
             listing: OnceLock::new(),
             types,
             quarantine: QuarantineList::new(nanos(limits.failed), nanos(limits.events)),
@@ -147,6 +152,10 @@ impl Durable {
 }
 
 impl Recorder for Durable {
+    fn holds_lease(&self) -> bool {
+        self.lease.get().is_none_or(Lease::holds)
+    }
+
     fn journal(&self) -> Option<u128> {
         self.committer().map(|committer| committer.journal)
     }

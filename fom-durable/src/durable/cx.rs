@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::durable::{
+    Durable,
     outbox::post,
     prepare::{Prepared, post_event, prepare},
 };
@@ -73,6 +74,14 @@ pub trait DurableCxExt {
     /// # Ok::<(), BoxError>(())
     /// ```
     fn outbox(&self) -> Outbox<'_>;
+
+    /// Returns the term of this process: the fencing token of a journal that another process can take over. Returns
+    /// `None` for any other journal, and without a journal.
+    ///
+    /// A process that was paused between the check of its lease and an effect may carry the effect out after another
+    /// process has taken over. Pass the term to the service that the phase calls. A service that keeps the highest term
+    /// it has seen can refuse a lower one. The [step key](Cx::step_key) is the same in both processes.
+    fn term(&self) -> Option<u64>;
 }
 
 impl<E> DurableCxExt for Cx<'_, E> {
@@ -80,6 +89,14 @@ impl<E> DurableCxExt for Cx<'_, E> {
         Outbox {
             fom: seam::header_of(self),
         }
+    }
+
+    fn term(&self) -> Option<u64> {
+        let shared = seam::shared_of(seam::header_of(self));
+        if !seam::is_journaled(shared) {
+            return None;
+        }
+        Some(Durable::of(shared).lease.get()?.term())
     }
 }
 

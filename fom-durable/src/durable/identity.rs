@@ -2,7 +2,8 @@
 //!
 //! A deadline must survive a restart, and a change of the wall clock. So a journal has its own time. While a runtime
 //! runs, the journal's time advances with the runtime's clock. Between two runs it advances by the machine's uptime, or
-//! by the wall clock if the machine was restarted. It never goes back.
+//! by the wall clock if the machine was restarted. If the store has a clock of its own, only that clock counts between
+//! two runs: the next run may be on another machine. The time never goes back.
 
 use std::{
     fs,
@@ -42,8 +43,44 @@ pub(crate) struct Stamp {
     wall: u64,
 }
 
+/// The boot id of a store's own clock.
+const STORE: &str = "store";
+
+/// The clocks that the time in a journal follows.
+#[derive(Clone, Debug)]
+pub(crate) struct Clocks {
+    pub(crate) runtime: Clock,
+    /// The time of the store, and the runtime's time when it was read.
+    store: Option<(u64, u64)>,
+}
+
+impl Clocks {
+    /// `store`: the time of the store now, if the store has a clock of its own.
+    pub(crate) fn new(runtime: &Clock, store: Option<Duration>) -> Self {
+        let read = seam::nanos(runtime);
+        Self {
+            runtime: runtime.clone(),
+            store: store.map(|at| (nanos(at), read)),
+        }
+    }
+
+    /// Reads the clocks.
+    pub(crate) fn stamp(&self) -> Stamp {
+        let Some((at, read)) = self.store else {
+            return Stamp::now(&self.runtime);
+        };
+        // While the program runs, its own clock measures the time of the store.
+        let up = at.saturating_add(seam::nanos(&self.runtime).saturating_sub(read));
+        Stamp {
+            boot: STORE.to_owned(),
+            up,
+            wall: up,
+        }
+    }
+}
+
 impl Stamp {
-    pub(crate) fn now(clock: &Clock) -> Self {
+    fn now(clock: &Clock) -> Self {
         if !seam::is_real(clock) {
             // A test's clock is the only clock, and goes on over restarts in the same test.
             return Self {
@@ -110,20 +147,19 @@ fn uptime() -> Option<u64> {
 
 impl Head {
     /// Returns the head of a new journal.
-    pub(crate) fn new(clock: &Clock) -> Self {
+    pub(crate) fn new(clocks: &Clocks) -> Self {
         Self {
             journal: halves(seam::random()),
             next_id: 0,
             time: 0,
-            seen: Stamp::now(clock),
+            seen: clocks.stamp(),
             kept: false,
         }
     }
 
     /// Returns the current time in the journal, after the journal was opened again.
-    pub(crate) fn time_now(&self, clock: &Clock) -> u64 {
-        self.time
-            .saturating_add(self.seen.until(&Stamp::now(clock)))
+    pub(crate) fn time_now(&self, clocks: &Clocks) -> u64 {
+        self.time.saturating_add(self.seen.until(&clocks.stamp()))
     }
 }
 

@@ -205,7 +205,7 @@ fn not_started<O: Operation>(
 ) {
     match (refused.reason(), refused.live(), bytes) {
         // It comes back with the next start.
-        (RefusedReason::ShuttingDown, _, Some(_)) => {}
+        (RefusedReason::ShuttingDown | RefusedReason::Moved, _, Some(_)) => {}
         (RefusedReason::KeyInUse, Some(live), Some(bytes)) => {
             let key = live.key().cloned().unwrap_or(Key::Int(0));
             let reason = RestoreError::KeyInUse(key);

@@ -8,6 +8,7 @@ use crate::{
     durable::{
         Committer, Durable, Head, Kind, Meta, Types,
         committer::{HEAD_ENTRY, fenced},
+        identity::Clocks,
         record::{is_fom, number_of},
         schemas::Schemas,
     },
@@ -64,9 +65,11 @@ pub(crate) fn recover(
     journal: &mut dyn Journal,
     tell: &mut dyn FnMut(&RecoveryProgress),
 ) -> Result<Recovered, (JournalError, Vec<Resident>)> {
+    let clocks = Clocks::new(seam::clock(shared), journal.time());
     let mut sink = Sink {
         shared,
         tell,
+        clocks: &clocks,
         head: None,
         begun: false,
         used: 0,
@@ -101,7 +104,7 @@ pub(crate) fn recover(
             return Err((error, foms.collect()));
         }
     };
-    let head = sink.head.unwrap_or_else(|| Head::new(seam::clock(shared)));
+    let head = sink.head.unwrap_or_else(|| Head::new(&clocks));
     Ok(Recovered {
         head,
         foms: sink.foms,
@@ -112,6 +115,7 @@ pub(crate) fn recover(
 struct Sink<'a> {
     shared: &'a Shared,
     tell: &'a mut dyn FnMut(&RecoveryProgress),
+    clocks: &'a Clocks,
     head: Option<Head>,
     begun: bool,
     /// No entry with this id or a greater one was read.
@@ -142,14 +146,13 @@ impl Sink<'_> {
             return;
         }
         let shared = self.shared;
-        let head = self
-            .head
-            .get_or_insert_with(|| Head::new(seam::clock(shared)));
+        let clocks = self.clocks;
+        let head = self.head.get_or_insert_with(|| Head::new(clocks));
         let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
         let durable = Durable::of(shared);
         durable.set_committer(Committer::new(
             head,
-            seam::clock(shared),
+            clocks.clone(),
             schemas,
             &durable.memory,
         ));

@@ -185,6 +185,16 @@ pub trait DurableExt {
         O: Persistent,
         O::Event: Savable;
 
+    /// Waits until another process has taken over the journal of this runtime. Then the runtime has ended, and each fom
+    /// has ended with [`Cause::Moved`](fom_runtime::Cause::Moved). The operations go on in that process.
+    ///
+    /// Never returns for a journal that no other process can take over, and without a journal.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    fn moved(&self) -> impl Future<Output = ()> + Send;
+
     /// Sends an event to the fom with this key, if there is one, as [`FomRef::send`](fom_runtime::FomRef::send) does.
     /// Otherwise drops the event, and [counts](crate::Quarantine::dead_letters) it. Returns whether the fom is there.
     ///
@@ -224,6 +234,18 @@ pub trait DurableInspectExt {
 }
 
 impl DurableExt for Runtime {
+    fn moved(&self) -> impl Future<Output = ()> + Send {
+        let shared = seam::shared_by(self);
+        let committer = seam::is_journaled(shared).then(|| Durable::of(shared).committer());
+        let moved = committer.flatten().map(|committer| committer.moved());
+        async move {
+            match moved {
+                Some(moved) => moved.await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
     fn quarantine(&self) -> Quarantine<'_> {
         Quarantine::of(seam::shared_by(self))
     }

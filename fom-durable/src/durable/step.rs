@@ -167,7 +167,7 @@ impl KeptFom for DurableState {
     /// A first step is dropped, as if the fom had never existed.
     #[cold]
     fn keep_step(&self, fom: &Header, error: &DurabilityError, ends: bool, content: &dyn Content) {
-        if !self.is_recorded() || matches!(error.downcast_ref(), Some(JournalError::Closed)) {
+        if !self.is_recorded() || is_final(error) {
             return;
         }
         let Some(committer) = Durable::of_fom(fom).committer() else {
@@ -251,6 +251,9 @@ impl KeptFom for DurableState {
         let mut group = Batch::new();
         let kept = self.inner().more_mut().and_then(|more| more.failed.take());
         let answered = self.remembering().and_then(Remembering::take);
+        if is_final(error) {
+            return;
+        }
         match (kept, answered) {
             (Some(failed), _) => failed.put(fom.id(), &mut group),
             (None, answered) => {
@@ -296,6 +299,12 @@ impl KeptFom for DurableState {
             Durable::of_fom(fom).stall(uncommitted);
         }
     }
+}
+
+/// Returns whether no later commit can succeed.
+fn is_final(error: &DurabilityError) -> bool {
+    let error = error.downcast_ref();
+    matches!(error, Some(JournalError::Closed | JournalError::Fenced))
 }
 
 /// Returns whether a fom that came through an outbox and has its key must record in the journal that it has begun.

@@ -98,7 +98,7 @@ fn start_once<O: Persistent>(submission: Submission<'_, O>) -> Result<Handle<O>,
             fom_protocol::sync::yield_now();
         }
         if seam::is_late(shared) {
-            return Err(seam::refused(submission, RefusedReason::ShuttingDown));
+            return Err(seam::refused(submission, seam::late_reason(shared)));
         }
         if Passive::is_reviving() {
             return Err(seam::refused(submission, RefusedReason::Quarantined));
@@ -128,7 +128,7 @@ fn start_once<O: Persistent>(submission: Submission<'_, O>) -> Result<Handle<O>,
     drop(slots);
     match seam::typed(&fom) {
         Some(_) if seam::is_late(shared) => {
-            Err(seam::refused(submission, RefusedReason::ShuttingDown))
+            Err(seam::refused(submission, seam::late_reason(shared)))
         }
         Some(fom) => Ok(seam::joined(fom.clone(), answer_of(fom, told, O::restore))),
         None => unreachable!("ids are kept by type"),
@@ -146,7 +146,7 @@ fn answer_of<O: Operation>(
         match told.await {
             Ok(Ok(answer)) => answer.outcome(open),
             Ok(Err(error)) => fail(Cause::Journal(error)),
-            Err(_) => fail(Cause::Shutdown),
+            Err(_) => fail(seam::end_cause(seam::shared_of(seam::any_of(&fom)))),
         }
     })
 }

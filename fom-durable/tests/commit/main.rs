@@ -10,6 +10,7 @@ mod dead_letters;
 mod failing;
 mod journal;
 mod lazy;
+mod leased;
 mod listed;
 mod not_kept;
 mod outbox;

@@ -137,7 +137,7 @@ impl Shared {
         let mut intake = self.intake.lock();
         let sheds = !waits && self.settings.when_full == WhenFull::Shed;
         let outcome = if !self.runtime.extension().is_accepting() {
-            Err(RefusedReason::ShuttingDown)
+            Err(self.runtime.extension().late_reason())
         } else if sheds || intake.has_room() {
             intake.accept(&self.settings, request);
             self.work(intake);

@@ -199,7 +199,7 @@ impl<A: Send + 'static, R: Send + 'static> ServiceCall<A, R> {
             Ok(fom) => call.has_fom(fom.fom().clone()),
             Err(refused) => {
                 let cause = match refused.reason() {
-                    RefusedReason::ShuttingDown => CallCause::Shutdown,
+                    RefusedReason::ShuttingDown | RefusedReason::Moved => CallCause::Shutdown,
                     reason => CallCause::Refused(Refusal::NoRoom {
                         service: entry.name.clone(),
                         reason,

@@ -42,6 +42,11 @@ pub fn wake_here(local: &mut Local<'_>, fom: &Header) {
     local.core().wake(fom);
 }
 
+/// Makes the locality look at the lease before each phase function.
+pub fn look_at_lease(local: &mut Local<'_>) {
+    local.core().run_budget.limit_to_one_step();
+}
+
 /// Numbers the foms that are submitted in this locality from `first` on.
 pub fn number_here_from(local: &mut Local<'_>, first: u64) {
     local.core().number_from(first);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    FomId, FomRef, Key, Operation, Runtime,
-    fom::{AnyRef, Header, Recorder},
+    Cause, FomId, FomRef, Key, Operation, Runtime,
+    fom::{AnyRef, Header, Recorder, RefusedReason},
     id::KeyOf,
     incident::IncidentKind,
     runtime::{Announced, Builder, Recording, Shared},
@@ -103,6 +103,27 @@ pub fn spawn_thread(shared: &Shared, name: &str, main: Box<dyn FnOnce() + Send>)
 pub fn freed(shared: &Shared, bytes: usize) {
     shared.heap.freed(bytes);
     shared.heap.trim(&*shared.spawner.0);
+}
+
+/// Notes that the journal has a lease. Each locality must [look at it](super::look_at_lease).
+pub fn lease(shared: &Shared) {
+    shared.env.hooks.lease();
+}
+
+/// Begins the end of a runtime with a journal that another process has taken over. Each fom ends with
+/// [`Cause::Moved`](crate::Cause::Moved).
+pub fn end_moved(shared: &Shared) {
+    crate::runtime::end_moved(shared);
+}
+
+/// Returns why a fom ends in a runtime that is shutting down.
+pub fn end_cause<E>(shared: &Shared) -> Cause<E> {
+    shared.env.end_cause()
+}
+
+/// Returns why a runtime that is shutting down refuses a submission.
+pub fn late_reason(shared: &Shared) -> RefusedReason {
+    shared.env.late_reason()
 }
 
 /// Returns whether the runtime takes no submission from outside.

@@ -35,6 +35,10 @@ pub trait Recorder: Any + Send + Sync {
     /// Returns the number that identifies the journal, if there is one.
     fn journal(&self) -> Option<u128>;
 
+    /// Returns whether this process may run what the journal holds. Called before each entry into a phase function, in
+    /// a runtime that was told of a lease.
+    fn holds_lease(&self) -> bool;
+
     /// Returns whether foms may rest at all.
     fn lets_foms_rest(&self) -> bool;
 

@@ -6,13 +6,13 @@ use std::{
     sync::{Arc, OnceLock, Weak},
 };
 
-use fom_protocol::sync::atomic::{AtomicU8, Ordering};
+use fom_protocol::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use crate::{
     clock::Clock,
     fom::{
-        Carried, Carriers, Counters, Failures, Flight, Hooks, Host, LocalFoms, MailLimit, Recorder,
-        hand::context, room::Room,
+        Carried, Carriers, Cause, Counters, Failures, Flight, Hooks, Host, LocalFoms, MailLimit,
+        Recorder, RefusedReason, hand::context, room::Room,
     },
     id::{FomId, KeyOf},
     incident::{Incident, IncidentCounter, IncidentKind, Incidents},
@@ -71,6 +71,8 @@ struct HostLink {
 /// What a runtime takes, and what it gives to each fom.
 struct Intake {
     state: AtomicU8,
+    /// Whether another process has the journal.
+    moved: AtomicBool,
     /// Whether nothing that a fom submits is remembered, limited or journaled, and foms carry nothing.
     plain: bool,
     carriers: Carriers,
@@ -118,6 +120,7 @@ impl Env {
             },
             intake: Intake {
                 state: AtomicU8::new(RuntimeState::Open as u8),
+                moved: AtomicBool::new(false),
                 plain: room.is_unlimited() && history == 0 && !journaled && carriers.is_empty(),
                 carriers,
             },
@@ -183,6 +186,44 @@ impl Env {
     /// Returns whether nothing more may begin.
     pub(crate) fn is_closed(&self) -> bool {
         self.state() == RuntimeState::Closed
+    }
+
+    /// Notes that another process has the journal. The runtime must be closed after this.
+    pub(crate) fn set_moved(&self) {
+        self.intake.moved.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether another process has the journal.
+    pub(crate) fn has_moved(&self) -> bool {
+        self.intake.moved.load(Ordering::SeqCst)
+    }
+
+    /// Returns why a runtime that is shutting down ends a fom.
+    #[cold]
+    pub(crate) fn end_cause<E>(&self) -> Cause<E> {
+        match self.has_moved() {
+            true => Cause::Moved,
+            false => Cause::Shutdown,
+        }
+    }
+
+    /// Returns why a runtime that is shutting down refuses a submission.
+    #[cold]
+    pub(crate) fn late_reason(&self) -> RefusedReason {
+        match self.has_moved() {
+            true => RefusedReason::Moved,
+            false => RefusedReason::ShuttingDown,
+        }
+    }
+
+    /// Returns whether no phase function may be entered now: another process may have the journal. A closed runtime
+    /// only ends its foms.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.hooks.extras().are_leased()
+            && !self.is_closed()
+            && self
+                .recorder()
+                .is_some_and(|recorder| !recorder.holds_lease())
     }
 
     /// Returns whether the runtime takes everything that a fom submits, and keeps nothing of it.

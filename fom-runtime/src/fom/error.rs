@@ -14,6 +14,9 @@ pub enum RefusedReason {
     /// The runtime is shutting down or has shut down.
     #[error("the runtime is shutting down")]
     ShuttingDown,
+    /// Another process has taken over the journal of this runtime.
+    #[error("another process has taken the journal over; submit it there")]
+    Moved,
     /// A live fom has this key. [`Refused::live`](crate::Refused::live) is its address.
     #[error("a live fom has this key already; `queue()` waits behind it")]
     KeyInUse,
@@ -97,6 +100,9 @@ pub enum Cause<E> {
     Shed,
     /// The runtime was shut down before the fom ended.
     Shutdown,
+    /// Another process has taken over the journal of this runtime before the fom ended. The fom goes on there, from its
+    /// last committed transition.
+    Moved,
     /// The submission was refused.
     Refused(RefusedReason),
     /// A blocking phase found no thread that could take over the locality.
@@ -153,6 +159,7 @@ impl<E> Cause<E> {
             Self::Shed => Cause::Shed,
             Self::Gate(error) => Cause::Gate(error),
             Self::Shutdown => Cause::Shutdown,
+            Self::Moved => Cause::Moved,
             Self::Refused(reason) => Cause::Refused(reason),
             Self::NoThread(error) => Cause::NoThread(error),
             Self::UndeclaredExit { to } => Cause::UndeclaredExit { to },
@@ -202,6 +209,9 @@ impl<E> Cause<E> {
                 "it was shed: it made room for another one in its queue; submit it again later",
             ),
             Self::Shutdown => f.write_str("the runtime was shut down"),
+            Self::Moved => f.write_str(
+                "another process has taken the journal over, and the operation goes on there",
+            ),
             Self::Refused(reason) => write!(f, "refused: {reason}"),
             Self::NoThread(error) => write!(f, "{error}"),
             Self::Gate(error) => write!(f, "{error}"),
@@ -239,6 +249,7 @@ impl<E> Cause<E> {
             Self::Stuck => "stuck",
             Self::Shed => "shed",
             Self::Shutdown => "shutdown",
+            Self::Moved => "moved",
             Self::Refused(_) => "refused",
             Self::NoThread(_) => "no thread",
             Self::Gate(error) => error.gate(),

@@ -42,6 +42,9 @@ fn run_one(mut core: Box<Core>, home: &Home) -> (Option<Box<Core>>, bool) {
         core.drain();
         core = run_jobs(core);
         core.fire_timers();
+        if home.env().is_frozen() {
+            return (Some(core), false);
+        }
         if let Some(fom) = core.queue.pop() {
             return (Some(run_fom(core, fom)), true);
         }

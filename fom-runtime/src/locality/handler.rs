@@ -20,6 +20,8 @@ const BATCH: u32 = 32;
 const LOOK_EVERY: u32 = 8;
 /// Maximum number of jobs run in one round, so a flood of jobs cannot starve the foms.
 const JOBS: u32 = 32;
+/// How long a frozen locality sleeps between two looks at the lease.
+const FROZEN: Duration = Duration::from_millis(5);
 /// Maximum number of foms and jobs run between two turns of the reactor, unless it rests.
 const TURN_EVERY: u32 = 61;
 
@@ -55,6 +57,10 @@ fn handle(mut core: Box<Core>) {
         core = run_jobs(core);
         core.fire_timers();
         core = if home.env().hooks.extras().are_observed() {
+            if home.env().is_frozen() {
+                core = rest_frozen(core);
+                continue;
+            }
             run_foms::<true>(core)
         } else {
             run_foms::<false>(core)
@@ -115,6 +121,18 @@ fn handle(mut core: Box<Core>) {
     }
 }
 
+/// Waits a while for the lease, for mail, or for a thread that returns from leave-block. No fom and no part runs.
+#[cold]
+fn rest_frozen(mut core: Box<Core>) -> Box<Core> {
+    let home = core.home.clone();
+    core.pause(Pause::Idle);
+    core.publish();
+    core.end_busy();
+    core.reactor.park(&home, Some(FROZEN));
+    core.begin_busy();
+    core
+}
+
 pub(super) fn run_jobs(mut core: Box<Core>) -> Box<Core> {
     for _ in 0..JOBS {
         let Some(job) = core.next_job() else {
@@ -135,7 +153,11 @@ fn run_job(core: &mut Core, job: Job) {
 /// `OBSERVED`: whether runs are measured or recorded.
 fn run_foms<const OBSERVED: bool>(mut core: Box<Core>) -> Box<Core> {
     let mut run = 0;
+    let leased = OBSERVED && core.home.env().hooks.extras().are_leased();
     while run < BATCH && !core.queue.is_empty() {
+        if leased && core.home.env().is_frozen() {
+            break;
+        }
         run += 1;
         if OBSERVED {
             core.measure_start();

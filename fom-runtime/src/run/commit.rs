@@ -240,7 +240,7 @@ impl<O: Operation> Instance<O> {
                     fom,
                 };
                 kept.keep_step(fom, &error, self.info().is_end(), &body);
-                Err(Box::new(Cause::Journal(error)))
+                Err(Box::new(fom.not_committed(error)))
             }
         }
     }

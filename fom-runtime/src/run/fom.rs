@@ -322,7 +322,7 @@ impl<O: Operation, T: Clockwork, B: Body<O>> Fom<O, T, B> {
         // SAFETY: as the table says.
         let fom = unsafe { Self::of(header) };
         if fom.typed.token.state() == FomState::Init {
-            let failure = Failure::new(Cause::Shutdown, fom.typed.phase_kind(), None);
+            let failure = Failure::new(fom.typed.env().end_cause(), fom.typed.phase_kind(), None);
             // SAFETY: the fom has never run, and never will: the caller that rejects it has it alone.
             let body = unsafe { fom.body() };
             fom.typed

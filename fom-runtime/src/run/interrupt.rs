@@ -37,7 +37,10 @@ impl<O: Operation> Run<'_, O> {
             fom.gate().stop();
         }
         match by {
-            Interrupt::Shutdown => self.instance.fails_unless(fom, decided, Cause::Shutdown),
+            Interrupt::Shutdown => {
+                let cause = fom.env().end_cause();
+                self.instance.fails_unless(fom, decided, cause)
+            }
             Interrupt::Cancelled => {
                 if decided != Next::Fail {
                     fom.hear_cancel();

@@ -31,9 +31,9 @@ pub use registered::{
     Machine, Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, all, registered,
 };
 pub use room::WhenRoom;
-#[cfg(not(fom_shuttle))]
-pub(crate) use shutdown::end_by_hand;
 pub use shutdown::{Shutdown, ShutdownReport};
+#[cfg(not(fom_shuttle))]
+pub(crate) use shutdown::{end_by_hand, end_moved};
 pub use submit::{Now, Placement, Recorded, Submission};
 pub(crate) use submit::{Once, Special, StartOnce};
 

@@ -152,14 +152,25 @@ pub(super) struct Guard {
     pub(super) shared: Arc<Shared>,
 }
 
+/// Begins the end of a runtime: no phase function is entered from now on, and each fom ends at its next wait.
+fn begin_end(shared: &Shared) {
+    shared.close(RuntimeState::Closed);
+    tell_all(shared);
+    close_attachments(shared);
+    for home in &shared.localities {
+        home.stop();
+    }
+}
+
+/// Begins the end of a runtime with a journal that another process has taken over.
+pub(crate) fn end_moved(shared: &Shared) {
+    shared.env.set_moved();
+    begin_end(shared);
+}
+
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.shared.close(RuntimeState::Closed);
-        tell_all(&self.shared);
-        close_attachments(&self.shared);
-        for home in &self.shared.localities {
-            home.stop();
-        }
+        begin_end(&self.shared);
         // The next user of the journal finds it closed. Skipped on a thread that runs a fom of this runtime, which would
         // wait for itself.
         let env = &self.shared.env;

@@ -418,7 +418,8 @@ impl<'a, O: Operation> Submission<'a, O> {
         home.counts.one_sent();
         if self.shared.is_late() {
             home.take_back();
-            return Err(self.refused(RefusedReason::ShuttingDown));
+            let reason = self.shared.env.late_reason();
+            return Err(self.refused(reason));
         }
         shared.env.room.take_again();
         let outcome = outcome();

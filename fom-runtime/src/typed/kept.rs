@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::{
     fom::{
-        Cause, WaitingFor,
+        Cause, DurabilityError, WaitingFor,
         durability::{Answer, Content, End, FailedAs, KeptFailed, KeptFom, LastStep},
     },
     operation::{Durability, Operation, kept_codec},
@@ -47,7 +47,16 @@ impl<O: Operation> Typed<O> {
             return None;
         };
         kept.keep_failure(self, &error);
-        Some(Cause::Journal(error))
+        Some(self.not_committed(error))
+    }
+
+    /// Returns why a fom ends whose last step could not be committed.
+    #[cold]
+    pub(crate) fn not_committed(&self, error: DurabilityError) -> Cause<O::Error> {
+        match self.env().has_moved() {
+            true => Cause::Moved,
+            false => Cause::Journal(error),
+        }
     }
 
     /// Writes down that the fom fails in this phase. A fom that must come back after a restart keeps its record.
@@ -67,7 +76,7 @@ impl<O: Operation> Typed<O> {
             failures.keep(self, phase, || describe::<O>(cause), snapshot);
         }
         if let Some(kept) = self.journaled()
-            && !matches!(cause, Cause::Shutdown | Cause::Journal(_))
+            && !matches!(cause, Cause::Shutdown | Cause::Moved | Cause::Journal(_))
         {
             let describe = || describe::<O>(cause);
             let failed = FailedAs {
@@ -90,7 +99,7 @@ impl<O: Operation> Typed<O> {
     pub(crate) fn leave_messages(&self, cause: Option<&Cause<O::Error>>) {
         if let Some(kept) = self.journaled() {
             let end = match cause {
-                Some(Cause::Shutdown) => LastStep::Shutdown,
+                Some(Cause::Shutdown | Cause::Moved) => LastStep::Shutdown,
                 Some(Cause::Journal(_)) => LastStep::NotCommitted,
                 _ => LastStep::Committed,
             };
@@ -152,7 +161,7 @@ impl<O: Operation> Typed<O> {
             }
             Err(None) => state.ended(self, End::Shutdown),
             Err(Some(failure)) => match &failure.cause {
-                Cause::Shutdown => state.ended(self, End::Shutdown),
+                Cause::Shutdown | Cause::Moved => state.ended(self, End::Shutdown),
                 Cause::Journal(error) => state.ended(self, End::NotCommitted(error)),
                 cause => {
                     let failed = FailedAs {

@@ -4,7 +4,7 @@
 use std::{any::TypeId, fmt, mem::MaybeUninit, task::Waker};
 
 use crate::{
-    fom::{Cause, Resident},
+    fom::Resident,
     operation::Operation,
     typed::{Failure, Typed},
 };
@@ -59,7 +59,11 @@ impl<O: Operation> Typed<O> {
 
     fn take_answer(&self) -> Result<Ended<O>, Failure<O>> {
         let outcome = match self.marks.take() {
-            Taken::Abandoned => Err(Failure::new(Cause::Shutdown, self.phase_kind(), None)),
+            Taken::Abandoned => Err(Failure::new(
+                self.env().end_cause(),
+                self.phase_kind(),
+                None,
+            )),
             // SAFETY: the body was left to the handle, which takes it once.
             Taken::Outcome => unsafe { self.take_outcome() },
         };

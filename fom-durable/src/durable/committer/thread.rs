@@ -6,14 +6,13 @@ use std::{
     time::Duration,
 };
 
-use fom_journal::{Batch, Change, EntryId, Journal};
+use fom_journal::{Batch, Change, EntryId, Journal, JournalError};
 
 use crate::{
     durable::{
-        Head, Kind,
+        Durable, Head, Kind,
         buffer::Handover,
-        committer::{AGAIN, CALM, Committer, HEAD_ENTRY, IDLE, LARGE, fenced},
-        identity::Stamp,
+        committer::{AGAIN, CALM, Committer, HEAD_ENTRY, IDLE, LARGE, Ownership, fenced},
     },
     entry::fom_of,
 };
@@ -37,6 +36,8 @@ pub(super) struct CommitThread<'a> {
     was_untidy_error: bool,
     /// Whether the spare memory was given back since the last batch.
     is_calm: bool,
+    /// Whether another process has the journal.
+    is_lost: bool,
 }
 
 /// The parts of a batch that are looked at when the journal has answered.
@@ -65,6 +66,7 @@ impl<'a> CommitThread<'a> {
             untidy: true,
             was_untidy_error: false,
             is_calm: true,
+            is_lost: false,
         }
     }
 
@@ -74,6 +76,9 @@ impl<'a> CommitThread<'a> {
             let next = self.committer.next(self.idle_in());
             let closed = next.is_none();
             let parts = next.unwrap_or_default();
+            if self.committer.queue.lock().ownership == Ownership::Lost {
+                self.lose();
+            }
             self.calm_down(parts.is_empty());
             let works = parts.is_empty() && self.owed.is_empty() || self.commit(parts);
             if closed {
@@ -82,7 +87,9 @@ impl<'a> CommitThread<'a> {
             if works && self.committer.is_stalled() {
                 self.try_stalled();
             }
-            self.tidy();
+            if !self.is_lost {
+                self.tidy();
+            }
         }
         self.close();
     }
@@ -118,11 +125,14 @@ impl<'a> CommitThread<'a> {
         let begun = now();
         let done = committer.commit(&mut *self.journal, &self.whole);
         let works = done.is_ok();
+        if matches!(done, Err(JournalError::Fenced)) {
+            self.lose();
+        }
         committer.fails.store(!works, Ordering::Release);
         if works {
             self.head.kept = true;
             committer.schemas.committed(&gathered.schemas);
-        } else {
+        } else if !self.is_lost {
             committer.drop_later(gathered.dropped);
             self.owed = some_of(&self.whole, &gathered.lazy);
         }
@@ -191,6 +201,29 @@ impl<'a> CommitThread<'a> {
         });
     }
 
+    /// Ends the runtime, because another process has the journal: nothing is tried again, and no key is kept.
+    #[cold]
+    fn lose(&mut self) {
+        if std::mem::replace(&mut self.is_lost, true) {
+            return;
+        }
+        self.committer.queue.lock().ownership = Ownership::Told;
+        self.untidy = false;
+        self.owed = Batch::new();
+        if let Some(shared) = self.shared.upgrade() {
+            seam::report(
+                &shared,
+                IncidentKind::Journal,
+                "the journal",
+                "another process has taken the journal over; this runtime ends, and its operations go on there"
+                    .to_owned(),
+            );
+            seam::end_moved(&shared);
+        }
+        self.give_up_uncommitted();
+        self.committer.moved.send_replace(true);
+    }
+
     /// Lets the journal make room.
     fn tidy(&mut self) {
         match fenced(|| self.journal.tidy()) {
@@ -215,13 +248,16 @@ impl<'a> CommitThread<'a> {
         }
     }
 
-    /// Gives up what is left, and closes the journal.
-    fn close(self) {
-        // The runtime keeps the keys of foms that wait to come back. These keys would keep the runtime alive.
+    /// Gives up the transitions that could not be committed. The runtime keeps the keys of their foms, and these keys
+    /// would keep the runtime alive.
+    fn give_up_uncommitted(&self) {
         if let Some(shared) = self.shared.upgrade() {
             let left = std::mem::take(&mut *self.committer.uncommitted.lock());
             for uncommitted in left {
                 uncommitted.give_key(&shared);
+                if self.is_lost {
+                    drop(Durable::of(&shared).quarantine.take(uncommitted.id));
+                }
                 // The drop of its gate is code of another package, or the user's.
                 let _ = fenced(|| {
                     drop(uncommitted);
@@ -229,6 +265,11 @@ impl<'a> CommitThread<'a> {
                 });
             }
         }
+    }
+
+    /// Gives up what is left, and closes the journal.
+    fn close(self) {
+        self.give_up_uncommitted();
         // If the drop panics, there is nothing more to close.
         let journal = self.journal;
         let _ = fenced(|| {
@@ -251,8 +292,8 @@ impl Committer {
     pub(super) fn add_head(&self, whole: &mut Batch, head: &mut Head) {
         let beyond = whole.next_id().max(EntryId::HEAD);
         head.next_id = head.next_id.max(fom_of(beyond).get());
-        head.time = self.to_journal(seam::nanos(&self.clock));
-        head.seen = Stamp::now(&self.clock);
+        head.time = self.to_journal(seam::nanos(&self.clocks.runtime));
+        head.seen = self.clocks.stamp();
         // If this batch does not get into the journal, the next start forgets these entries again.
         for entry in self.memory.take_forgotten(head.time) {
             whole.delete(entry);

@@ -122,6 +122,11 @@ impl RunBudget {
         self.due = self.next_due();
     }
 
+    /// Gives each run one step, so that the locality looks at the lease before each phase function.
+    pub(crate) fn limit_to_one_step(&mut self) {
+        self.limits.phases = 1;
+    }
+
     /// Returns the next step that needs more than a comparison.
     #[inline]
     fn next_due(&self) -> u32 {

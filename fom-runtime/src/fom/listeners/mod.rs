@@ -68,8 +68,10 @@ impl Extras {
     const RECORDED: u8 = 1 << 4;
     /// There are listeners to runs.
     const RUNS: u8 = 1 << 5;
+    /// The journal has a lease.
+    const LEASED: u8 = 1 << 6;
     /// What comes from elsewhere than the list of hooks.
-    const KEPT: u8 = Self::COUNTED | Self::JOURNALED | Self::RECORDED;
+    const KEPT: u8 = Self::COUNTED | Self::JOURNALED | Self::RECORDED | Self::LEASED;
 
     /// Returns whether there is anything to do.
     #[inline(always)]
@@ -89,10 +91,16 @@ impl Extras {
         self.0 & !(Self::COUNTED | Self::RECORDED | Self::RUNS) == 0
     }
 
-    /// Returns whether localities measure or record their runs, or tell them.
+    /// Returns whether localities do something at each run: they measure or record it, tell it, or check the lease.
     #[inline]
     pub(crate) fn are_observed(self) -> bool {
-        self.0 & (Self::COUNTED | Self::RECORDED | Self::RUNS) != 0
+        self.0 & (Self::COUNTED | Self::RECORDED | Self::RUNS | Self::LEASED) != 0
+    }
+
+    /// Returns whether the journal has a lease.
+    #[inline]
+    pub(crate) fn are_leased(self) -> bool {
+        self.0 & Self::LEASED != 0
     }
 
     /// Returns whether localities record their runs, or tell them.
@@ -155,6 +163,14 @@ impl Hooks {
         self.extras
             .store(before.0 | Extras::COUNTED, Ordering::Relaxed);
         !before.are_counted()
+    }
+
+    /// Notes that the journal has a lease.
+    pub(crate) fn lease(&self) {
+        let _list = self.list.write();
+        let before = self.extras();
+        self.extras
+            .store(before.0 | Extras::LEASED, Ordering::Relaxed);
     }
 
     /// Returns whether transitions are counted.

@@ -34,6 +34,8 @@ mod pending;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::fom::RefusedReason;
+
 pub use alarm::Alarm;
 pub use attachment::{Attachment, UnfinishedStop};
 pub(super) use attachment::{Attachments, fenced};
@@ -124,6 +126,11 @@ impl Extension<'_> {
     /// submissions of its own foms.
     pub fn is_accepting(self) -> bool {
         !self.runtime.shared.is_late()
+    }
+
+    /// Returns why a runtime that is not [accepting](Self::is_accepting) refuses a submission.
+    pub fn late_reason(self) -> RefusedReason {
+        self.runtime.shared.env.late_reason()
     }
 
     /// Returns the index of the locality that is the home of foms with this key.

@@ -267,7 +267,7 @@ fn refused_by_state<O: Operation>(
             None
         }
         RuntimeState::Draining if has_ticket(submission) => None,
-        _ => Some(RefusedReason::ShuttingDown),
+        _ => Some(submission.shared.env.late_reason()),
     }
 }
 

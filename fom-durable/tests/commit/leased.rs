@@ -1,0 +1,356 @@
+//! A journal that another process can take over: the lease, the fence, the term and the time of the store.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use fom_durable::{
+    journal::{
+        Batch, Journal, JournalError, JournalStats, Lease, MemoryJournal, Recover, Recovery,
+    },
+    prelude::*,
+};
+use fom_runtime::{
+    Cause,
+    error::{BoxError, RefusedReason},
+    time::TestClock,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::kit::{Log, limited, one};
+
+/// A store that several runtimes can open. The test extends its lease, takes it away, and fences it.
+#[derive(Clone)]
+struct Store {
+    journal: MemoryJournal,
+    lease: Lease,
+    /// The time on the clock of the lease, and of the store, in seconds.
+    now: Arc<AtomicU64>,
+    fenced: Arc<AtomicBool>,
+    /// Commits that were asked for.
+    asked: Arc<AtomicUsize>,
+    tidied_fenced: Arc<Mutex<usize>>,
+}
+
+impl Store {
+    /// Takes the store over, with the next term.
+    fn take_over(journal: &MemoryJournal, term: u64, at: u64) -> Self {
+        let now = Arc::new(AtomicU64::new(at));
+        let clock = Arc::clone(&now);
+        let lease = Lease::new(term, move || {
+            Duration::from_secs(clock.load(Ordering::SeqCst))
+        });
+        lease.extend(Duration::from_secs(at + 4));
+        Self {
+            journal: journal.clone(),
+            lease,
+            now,
+            fenced: Arc::default(),
+            asked: Arc::default(),
+            tidied_fenced: Arc::default(),
+        }
+    }
+
+    fn new() -> Self {
+        Self::take_over(&MemoryJournal::new(), 1, 100)
+    }
+
+    fn runtime(&self, log: &Log) -> Runtime {
+        let builder = one(&TestClock::new()).resource(log.clone());
+        builder.journal_with(self.clone()).build().unwrap()
+    }
+
+    /// Moves the clock of the lease.
+    fn passes(&self, seconds: u64) {
+        self.now.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Journal for Store {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.journal.recover(to)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if self.fenced.load(Ordering::SeqCst) {
+            return Err(JournalError::Fenced);
+        }
+        self.journal.commit(batch)
+    }
+
+    fn tidy(&mut self) -> Result<bool, JournalError> {
+        *self.tidied_fenced.lock().unwrap() += usize::from(self.fenced.load(Ordering::SeqCst));
+        Ok(false)
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        Some(self.lease.clone())
+    }
+
+    fn time(&self) -> Option<Duration> {
+        Some(Duration::from_secs(self.now.load(Ordering::SeqCst)))
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.journal.stats()
+    }
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+enum Go {
+    On,
+}
+
+/// Goes on with a word, then waits for its deadline. Writes down which functions were entered.
+#[derive(Serialize, Deserialize)]
+struct Walk;
+
+#[fom(operation(Walk), event(Go))]
+enum Walking {
+    #[phase(sync, start, to(There), on(On))]
+    Here,
+    #[phase(sync, to(Home), on(On), within = "10s", late)]
+    There,
+    #[phase(end)]
+    Home,
+}
+
+impl WalkingTransitions for Walk {
+    fn here(&mut self, cx: &mut Cx<'_, Go>, _: Go) -> Result<WalkingAfterHere, BoxError> {
+        let term = cx.term().map_or("none".to_owned(), |term| term.to_string());
+        cx.resource::<Log>().put(format_args!("here {term}"));
+        Ok(WalkingAfterHere::There)
+    }
+
+    fn there(&mut self, cx: &mut Cx<'_, Go>, _: Go) -> Result<WalkingAfterThere, BoxError> {
+        cx.resource::<Log>().put("there");
+        Ok(WalkingAfterThere::Home)
+    }
+
+    fn there_late(&mut self, cx: &mut Cx<'_, Go>) -> Result<WalkingAfterThere, BoxError> {
+        cx.resource::<Log>().put("late");
+        Ok(WalkingAfterThere::Home)
+    }
+}
+
+/// Passes this many times through a phase, without a wait for the journal.
+#[derive(Serialize, Deserialize)]
+struct Stroll {
+    steps: usize,
+}
+
+#[fom(operation(Stroll), durability = "lazy")]
+enum Strolling {
+    #[phase(sync, start, to(Step, Done))]
+    Step,
+    #[phase(end)]
+    Done,
+}
+
+impl StrollingTransitions for Stroll {
+    fn step(&mut self, cx: &mut Cx<'_>) -> Result<StrollingAfterStep, BoxError> {
+        let log = cx.resource::<Log>();
+        log.put(self.steps);
+        if self.steps == 2 {
+            cx.resource::<Store>().passes(10);
+        }
+        self.steps -= 1;
+        Ok(match self.steps {
+            0 => StrollingAfterStep::Done,
+            _ => StrollingAfterStep::Step,
+        })
+    }
+}
+
+/// Waits until the locality has gone through its round several times.
+async fn rounds(runtime: &Runtime) {
+    for _ in 0..10 {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        runtime
+            .post(0, move |_| {
+                let _ = tell.send(());
+            })
+            .unwrap();
+        told.await.unwrap();
+    }
+}
+
+/// A refused commit ends the runtime: nothing is tried again, no key is kept, and all callers hear that the operations
+/// have moved.
+#[test]
+fn a_runtime_that_is_fenced_ends_for_good() {
+    limited(|| async {
+        let (store, log) = (Store::new(), Log::default());
+        let runtime = store.runtime(&log);
+        let [going, waiting] = ["a", "b"].map(|key| {
+            let submission = runtime.submit(Walk).key(key).once(format!("id {key}"));
+            submission.start().unwrap()
+        });
+        let again = runtime.submit(Walk).key("b").once("id b").start().unwrap();
+        for fom in [&going, &waiting] {
+            fom.committed().await.unwrap();
+        }
+        runtime.quiet().await;
+        let asked = store.asked();
+        store.fenced.store(true, Ordering::SeqCst);
+        going.send(Go::On).unwrap();
+        runtime.moved().await;
+        for handle in [going, waiting, again] {
+            let failure = handle.await.unwrap_err();
+            assert!(matches!(failure.cause, Cause::Moved), "{failure:?}");
+        }
+        assert_eq!(log.lines(), ["here 1"]);
+        assert_eq!(store.asked(), asked + 1, "nothing is tried again");
+        assert_eq!(*store.tidied_fenced.lock().unwrap(), 0);
+        assert!(runtime.quarantine().list().is_empty());
+        assert!(runtime.find::<Walk>("a").is_none());
+        let refused = runtime.submit(Walk).key("a").start().unwrap_err();
+        assert_eq!(refused.reason(), RefusedReason::Moved);
+        let refused = runtime.submit(Walk).once("id a").start().unwrap_err();
+        assert_eq!(refused.reason(), RefusedReason::Moved);
+        let incidents = runtime.operations().incidents;
+        assert!(
+            incidents
+                .iter()
+                .any(|incident| incident.text.contains("another process")),
+            "{incidents:?}"
+        );
+
+        // The next process has all that was committed.
+        let next = Store::take_over(&store.journal, 2, 100);
+        let runtime = next.runtime(&log);
+        let reached = runtime
+            .find::<Walk>("a")
+            .unwrap()
+            .reached([WalkingKind::There]);
+        runtime.find::<Walk>("a").unwrap().send(Go::On).unwrap();
+        reached.await;
+        assert!(runtime.find::<Walk>("b").is_some());
+        assert_eq!(log.lines(), ["here 1", "here 2"]);
+    });
+}
+
+/// A lease that is lost ends the runtime, although nothing is committed.
+#[test]
+fn a_runtime_that_loses_its_lease_ends() {
+    limited(|| async {
+        let (store, log) = (Store::new(), Log::default());
+        let runtime = store.runtime(&log);
+        let handle = runtime.submit(Walk).key("a").start().unwrap();
+        handle.committed().await.unwrap();
+        runtime.quiet().await;
+        let asked = store.asked();
+        store.lease.lose();
+        runtime.moved().await;
+        assert!(matches!(handle.await.unwrap_err().cause, Cause::Moved));
+        assert_eq!(store.asked(), asked);
+        assert!(log.lines().is_empty());
+    });
+}
+
+/// I5: no phase function is entered after the end of the lease, and the foms go on when it is extended.
+#[test]
+fn without_a_lease_no_phase_function_is_entered() {
+    limited(|| async {
+        let (store, log) = (Store::new(), Log::default());
+        let runtime = store.runtime(&log);
+        let handle = runtime.submit(Walk).key("a").start().unwrap();
+        handle.committed().await.unwrap();
+        runtime.quiet().await;
+        store.passes(4);
+        handle.send(Go::On).unwrap();
+        rounds(&runtime).await;
+        assert!(log.lines().is_empty(), "{:?}", log.lines());
+        store.lease.extend(Duration::from_secs(200));
+        handle.reached([WalkingKind::There]).await;
+        assert_eq!(log.lines(), ["here 1"]);
+    });
+}
+
+/// A lazy operation, which does not wait for the journal, stops between two phases when the lease ends.
+#[test]
+fn the_lease_is_checked_before_each_phase_of_a_run() {
+    limited(|| async {
+        let (store, log) = (Store::new(), Log::default());
+        let builder = one(&TestClock::new()).resource(log.clone());
+        let builder = builder.resource(store.clone()).journal_with(store.clone());
+        let runtime = builder.build().unwrap();
+        let handle = runtime.submit(Stroll { steps: 4 }).start().unwrap();
+        // The locality answers although it is frozen.
+        while log.lines().len() < 3 {
+            rounds(&runtime).await;
+        }
+        rounds(&runtime).await;
+        assert_eq!(log.lines(), ["4", "3", "2"]);
+        store.lease.extend(Duration::from_secs(200));
+        handle.await.unwrap();
+        assert_eq!(log.lines(), ["4", "3", "2", "1"]);
+    });
+}
+
+/// A frozen runtime can be shut down at once.
+#[test]
+fn a_runtime_without_a_lease_shuts_down() {
+    limited(|| async {
+        let (store, log) = (Store::new(), Log::default());
+        let runtime = store.runtime(&log);
+        let handle = runtime.submit(Walk).key("a").start().unwrap();
+        handle.committed().await.unwrap();
+        store.passes(4);
+        let report = runtime
+            .shutdown(Shutdown::Now, Duration::from_secs(20))
+            .await;
+        assert!(report.remained.is_empty());
+        assert!(matches!(handle.await.unwrap_err().cause, Cause::Shutdown));
+        assert!(log.lines().is_empty());
+    });
+}
+
+/// Only the time of the store counts between two processes, whatever the clocks of their machines say.
+#[test]
+fn a_deadline_follows_the_time_of_the_store() {
+    limited(|| async {
+        let (store, log) = (Store::new(), Log::default());
+        let runtime = store.runtime(&log);
+        let handle = runtime.submit(Walk).key("a").start().unwrap();
+        handle.send(Go::On).unwrap();
+        handle.reached([WalkingKind::There]).await;
+        runtime.quiet().await;
+        drop((handle, runtime));
+
+        let early = Store::take_over(&store.journal, 2, 109);
+        let runtime = early.runtime(&log);
+        runtime.quiet().await;
+        assert_eq!(log.lines(), ["here 1"]);
+        drop(runtime);
+
+        let late = Store::take_over(&store.journal, 3, 110);
+        let runtime = late.runtime(&log);
+        runtime.quiet().await;
+        assert_eq!(log.lines(), ["here 1", "late"]);
+    });
+}
+
+/// Without a lease there is no term.
+#[test]
+fn a_journal_of_one_process_has_no_term() {
+    limited(|| async {
+        let log = Log::default();
+        let builder = one(&TestClock::new()).resource(log.clone());
+        let builder = builder.journal_with(MemoryJournal::new());
+        let runtime = builder.build().unwrap();
+        let handle = runtime.submit(Walk).key("a").start().unwrap();
+        handle.send(Go::On).unwrap();
+        handle.reached([WalkingKind::There]).await;
+        assert_eq!(log.lines(), ["here none"]);
+    });
+}
