@@ -1,0 +1,313 @@
+//! Rows at the end of the log, each exactly once. If the answer to a statement is lost, a write finds out what happened.
+
+use std::time::Duration;
+
+use fom_journal::{JournalError, Lease};
+use tokio::time::sleep;
+use tokio_postgres::{Statement, error::SqlState, types::Type};
+
+use crate::{
+    clock::boot_time, connection::Connection, error::PostgresError, row, settings::Settings,
+    standby::AGAIN,
+};
+
+/// How long a commit waits for a server that does not answer. Then it fails, and the caller tries again later.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Does nothing if the journal has another term.
+const APPEND: &str = "WITH own AS (UPDATE fom_journal SET batch = $3, passed = greatest(passed, $5), at = clock_timestamp() \
+     WHERE name = $1 AND term = $2 RETURNING name) \
+     INSERT INTO fom_log (journal, seq, body) SELECT name, $3, $4 FROM own RETURNING seq";
+
+/// Deletes rows, if the journal has this term. A claim waits for this statement, or this statement waits for it.
+const DELETE: &str = "WITH own AS (SELECT name FROM fom_journal WHERE name = $1 AND term = $2 FOR SHARE) \
+     DELETE FROM fom_log WHERE journal IN (SELECT name FROM own) AND seq >= $3 AND seq <= $4";
+
+const LOAD: &str = "SELECT seq, body FROM fom_log WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+
+/// A row that was sent, without a known result.
+#[derive(Clone, Copy, Debug)]
+enum Doubt {
+    None,
+    /// The row with this number may be in the log.
+    Sent(i64),
+    /// The caller was told that its rows failed: none of them may stay.
+    GivenUp,
+}
+
+/// The end of the log that this process has.
+pub(crate) struct Appends {
+    settings: Settings,
+    me: String,
+    lease: Lease,
+    /// The time of the journal when the claim was made, and the own clock at that time.
+    time: (Duration, Duration),
+    connection: Option<(Connection, Statement)>,
+    term: i64,
+    /// The last row that was acknowledged.
+    last: i64,
+    /// The greatest number that the server may have given to a row.
+    used: i64,
+    doubt: Doubt,
+}
+
+impl Appends {
+    pub(crate) fn new(
+        settings: Settings,
+        me: String,
+        lease: Lease,
+        time: (Duration, Duration),
+        claim: row::Claim,
+    ) -> Self {
+        Self {
+            settings,
+            me,
+            lease,
+            time,
+            connection: None,
+            term: claim.term,
+            last: claim.batch,
+            used: claim.batch,
+            doubt: Doubt::None,
+        }
+    }
+
+    /// Appends rows. Returns their numbers.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`JournalError::Fenced`] if another process has the journal; otherwise with the error of the server.
+    /// None of the rows is in the log when a later call succeeds.
+    pub(crate) async fn append(&mut self, bodies: &[Vec<u8>]) -> Result<Vec<i64>, JournalError> {
+        let (before, mut rows) = (self.last, Vec::new());
+        for body in bodies {
+            match self.append_one(body).await {
+                Ok(seq) => rows.push(seq),
+                Err(error) => {
+                    if self.last != before {
+                        self.last = before;
+                        self.doubt = Doubt::GivenUp;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn append_one(&mut self, body: &[u8]) -> Result<i64, JournalError> {
+        let begun = boot_time();
+        loop {
+            let error = match self.try_append(body).await {
+                Ok(Some(seq)) => return Ok(seq),
+                Ok(None) => return Err(self.fenced()),
+                Err(error) => error,
+            };
+            let is_over = boot_time().saturating_sub(begun) >= PATIENCE;
+            if self.lease.is_lost() {
+                return Err(JournalError::Fenced);
+            }
+            if is_over || is_refusal(&error) && !matches!(self.doubt, Doubt::Sent(_)) {
+                if let Doubt::Sent(_) = self.doubt {
+                    self.doubt = Doubt::GivenUp;
+                }
+                return Err(JournalError::Other(std::sync::Arc::new(error)));
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    fn fenced(&mut self) -> JournalError {
+        self.connection = None;
+        self.lease.lose();
+        JournalError::Fenced
+    }
+
+    /// Returns no number if another process has the journal.
+    async fn try_append(&mut self, body: &[u8]) -> Result<Option<i64>, PostgresError> {
+        if !matches!(self.doubt, Doubt::None) {
+            match self.resolve().await? {
+                Resolved::Fenced => return Ok(None),
+                Resolved::Kept => return Ok(Some(self.last)),
+                Resolved::Gone => {}
+            }
+        }
+        self.connect().await?;
+        let Some((to, append)) = &self.connection else {
+            return Err(PostgresError::Closed);
+        };
+        let seq = self.used + 1;
+        let passed = i64::try_from(self.passed().as_nanos()).unwrap_or(i64::MAX);
+        to.take_warning();
+        let done = to
+            .query(
+                append,
+                &[&self.settings.name, &self.term, &seq, &body, &passed],
+            )
+            .await;
+        match done {
+            Ok(rows) if rows.is_empty() => Ok(None),
+            // A cancelled wait for the standby is a success with a warning.
+            Ok(_) if to.take_warning() => {
+                self.doubt = Doubt::Sent(seq);
+                self.used = seq;
+                Err(PostgresError::Closed)
+            }
+            Ok(_) => {
+                (self.last, self.used) = (seq, seq);
+                Ok(Some(seq))
+            }
+            // The server has rolled the statement back, and says so.
+            Err(error) if is_refusal(&error) && !to.is_closed() => Err(error),
+            Err(error) => {
+                self.doubt = Doubt::Sent(seq);
+                self.used = seq;
+                self.connection = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// Finds out whether the last row is in the log, by a write: from its acknowledgment on, no earlier statement can
+    /// change the log, and all that it kept is durable.
+    async fn resolve(&mut self) -> Result<Resolved, PostgresError> {
+        self.connect().await?;
+        let Some((to, _)) = &self.connection else {
+            return Err(PostgresError::Closed);
+        };
+        to.take_warning();
+        let claimed = row::claim_again(to, &self.settings.name, &self.me).await;
+        let claimed = match claimed {
+            Ok(_) if to.take_warning() => Err(PostgresError::Closed),
+            claimed => claimed,
+        };
+        let claimed = claimed.inspect_err(|_| self.connection = None)?;
+        let Some(claim) = claimed else {
+            return Ok(Resolved::Fenced);
+        };
+        self.term = claim.term;
+        self.lease.set_term(claim.term.cast_unsigned());
+        match self.doubt {
+            Doubt::Sent(seq) if claim.batch >= seq => {
+                (self.last, self.doubt) = (seq, Doubt::None);
+                return Ok(Resolved::Kept);
+            }
+            Doubt::GivenUp => {
+                let from = self.last + 1;
+                self.delete(from, i64::MAX).await?;
+            }
+            _ => {}
+        }
+        self.doubt = Doubt::None;
+        Ok(Resolved::Gone)
+    }
+
+    /// Deletes rows. If the answer is lost, the rows may be there or not.
+    async fn delete(&mut self, from: i64, to: i64) -> Result<(), PostgresError> {
+        let Some((connection, _)) = &self.connection else {
+            return Err(PostgresError::Closed);
+        };
+        let deleted = connection
+            .query_once(
+                DELETE,
+                &[
+                    (&self.settings.name, Type::TEXT),
+                    (&self.term, Type::INT8),
+                    (&from, Type::INT8),
+                    (&to, Type::INT8),
+                ],
+            )
+            .await;
+        if deleted.is_err() {
+            self.connection = None;
+        }
+        deleted.map(drop)
+    }
+
+    /// Deletes the oldest rows, up to this one, and those that a lost answer left there before.
+    pub(crate) async fn delete_until(&mut self, last: i64) -> Result<(), PostgresError> {
+        self.connect().await?;
+        self.delete(0, last).await
+    }
+
+    /// Returns the rows from `from` to `to`, at most `most`, in their order.
+    pub(crate) async fn load(
+        &mut self,
+        from: i64,
+        to: i64,
+        most: i64,
+    ) -> Result<Vec<(i64, Vec<u8>)>, PostgresError> {
+        self.connect().await?;
+        let Some((connection, _)) = &self.connection else {
+            return Err(PostgresError::Closed);
+        };
+        let rows = connection
+            .query_once(
+                LOAD,
+                &[
+                    (&self.settings.name, Type::TEXT),
+                    (&from, Type::INT8),
+                    (&to, Type::INT8),
+                    (&most, Type::INT8),
+                ],
+            )
+            .await;
+        if rows.is_err() {
+            self.connection = None;
+        }
+        let rows = rows?.into_iter();
+        rows.map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect()
+    }
+
+    /// Gives the journal up, so that a standby takes it over at once.
+    pub(crate) async fn release(&mut self) -> Result<(), PostgresError> {
+        self.connect().await?;
+        let passed = self.passed();
+        match &self.connection {
+            Some((to, _)) => row::release(to, &self.settings.name, &self.me, passed).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn connect(&mut self) -> Result<(), PostgresError> {
+        if self
+            .connection
+            .as_ref()
+            .is_some_and(|(to, _)| !to.is_closed())
+        {
+            return Ok(());
+        }
+        let to = self.settings.connect().await?;
+        let types = [Type::TEXT, Type::INT8, Type::INT8, Type::BYTEA, Type::INT8];
+        let append = to.statement(APPEND, &types).await?;
+        self.connection = Some((to, append));
+        Ok(())
+    }
+
+    /// Returns the time of the journal.
+    fn passed(&self) -> Duration {
+        self.time.0 + boot_time().saturating_sub(self.time.1)
+    }
+}
+
+enum Resolved {
+    /// The row is in the log.
+    Kept,
+    /// The row is not in the log, and never will be.
+    Gone,
+    /// Another process has the journal.
+    Fenced,
+}
+
+/// Returns whether the server has refused the statement, and rolled it back. Every other error leaves that open.
+fn is_refusal(error: &PostgresError) -> bool {
+    match error {
+        PostgresError::Server(error) => error.as_db_error().is_some_and(|error| {
+            // A server that was demoted is left for the new one.
+            error.severity() == "ERROR" && *error.code() != SqlState::READ_ONLY_SQL_TRANSACTION
+        }),
+        PostgresError::NoFsync | PostgresError::OneCopy => true,
+        _ => false,
+    }
+}

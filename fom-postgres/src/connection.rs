@@ -1,0 +1,186 @@
+//! A connection: its checks, its tables, and a time limit for each statement.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio_postgres::{
+    AsyncMessage, Client, Config, NoTls,
+    config::TargetSessionAttrs,
+    types::{ToSql, Type},
+};
+
+use crate::error::PostgresError;
+
+/// How long a statement may take. After that it is unknown what the server has done.
+const STATEMENT: Duration = Duration::from_secs(5);
+
+/// The version of the tables.
+const TABLES: i32 = 1;
+
+/// Serializes the processes that create the tables. Any number that no other program uses.
+const CREATES: i64 = 0x666f_6d5f_706f_7374;
+
+/// The tables of the first version. Small rows that change often leave room in their pages, so that an update needs no
+/// change of an index.
+const CREATE: &str = "
+CREATE TABLE IF NOT EXISTS fom_tables (version int NOT NULL);
+CREATE TABLE IF NOT EXISTS fom_journal (
+    name text PRIMARY KEY,
+    term bigint NOT NULL,
+    owner text NOT NULL,
+    node text NOT NULL,
+    beat bigint NOT NULL,
+    batch bigint NOT NULL,
+    passed bigint NOT NULL,
+    at timestamptz NOT NULL
+) WITH (fillfactor = 20);
+CREATE TABLE IF NOT EXISTS fom_log (
+    journal text NOT NULL,
+    seq bigint NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (journal, seq)
+);
+ALTER TABLE fom_log ALTER COLUMN body SET STORAGE EXTERNAL;
+INSERT INTO fom_tables SELECT 1 WHERE NOT EXISTS (SELECT FROM fom_tables);
+";
+
+/// What the caller accepts of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accepts {
+    pub(crate) no_fsync: bool,
+    pub(crate) one_copy: bool,
+}
+
+/// A connection to a server that was checked.
+pub(crate) struct Connection {
+    client: Client,
+    /// Set when the server warned. A commit with a warning may be on one server only.
+    warned: Arc<AtomicBool>,
+}
+
+impl Connection {
+    /// Connects to the first server of the list that accepts writes, and checks it.
+    pub(crate) async fn open(config: &Config, accepts: Accepts) -> Result<Self, PostgresError> {
+        let mut config = config.clone();
+        config
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .connect_timeout(STATEMENT)
+            .tcp_user_timeout(STATEMENT);
+        let (client, mut connection) = limited(config.connect(NoTls)).await?;
+        let warned = Arc::new(AtomicBool::new(false));
+        let warns = Arc::clone(&warned);
+        // It ends when the client is dropped, or when the connection fails.
+        tokio::spawn(async move {
+            let messages = |cx: &mut std::task::Context<'_>| connection.poll_message(cx);
+            let mut messages = std::pin::pin!(messages);
+            while let Some(Ok(message)) = std::future::poll_fn(&mut *messages).await {
+                if let AsyncMessage::Notice(notice) = message
+                    && notice.severity() != "NOTICE"
+                {
+                    warns.store(true, Ordering::Release);
+                }
+            }
+        });
+        let this = Self { client, warned };
+        this.prepare(accepts).await?;
+        Ok(this)
+    }
+
+    async fn prepare(&self, accepts: Accepts) -> Result<(), PostgresError> {
+        // A commit is acknowledged when it is on the disks of this server and of a synchronous standby.
+        limited(self.client.batch_execute(
+            "SET synchronous_commit = on; SET client_min_messages = warning; SET statement_timeout = 0; \
+             SET default_transaction_isolation = 'read committed'",
+        ))
+        .await?;
+        if !accepts.no_fsync && self.shows("fsync").await? != "on" {
+            return Err(PostgresError::NoFsync);
+        }
+        if !accepts.one_copy && self.shows("synchronous_standby_names").await?.is_empty() {
+            return Err(PostgresError::OneCopy);
+        }
+        Ok(())
+    }
+
+    /// Creates the tables, if there are none, and checks their version.
+    pub(crate) async fn create_tables(&self) -> Result<(), PostgresError> {
+        let found = self
+            .one_i32("SELECT CASE WHEN to_regclass('fom_tables') IS NULL THEN 0 ELSE 1 END")
+            .await?;
+        if found == 0 {
+            let create = format!("BEGIN; SELECT pg_advisory_xact_lock({CREATES}); {CREATE} COMMIT");
+            limited(self.client.batch_execute(&create)).await?;
+        }
+        let found = self.one_i32("SELECT max(version) FROM fom_tables").await?;
+        if found > TABLES {
+            return Err(PostgresError::NewerTables {
+                found,
+                known: TABLES,
+            });
+        }
+        Ok(())
+    }
+
+    async fn one_i32(&self, statement: &str) -> Result<i32, PostgresError> {
+        let row = limited(self.client.query_one(statement, &[])).await?;
+        Ok(row.try_get(0)?)
+    }
+
+    async fn shows(&self, setting: &str) -> Result<String, PostgresError> {
+        let row = limited(self.client.query_one(&format!("SHOW {setting}"), &[])).await?;
+        Ok(row.try_get(0)?)
+    }
+
+    /// Returns whether the connection has failed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Returns whether the server warned since the last call.
+    pub(crate) fn take_warning(&self) -> bool {
+        self.warned.swap(false, Ordering::AcqRel)
+    }
+
+    /// Runs a statement. Returns its rows.
+    pub(crate) async fn query(
+        &self,
+        statement: &tokio_postgres::Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
+        limited(self.client.query(statement, params)).await
+    }
+
+    pub(crate) async fn statement(
+        &self,
+        text: &str,
+        types: &[Type],
+    ) -> Result<tokio_postgres::Statement, PostgresError> {
+        limited(self.client.prepare_typed(text, types)).await
+    }
+
+    /// Runs a statement that is used rarely.
+    pub(crate) async fn query_once(
+        &self,
+        text: &str,
+        params: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
+        limited(self.client.query_typed(text, params)).await
+    }
+}
+
+/// Gives the server a time limit.
+async fn limited<T>(
+    asks: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, PostgresError> {
+    match tokio::time::timeout(STATEMENT, asks).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(PostgresError::Silent {
+            seconds: STATEMENT.as_secs(),
+        }),
+    }
+}

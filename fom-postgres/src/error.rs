@@ -1,0 +1,91 @@
+//! The errors of a journal in PostgreSQL.
+
+use std::{io, sync::Arc};
+
+/// The journal could not be opened, or its server does not do what it must.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostgresError {
+    /// The connection settings cannot be read, or the server refuses the connection or a statement. [`Display`] includes
+    /// the message of the server.
+    ///
+    /// [`Display`]: std::fmt::Display
+    #[error("PostgreSQL: {}", told(.0))]
+    Server(#[from] Arc<tokio_postgres::Error>),
+    /// The server did not answer in time.
+    #[error("PostgreSQL did not answer within {seconds} s; check the server and the network")]
+    Silent {
+        /// The limit, in seconds.
+        seconds: u64,
+    },
+    /// The server acknowledges commits before they are on its disk.
+    #[error(
+        "the server runs with `fsync = off`, and a power failure loses committed transitions; set `fsync = on`, or call \
+         `allow_no_fsync`"
+    )]
+    NoFsync,
+    /// The server acknowledges commits before a second server has them.
+    #[error(
+        "the server has no synchronous standby, and its failure loses committed transitions; set \
+         `synchronous_standby_names`, or call `allow_one_copy`"
+    )]
+    OneCopy,
+    /// A later release made the tables.
+    #[error(
+        "the tables of fom have version {found}, but this release knows versions up to {known}; use the release that \
+         made them"
+    )]
+    NewerTables {
+        /// The version of the tables.
+        found: i32,
+        /// The latest version that this release knows.
+        known: i32,
+    },
+    /// The term of the journal went back: the server was restored from an old backup, or a standby without the last
+    /// commits was promoted.
+    #[error(
+        "the journal {name} has term {found}, but this process has seen term {seen}: the server has lost commits; \
+         restore the latest state of the server, or restart all nodes to accept the loss"
+    )]
+    TermWentBack {
+        /// The name of the journal.
+        name: String,
+        /// The term that the server has.
+        found: u64,
+        /// The highest term that this process has seen.
+        seen: u64,
+    },
+    /// A row of the log cannot be read.
+    #[error("row {seq} of the journal {name} is damaged: {what}; restore the server from a backup")]
+    Damaged {
+        /// The name of the journal.
+        name: String,
+        /// The number of the row.
+        seq: i64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The thread for the connection could not be created.
+    #[error("the thread `fom-postgres` could not be created: {0}")]
+    Thread(#[source] Arc<io::Error>),
+    /// The thread for the connection has ended.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+impl From<tokio_postgres::Error> for PostgresError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Server(Arc::new(error))
+    }
+}
+
+/// Returns the error with the message of the server, which the error itself keeps as its source.
+fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => error.to_string(),
+        None => {
+            let source = std::error::Error::source(error);
+            source.map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
+        }
+    }
+}

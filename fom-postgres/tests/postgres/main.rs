@@ -1,0 +1,19 @@
+//! The journal on real servers. Without an installed server each test is skipped, with a message.
+
+#[path = "../../../fom-runtime/tests/kit/mod.rs"]
+mod kit;
+
+mod promises;
+mod server;
+
+use fom_postgres::{PostgresJournal, PostgresJournalBuilder};
+use server::Server;
+
+/// Settings of a server that is safe enough for tests that kill no machine.
+const SAFE: &[&str] = &["fsync = off"];
+
+/// A journal on this server, which has one copy and no fsync.
+fn journal_of(server: &Server, name: &str) -> PostgresJournalBuilder {
+    let builder = PostgresJournal::builder(server.config(), name);
+    builder.allow_no_fsync().allow_one_copy()
+}
