@@ -23,19 +23,22 @@ const BEAT: Duration = Duration::from_secs(1);
 /// The lease of an owner ends this long before a standby may claim the journal.
 const MARGIN: Duration = Duration::from_secs(1);
 
+/// Rows of the log: their numbers and bodies.
+pub(crate) type Rows = Vec<(i64, Vec<u8>)>;
+
+/// Where an answer goes.
+type Answer<T, E> = mpsc::SyncSender<Result<T, E>>;
+
 /// Something for the thread to do.
 pub(crate) enum Command {
-    Append(
-        Vec<Vec<u8>>,
-        mpsc::SyncSender<Result<Vec<i64>, JournalError>>,
-    ),
+    Append(Vec<Vec<u8>>, Answer<Vec<i64>, JournalError>),
     Load {
         from: i64,
         to: i64,
         most: i64,
-        answer: mpsc::SyncSender<Result<Vec<(i64, Vec<u8>)>, PostgresError>>,
+        answer: Answer<Rows, PostgresError>,
     },
-    DeleteUntil(i64, mpsc::SyncSender<Result<(), PostgresError>>),
+    DeleteUntil(i64, Answer<(), PostgresError>),
     Release(mpsc::SyncSender<()>),
 }
 
@@ -123,7 +126,7 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
                 // No heartbeat follows the release.
                 beats.abort();
                 let _ = appends.release().await;
-                drop(answer.send(()));
+                let _ = answer.send(());
             }
         }
     }

@@ -5,6 +5,7 @@ mod kit;
 
 mod promises;
 mod server;
+mod takeover;
 
 use fom_postgres::{PostgresJournal, PostgresJournalBuilder};
 use server::Server;
@@ -14,6 +15,10 @@ const SAFE: &[&str] = &["fsync = off"];
 
 /// A journal on this server, which has one copy and no fsync.
 fn journal_of(server: &Server, name: &str) -> PostgresJournalBuilder {
-    let builder = PostgresJournal::builder(server.config(), name);
+    journal_with(&server.config(), name)
+}
+
+fn journal_with(config: &str, name: &str) -> PostgresJournalBuilder {
+    let builder = PostgresJournal::builder(config, name);
     builder.allow_no_fsync().allow_one_copy()
 }
