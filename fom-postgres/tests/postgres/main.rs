@@ -3,7 +3,9 @@
 #[path = "../../../fom-runtime/tests/kit/mod.rs"]
 mod kit;
 
+mod copies;
 mod promises;
+mod refusals;
 mod server;
 mod takeover;
 

@@ -123,13 +123,13 @@ fn child() {
 }
 
 /// A process that runs the program. It is killed with its drop.
-struct Process {
+pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
 }
 
 impl Process {
-    fn start(node: &str, config: &str, effects: &Path) -> Self {
+    pub(crate) fn start(node: &str, config: &str, effects: &Path) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "takeover::child", "--nocapture"])
             .env(CHILD, format!("{config}|{}", effects.display()))
@@ -149,7 +149,7 @@ impl Process {
     }
 
     /// Waits until the process prints a line that begins so.
-    fn says(&self, begin: &str) -> String {
+    pub(crate) fn says(&self, begin: &str) -> String {
         loop {
             let line = self.lines.recv_timeout(LIMIT);
             let line = line.unwrap_or_else(|_| panic!("the process has not said {begin:?}"));
@@ -166,7 +166,7 @@ impl Process {
     }
 
     /// Lets the program end.
-    fn end(mut self) {
+    pub(crate) fn end(mut self) {
         drop(self.child.stdin.take());
         self.says("released");
         assert!(self.child.wait().unwrap().success());
@@ -181,9 +181,9 @@ impl Drop for Process {
 }
 
 /// The file with the effects.
-struct Effects(PathBuf);
+pub(crate) struct Effects(pub(crate) PathBuf);
 
-struct Effect {
+pub(crate) struct Effect {
     number: u32,
     step: u32,
     term: u64,
@@ -191,13 +191,13 @@ struct Effect {
 }
 
 impl Effects {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("fom-errands-{name}-{}", std::process::id()));
         let _ = fs::remove_file(&path);
         Self(path)
     }
 
-    fn read(&self) -> Vec<Effect> {
+    pub(crate) fn read(&self) -> Vec<Effect> {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         let effect = |line: &str| {
             let mut words = line.splitn(4, ' ');
@@ -212,7 +212,7 @@ impl Effects {
     }
 
     /// Waits until there are this many.
-    fn wait(&self, most: usize) {
+    pub(crate) fn wait(&self, most: usize) {
         let begun = std::time::Instant::now();
         while self.read().len() < most {
             assert!(begun.elapsed() < LIMIT, "the operations stand still");
@@ -255,7 +255,7 @@ impl Effects {
 
 impl Effects {
     /// Checks that one process has made each step exactly once, although it may have claimed the journal again.
-    fn check_once(&self) {
+    pub(crate) fn check_once(&self) {
         let effects = self.read();
         let mut steps = vec![0; OPERATIONS as usize];
         for effect in effects {

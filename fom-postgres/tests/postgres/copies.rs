@@ -1,0 +1,69 @@
+//! A server with a synchronous standby: what is acknowledged is on both.
+
+use crate::{
+    kit::limited,
+    server::Server,
+    takeover::{Effects, Process},
+};
+
+const ONE_STANDBY: &[&str] = &["fsync = off", "synchronous_standby_names = 'ANY 1 (copy)'"];
+
+/// The primary dies, and its standby is promoted. The process goes on there, and no step is lost or repeated.
+#[test]
+fn the_standby_of_the_server_has_all_that_was_acknowledged() {
+    let Some(mut primary) = Server::start(ONE_STANDBY) else {
+        return;
+    };
+    let copy = primary.standby("copy");
+    let effects = Effects::new("promoted");
+    let child = Process::start("only", &primary.config_with(&copy), &effects.0);
+    child.says("owns");
+    effects.wait(300);
+    primary.kill();
+    copy.promote();
+    limited(move || async move {
+        // It has no standby itself.
+        copy.sql("ALTER SYSTEM SET synchronous_standby_names = ''")
+            .await;
+        copy.sql("SELECT pg_reload_conf()").await;
+        child.says("done");
+        effects.check_once();
+        child.end();
+        drop(primary);
+    });
+}
+
+/// An administrator cancels the wait for the standby: the server then answers with success and a warning. The transition
+/// is on one server only, so it is not acknowledged.
+#[test]
+fn a_cancelled_wait_for_the_standby_is_no_commit() {
+    let Some(primary) = Server::start(ONE_STANDBY) else {
+        return;
+    };
+    limited(move || async move {
+        let mut copy = primary.standby("copy");
+        let effects = Effects::new("cancelled");
+        let child = Process::start("only", &primary.config(), &effects.0);
+        child.says("owns");
+        effects.wait(300);
+        copy.kill();
+        let client = primary.client().await;
+        let mut cancelled = 0;
+        let mut seen = usize::MAX;
+        while cancelled < 5 {
+            let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+            let rows = client.query_one(cancel, &[]).await.unwrap();
+            let one: i64 = rows.get(0);
+            cancelled += one;
+            if one > 0 {
+                let now = effects.read().len();
+                assert!(now <= seen, "a step was acknowledged that one server has");
+                seen = now;
+            }
+        }
+        copy.run();
+        child.says("done");
+        effects.check_once();
+        child.end();
+    });
+}
