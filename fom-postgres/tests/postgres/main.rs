@@ -4,6 +4,7 @@
 mod kit;
 
 mod copies;
+mod fencing;
 mod promises;
 mod refusals;
 mod server;
