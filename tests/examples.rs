@@ -238,6 +238,7 @@ fn tests_that_are_named_exist() {
                 "fom-tracing/tests",
                 "fom-recorder/tests",
                 "fom-net/tests",
+                "fom-postgres/tests",
                 "fom-sim/tests",
                 "fom-journal/tests",
                 "fom-protocol/tests",

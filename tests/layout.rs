@@ -132,6 +132,23 @@ const TRACING: &[&str] = &["settings", "trace", "runs", "lib"];
 /// The folders of `fom-net`, lowest first.
 const NET: &[&str] = &["error", "bind", "foms", "udp", "tcp", "lib"];
 
+/// The folders of `fom-postgres`, lowest first.
+const POSTGRES: &[&str] = &[
+    "error",
+    "clock",
+    "owner",
+    "body",
+    "log",
+    "connection",
+    "settings",
+    "row",
+    "standby",
+    "appends",
+    "thread",
+    "journal",
+    "lib",
+];
+
 /// The folders of `fom-sim`, lowest first.
 const SIM: &[&str] = &[
     "choices",
@@ -173,6 +190,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-tracing", &["fom-runtime"]),
     ("fom-recorder", &["fom-runtime"]),
     ("fom-net", &["fom-protocol", "fom-runtime"]),
+    ("fom-postgres", &["fom-journal"]),
     ("fom-sim", &["fom-journal", "fom-protocol", "fom-runtime"]),
 ];
 
@@ -275,6 +293,11 @@ fn folders_of_the_metrics_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_journal_in_postgres_import_lower_ones_only() {
+    check("fom-postgres", POSTGRES);
+}
+
+#[test]
 fn folders_of_the_spans_import_lower_ones_only() {
     check("fom-tracing", TRACING);
 }
@@ -341,6 +364,7 @@ fn packages_on_top_use_no_hidden_item() {
         "fom-tracing",
         "fom-recorder",
         "fom-net",
+        "fom-postgres",
         "fom-sim",
         "fom-watch",
         "fom-cli",

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The packages that are published.
-const PACKAGES: [&str; 15] = [
+const PACKAGES: [&str; 16] = [
     "fom-macros",
     "fom-protocol",
     "fom-journal",
@@ -18,6 +18,7 @@ const PACKAGES: [&str; 15] = [
     "fom-tracing",
     "fom-recorder",
     "fom-net",
+    "fom-postgres",
     "fom-sim",
 ];
 

@@ -80,8 +80,6 @@ pub(crate) struct Committer {
     pub(super) dropped: Mutex<Vec<EntryId>>,
     /// Transitions that could not be committed.
     pub(super) uncommitted: Mutex<Vec<Uncommitted>>,
-    /// Whether another process has the journal.
-    moved: watch::Sender<bool>,
     /// The remembered outcomes. The committer deletes the entries of forgotten ones.
     memory: Arc<IdempotencyStore>,
 }
@@ -103,6 +101,8 @@ struct Queue {
     closed: bool,
     ended: bool,
     ownership: Ownership,
+    /// Tells that the runtime has ended, because another process has the journal.
+    moved: watch::Sender<bool>,
 }
 
 /// Whether this process may commit.
@@ -140,7 +140,6 @@ impl Committer {
             orphans: Mutex::default(),
             dropped: Mutex::default(),
             uncommitted: Mutex::default(),
-            moved: watch::Sender::new(false),
             memory: Arc::clone(memory),
         })
     }
@@ -275,7 +274,7 @@ impl Committer {
 
     /// Waits until another process has the journal.
     pub(super) fn moved(&self) -> impl Future<Output = ()> + use<> {
-        let mut moved = self.moved.subscribe();
+        let mut moved = self.queue.lock().moved.subscribe();
         async move {
             if moved.wait_for(|moved| *moved).await.is_err() {
                 // The runtime is gone, and no other process has taken the journal from it.

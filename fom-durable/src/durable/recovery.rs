@@ -73,8 +73,7 @@ pub(crate) fn recover(
         head: None,
         begun: false,
         used: 0,
-        schemas: Vec::new(),
-        unread: Vec::new(),
+        schemas: FoundSchemas::default(),
         no_head: None,
         sent: Vec::new(),
         messages: Vec::new(),
@@ -112,6 +111,13 @@ pub(crate) fn recover(
     })
 }
 
+#[derive(Default)]
+struct FoundSchemas {
+    read: Vec<(EntryId, Schema)>,
+    /// Entries of schemas that cannot be read.
+    unread: Vec<EntryId>,
+}
+
 struct Sink<'a> {
     shared: &'a Shared,
     tell: &'a mut dyn FnMut(&RecoveryProgress),
@@ -122,11 +128,9 @@ struct Sink<'a> {
     used: u64,
     /// Why the head cannot be read. Without the head, the used ids are unknown.
     no_head: Option<JournalError>,
-    schemas: Vec<(EntryId, Schema)>,
+    schemas: FoundSchemas,
     /// Foms that outboxes sent and that have not begun. Foms that have begun go first.
     sent: Vec<(EntryId, Vec<u8>)>,
-    /// Entries of schemas that cannot be read.
-    unread: Vec<EntryId>,
     /// Events for foms that come back. Delivered when all foms are back.
     messages: Vec<(EntryId, Vec<u8>)>,
     foms: Vec<(FomId, Resident)>,
@@ -148,7 +152,7 @@ impl Sink<'_> {
         let shared = self.shared;
         let clocks = self.clocks;
         let head = self.head.get_or_insert_with(|| Head::new(clocks));
-        let schemas = Schemas::new(std::mem::take(&mut self.schemas), &self.unread);
+        let schemas = Schemas::new(std::mem::take(&mut self.schemas.read), &self.schemas.unread);
         let durable = Durable::of(shared);
         durable.set_committer(Committer::new(
             head,
@@ -219,10 +223,10 @@ impl Sink<'_> {
             }
             Some((kind, bytes)) if *kind == Kind::Schema as u8 => {
                 match Schema::from_bytes(bytes) {
-                    Ok(schema) => self.schemas.push((id, schema)),
+                    Ok(schema) => self.schemas.read.push((id, schema)),
                     // Each entry that needs this schema is quarantined.
                     Err(error) => {
-                        self.unread.push(id);
+                        self.schemas.unread.push(id);
                         let what = format!("schema {id} of the journal: {error}");
                         seam::report(
                             self.shared,
@@ -233,7 +237,7 @@ impl Sink<'_> {
                     }
                 }
             }
-            _ => self.unread.push(id),
+            _ => self.schemas.unread.push(id),
         }
     }
 
@@ -346,7 +350,7 @@ impl Recover for Sink<'_> {
         if id == HEAD_ENTRY {
             self.no_head = Some(JournalError::Damaged(damage));
         } else if id < EntryId::HEAD {
-            self.unread.push(id);
+            self.schemas.unread.push(id);
             let what = "a schema of the journal is damaged";
             seam::report(
                 self.shared,

@@ -91,6 +91,13 @@ fn a_former_owner_deletes_nothing() {
         let rows = server.number(ROWS).await;
         let _ = first.tidy();
         assert_eq!(server.number(ROWS).await, rows);
-        drop((first, second));
+        drop(first);
+        assert_eq!(
+            server
+                .number("SELECT count(*) FROM fom_journal WHERE owner = ''")
+                .await,
+            0
+        );
+        drop(second);
     });
 }

@@ -221,7 +221,7 @@ impl<'a> CommitThread<'a> {
             seam::end_moved(&shared);
         }
         self.give_up_uncommitted();
-        self.committer.moved.send_replace(true);
+        self.committer.queue.lock().moved.send_replace(true);
     }
 
     /// Lets the journal make room.
