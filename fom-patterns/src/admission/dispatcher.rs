@@ -92,7 +92,7 @@ impl Dispatcher {
             Event::Submitted(request) => self.enqueue(shared, request, now),
             Event::Fallen(request) if shared.is_closed() => {
                 self.policies.one_less(request.waiting());
-                self.answer(shared, request, Unstarted::Shutdown);
+                self.answer(shared, request, shared.ended());
             }
             Event::Fallen(request) => self.policies.fallen(request, now),
             Event::Shed(request) => self.shed(shared, &request, now),
@@ -136,7 +136,7 @@ impl Dispatcher {
 
     fn enqueue(&mut self, shared: &Shared, request: Request, now: Instant) {
         if shared.is_closed() {
-            self.answer(shared, request, Unstarted::Shutdown);
+            self.answer(shared, request, shared.ended());
             return;
         }
         let changing = &mut self.changing;
@@ -264,7 +264,7 @@ impl Dispatcher {
                 self.policies.ended(request.waiting());
             }
             for request in behind.into_values().flatten().chain(kept) {
-                self.answer(shared, request, Unstarted::Shutdown);
+                self.answer(shared, request, shared.ended());
             }
             if self.policies.queued() > 0 {
                 self.policies.clear();

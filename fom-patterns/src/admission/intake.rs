@@ -16,8 +16,9 @@ use std::{
 };
 
 use crate::admission::{
-    AdmissionStatus, Level, Policy, Request, WhenFull, dispatcher::Dispatcher,
-    waiting_request::WaitingRequest,
+    AdmissionStatus, Level, Policy, Request, WhenFull,
+    dispatcher::Dispatcher,
+    waiting_request::{Unstarted, WaitingRequest},
 };
 use fom_protocol::{
     caught,
@@ -170,6 +171,14 @@ impl Shared {
     /// Returns whether the runtime is closed: no request starts any more.
     pub(super) fn is_closed(&self) -> bool {
         self.runtime.extension().state() == RuntimeState::Closed
+    }
+
+    /// Returns why a request does not start in a closed runtime.
+    pub(super) fn ended(&self) -> Unstarted {
+        match self.runtime.extension().late_reason() {
+            RefusedReason::Moved => Unstarted::Moved,
+            _ => Unstarted::Shutdown,
+        }
     }
 
     pub(super) fn deliver(self: &Arc<Self>, event: Event) {

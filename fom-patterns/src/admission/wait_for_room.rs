@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use fom_runtime::{Operation, Refused, error::RefusedReason};
+use fom_runtime::{Operation, Refused};
 use tokio::sync::oneshot;
 
 use crate::admission::{
@@ -70,8 +70,8 @@ impl<O: Operation> Future for WaitForRoom<O> {
         }
         let is_given_back = ready!(Pin::new(&mut this.room).poll(cx)).is_err();
         if is_given_back && let Some(operation) = request.progress.take_back() {
+            let reason = request.shared.runtime.extension().late_reason();
             this.queued = None;
-            let reason = RefusedReason::ShuttingDown;
             return Poll::Ready(Err(Refused::new(reason, operation)));
         }
         match this.queued.take() {

@@ -48,6 +48,7 @@ pub(super) trait AnyProgress: Send + Sync {
 pub(super) enum Unstarted {
     Cancelled,
     Shutdown,
+    Moved,
     Shed,
 }
 
@@ -199,6 +200,10 @@ impl<O: Operation> AnyProgress for Progress<O> {
                 let operation = refused.into_operation();
                 Err(Failure::unstarted(Cause::Shutdown, operation).into())
             }
+            Err(refused) if refused.reason() == RefusedReason::Moved => {
+                let operation = refused.into_operation();
+                Err(Failure::unstarted(Cause::Moved, operation).into())
+            }
             Err(refused) => Err(Box::new(refused.into())),
         };
         // The caller may be gone.
@@ -212,6 +217,7 @@ impl<O: Operation> AnyProgress for Progress<O> {
         let cause = match why {
             Unstarted::Cancelled => Cause::Cancelled,
             Unstarted::Shutdown => Cause::Shutdown,
+            Unstarted::Moved => Cause::Moved,
             Unstarted::Shed => Cause::Shed,
         };
         let failure = Box::new(Failure::unstarted(cause, parts.operation));
