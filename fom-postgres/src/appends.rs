@@ -23,7 +23,11 @@ const APPEND: &str = "WITH own AS (UPDATE fom_journal SET batch = $3, passed = g
 const DELETE: &str = "WITH own AS (SELECT name FROM fom_journal WHERE name = $1 AND term = $2 FOR SHARE) \
      DELETE FROM fom_log WHERE journal IN (SELECT name FROM own) AND seq >= $3 AND seq <= $4";
 
-const LOAD: &str = "SELECT seq, body FROM fom_log WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT $4";
+/// The next rows, about 8 MiB of them.
+const LOAD: &str = "SELECT seq, body FROM (SELECT seq, body, \
+     sum(length(body)) OVER (ORDER BY seq) - length(body) AS before FROM fom_log \
+     WHERE journal = $1 AND seq >= $2 AND seq <= $3 ORDER BY seq LIMIT 1024) page \
+     WHERE before < 8388608 ORDER BY seq";
 
 /// A row that was sent, without a known result.
 #[derive(Clone, Copy, Debug)]
@@ -230,12 +234,11 @@ impl Appends {
         self.delete(0, last).await
     }
 
-    /// Returns the rows from `from` to `to`, at most `most`, in their order.
+    /// Returns the first rows from `from` to `to`, in their order.
     pub(crate) async fn load(
         &mut self,
         from: i64,
         to: i64,
-        most: i64,
     ) -> Result<Vec<(i64, Vec<u8>)>, PostgresError> {
         self.connect().await?;
         let Some((connection, _)) = &self.connection else {
@@ -248,7 +251,6 @@ impl Appends {
                     (&self.settings.name, Type::TEXT),
                     (&from, Type::INT8),
                     (&to, Type::INT8),
-                    (&most, Type::INT8),
                 ],
             )
             .await;
@@ -304,8 +306,12 @@ enum Resolved {
 fn is_refusal(error: &PostgresError) -> bool {
     match error {
         PostgresError::Server(error) => error.as_db_error().is_some_and(|error| {
-            // A server that was demoted is left for the new one.
-            error.severity() == "ERROR" && *error.code() != SqlState::READ_ONLY_SQL_TRANSACTION
+            // A server that was demoted is left for the new one. A lock that another statement has is waited for.
+            let goes_on = [
+                SqlState::READ_ONLY_SQL_TRANSACTION,
+                SqlState::LOCK_NOT_AVAILABLE,
+            ];
+            error.severity() == "ERROR" && !goes_on.contains(error.code())
         }),
         PostgresError::NoFsync | PostgresError::OneCopy => true,
         _ => false,

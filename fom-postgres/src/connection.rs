@@ -95,9 +95,18 @@ impl Connection {
         // A commit is acknowledged when it is on the disks of this server and of a synchronous standby.
         limited(self.client.batch_execute(
             "SET synchronous_commit = on; SET client_min_messages = warning; SET statement_timeout = 0; \
-             SET default_transaction_isolation = 'read committed'",
+             SET default_transaction_isolation = 'read committed'; SET lock_timeout = '4s'",
         ))
         .await?;
+        if self
+            .one_i32("SELECT current_setting('server_version_num')::int")
+            .await?
+            >= 140_000
+        {
+            // A statement of a client that has given up must not wait for ever.
+            let ends = "SET client_connection_check_interval = '2s'";
+            limited(self.client.batch_execute(ends)).await?;
+        }
         if !accepts.no_fsync && self.shows("fsync").await? != "on" {
             return Err(PostgresError::NoFsync);
         }

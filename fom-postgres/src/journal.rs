@@ -6,7 +6,7 @@ use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats, Lease, Re
 use tokio_postgres::Config;
 
 use crate::{
-    body::{self, Body},
+    body::{self, Body, Stored},
     clock::boot_time,
     connection::Accepts,
     error::PostgresError,
@@ -22,8 +22,6 @@ const ROW: usize = 32 << 20;
 const MOST: usize = 512 << 20;
 /// The longest entry.
 const ENTRY: usize = 64 << 20;
-/// The rows that are read at once during a recovery.
-const PAGE: i64 = 256;
 /// How long the drop of a journal waits for the server.
 const RELEASE: Duration = Duration::from_millis(1_500);
 
@@ -167,6 +165,31 @@ impl PostgresJournal {
         answered.recv().unwrap_or(Err(PostgresError::Closed))
     }
 
+    /// Reads the rows up to `last`, in their order.
+    fn read(
+        &mut self,
+        last: i64,
+        mut row: impl FnMut(&mut Self, i64, Vec<u8>, Vec<Stored>),
+    ) -> Result<(), JournalError> {
+        let mut from = 0;
+        loop {
+            let rows = self.ask(|answer| Command::Load {
+                from,
+                to: last,
+                answer,
+            });
+            let rows = rows.map_err(other)?;
+            let Some((newest, _)) = rows.last() else {
+                return Ok(());
+            };
+            from = newest + 1;
+            for (seq, body) in rows {
+                let changes = body::decode(&body).map_err(|what| self.damaged(seq, what))?;
+                row(self, seq, body, changes);
+            }
+        }
+    }
+
     /// Appends rows: all of them, or none.
     fn append(&mut self, rows: Vec<Body>) -> Result<(), JournalError> {
         let (mut bodies, mut contents) = (Vec::new(), Vec::new());
@@ -204,34 +227,19 @@ fn other(error: PostgresError) -> JournalError {
 
 impl Journal for PostgresJournal {
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        let last = self.owned.last;
-        let (mut from, mut bodies) = (0, Vec::new());
+        let mut bodies = Vec::new();
         // The newest bytes of each entry: the body, and the place in it.
         let mut live: BTreeMap<EntryId, (usize, Range<usize>)> = BTreeMap::new();
-        loop {
-            let rows = self.ask(|answer| Command::Load {
-                from,
-                to: last,
-                most: PAGE,
-                answer,
-            });
-            let rows = rows.map_err(other)?;
-            let Some((newest, _)) = rows.last() else {
-                break;
-            };
-            from = newest + 1;
-            for (seq, body) in rows {
-                let changes = body::decode(&body).map_err(|what| self.damaged(seq, what))?;
-                self.log.add(seq, body.len(), &changes);
-                for change in changes {
-                    match change.bytes {
-                        Some(bytes) => _ = live.insert(change.id, (bodies.len(), bytes)),
-                        None => _ = live.remove(&change.id),
-                    }
+        self.read(self.owned.last, |this, seq, body, changes| {
+            this.log.add(seq, body.len(), &changes);
+            for change in changes {
+                match change.bytes {
+                    Some(bytes) => _ = live.insert(change.id, (bodies.len(), bytes)),
+                    None => _ = live.remove(&change.id),
                 }
-                bodies.push(body);
             }
-        }
+            bodies.push(body);
+        })?;
         to.expect(live.len() as u64);
         for (id, (body, bytes)) in &live {
             to.entry(*id, &bodies[*body][bytes.clone()]);
@@ -263,23 +271,16 @@ impl Journal for PostgresJournal {
         let Some(last) = self.log.oldest() else {
             return Ok(false);
         };
-        let rows = self.ask(|answer| Command::Load {
-            from: 0,
-            to: last,
-            most: i64::MAX,
-            answer,
-        });
         let mut moved = Body::new();
-        for (seq, body) in rows.map_err(other)? {
-            let changes = body::decode(&body).map_err(|what| self.damaged(seq, what))?;
+        self.read(last, |this, seq, body, changes| {
             for change in changes {
                 if let Some(bytes) = change.bytes
-                    && self.log.is_live(change.id, seq)
+                    && this.log.is_live(change.id, seq)
                 {
                     moved.put(change.id, &body[bytes]);
                 }
             }
-        }
+        })?;
         if !moved.changes.is_empty() {
             let moved = moved.finish();
             self.moved += moved.bytes.len() as u64;

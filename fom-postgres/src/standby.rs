@@ -87,7 +87,13 @@ pub(crate) async fn own(
         let Some(open) = to.take() else {
             sleep(AGAIN).await;
             watch.break_off();
-            to = settings.connect().await.ok();
+            to = match settings.connect().await {
+                // Another server, with other settings.
+                Err(error @ (PostgresError::NoFsync | PostgresError::OneCopy)) => {
+                    return Err(error);
+                }
+                connected => connected.ok(),
+            };
             continue;
         };
         let Ok(row) = row::read(&open, &settings.name).await else {

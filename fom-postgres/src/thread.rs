@@ -35,7 +35,6 @@ pub(crate) enum Command {
     Load {
         from: i64,
         to: i64,
-        most: i64,
         answer: Answer<Rows, PostgresError>,
     },
     DeleteUntil(i64, Answer<(), PostgresError>),
@@ -113,12 +112,7 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
     while let Some(command) = asked.recv().await {
         match command {
             Command::Append(rows, answer) => drop(answer.send(appends.append(&rows).await)),
-            Command::Load {
-                from,
-                to,
-                most,
-                answer,
-            } => drop(answer.send(appends.load(from, to, most).await)),
+            Command::Load { from, to, answer } => drop(answer.send(appends.load(from, to).await)),
             Command::DeleteUntil(last, answer) => {
                 drop(answer.send(appends.delete_until(last).await));
             }

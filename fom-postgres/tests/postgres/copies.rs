@@ -1,5 +1,7 @@
 //! A server with a synchronous standby: what is acknowledged is on both.
 
+use std::time::Duration;
+
 use crate::{
     kit::limited,
     server::Server,
@@ -30,6 +32,30 @@ fn the_standby_of_the_server_has_all_that_was_acknowledged() {
         effects.check_once();
         child.end();
         drop(primary);
+    });
+}
+
+/// The standby of the server is away for longer than any limit. The owner waits for it with few connections.
+#[test]
+fn a_standby_that_is_away_for_long_is_waited_for() {
+    let Some(primary) = Server::start(ONE_STANDBY) else {
+        return;
+    };
+    limited(move || async move {
+        let mut copy = primary.standby("copy");
+        let effects = Effects::new("away");
+        let child = Process::start("only", &primary.config(), &effects.0);
+        child.says("owns");
+        effects.wait(300);
+        copy.kill();
+        tokio::time::sleep(Duration::from_secs(16)).await;
+        let clients = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        let clients = primary.number(clients).await;
+        assert!(clients <= 8, "{clients} connections");
+        copy.run();
+        child.says("done");
+        effects.check_once();
+        child.end();
     });
 }
 

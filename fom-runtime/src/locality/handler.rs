@@ -56,17 +56,18 @@ fn handle(mut core: Box<Core>) {
         core.drain();
         core = run_jobs(core);
         core.fire_timers();
-        core = if home.env().hooks.extras().are_observed() {
-            if home.env().is_frozen() {
-                core = rest_frozen(core);
-                continue;
+        let is_observed = home.env().hooks.extras().are_observed();
+        // A frozen locality runs no fom and no part. It takes mail, and threads return to it.
+        let is_frozen = is_observed && home.env().is_frozen();
+        if !is_frozen {
+            core = if is_observed {
+                run_foms::<true>(core)
+            } else {
+                run_foms::<false>(core)
+            };
+            if core.parts.is_ready() {
+                core = parts::run(core);
             }
-            run_foms::<true>(core)
-        } else {
-            run_foms::<false>(core)
-        };
-        if core.parts.is_ready() {
-            core = parts::run(core);
         }
         core.look_at_share();
         // Also when nothing is ready at this moment. If each attempt to sleep finds new mail in the inbox, the handler
@@ -76,11 +77,11 @@ fn handle(mut core: Box<Core>) {
             core.turn_reactor();
             core.trim_when_wanted();
         }
-        if core.has_work() || home.threads.is_awaited() {
+        if core.has_work() && !is_frozen || home.threads.is_awaited() {
             continue;
         }
         core.pause(Pause::Idle);
-        if core.has_work() {
+        if core.has_work() && !is_frozen {
             continue;
         }
         home.arrived.store(0, Ordering::Relaxed);
@@ -101,7 +102,7 @@ fn handle(mut core: Box<Core>) {
         }
         core.trim_when_wanted();
         let clock = &home.env().clock;
-        let due_in = core
+        let mut due_in = core
             .timers
             .next_at()
             .map(|at| Duration::from_nanos(at.saturating_sub(clock.nanos())));
@@ -111,26 +112,19 @@ fn handle(mut core: Box<Core>) {
             continue;
         }
         core.end_busy();
-        // Last, because the caller may move the clock at once.
-        core.tell_quiet();
-        if core.reactor.park(&home, due_in.filter(|_| clock.passes())) {
+        due_in = due_in.filter(|_| clock.passes());
+        if is_frozen && core.has_work() {
+            due_in = Some(FROZEN);
+        } else {
+            // Last, because the caller may move the clock at once.
+            core.tell_quiet();
+        }
+        if core.reactor.park(&home, due_in) {
             core.turns.since = 0;
             core.turns.at = 0;
         }
         core.begin_busy();
     }
-}
-
-/// Waits a while for the lease, for mail, or for a thread that returns from leave-block. No fom and no part runs.
-#[cold]
-fn rest_frozen(mut core: Box<Core>) -> Box<Core> {
-    let home = core.home.clone();
-    core.pause(Pause::Idle);
-    core.publish();
-    core.end_busy();
-    core.reactor.park(&home, Some(FROZEN));
-    core.begin_busy();
-    core
 }
 
 pub(super) fn run_jobs(mut core: Box<Core>) -> Box<Core> {
