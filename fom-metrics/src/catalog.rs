@@ -168,6 +168,10 @@ catalog! {
         "Of these, bytes of entries that were written again to free space.");
     JOURNAL_SYNCS = counter("fom_journal_syncs_total", [],
         "Syncs of the journal.");
+    JOURNAL_TERM = gauge("fom_journal_term", [],
+        "Term of this process, if another process can take the journal over.");
+    JOURNAL_LEASE = gauge("fom_journal_lease", [],
+        "One while the lease of this journal holds. Zero: no operation goes on.");
 
     ADMISSION_RUNNING = gauge("fom_admission_running", ["admission"],
         "Foms of the admission that run.");

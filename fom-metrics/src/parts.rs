@@ -70,6 +70,8 @@ const JOURNAL: Table = &[
     ("written_bytes", catalog::JOURNAL_WRITTEN),
     ("moved_bytes", catalog::JOURNAL_MOVED),
     ("syncs", catalog::JOURNAL_SYNCS),
+    ("term", catalog::JOURNAL_TERM),
+    ("lease", catalog::JOURNAL_LEASE),
 ];
 
 pub(crate) fn read(parts: &[PartInfo], into: &mut Readings) {

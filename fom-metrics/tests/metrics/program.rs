@@ -1,6 +1,6 @@
 //! A program with each kind of part.
 
-use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_durable::prelude::*;
 use fom_patterns::{
     active::Call,
     admission::{Admission, Queued},
@@ -12,7 +12,7 @@ use fom_patterns::{
 use fom_runtime::{observe::IncidentKind, time::TestClock};
 use serde::{Deserialize, Serialize};
 
-use crate::kit::{one, secs};
+use crate::kit::{leased::Leased, one, secs};
 
 /// Waits for a word, fails, or is done.
 pub(crate) struct Task(pub(crate) &'static str);
@@ -123,7 +123,7 @@ impl Program {
     pub(crate) async fn new(clock: &TestClock) -> Self {
         let runtime = one(clock)
             .observe()
-            .journal_with(MemoryJournal::new())
+            .journal_with(Leased::new())
             .build()
             .unwrap();
         let accounts = LongLocks::new("account");

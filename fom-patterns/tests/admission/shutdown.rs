@@ -2,19 +2,14 @@
 
 use std::{future::pending, time::Duration};
 
-use fom_durable::{
-    DurableBuilderExt as _, DurableExt as _,
-    journal::{
-        Batch, Journal, JournalError, JournalStats, Lease, MemoryJournal, Recover, Recovery,
-    },
-};
+use fom_durable::{DurableBuilderExt as _, DurableExt as _};
 use fom_patterns::{
     admission::{Admission, Fifo},
     prelude::*,
 };
 use fom_runtime::{error::RefusedReason, time::TestClock};
 
-use crate::kit::{limited, one, poll_once};
+use crate::kit::{leased::Leased, limited, one, poll_once};
 
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -65,10 +60,8 @@ fn what_waits_for_admission_is_answered() {
 #[test]
 fn what_waits_for_admission_hears_that_the_journal_has_moved() {
     limited(|| async {
-        let lease = Lease::new(1, || Duration::ZERO);
-        lease.extend(Duration::from_secs(1));
-        let journal = Leased(MemoryJournal::new(), lease.clone());
-        let builder = one(&TestClock::new()).journal_with(journal);
+        let journal = Leased::new();
+        let builder = one(&TestClock::new()).journal_with(journal.clone());
         let runtime = builder.build().unwrap();
         let admission = Admission::builder(&runtime)
             .in_flight(1)
@@ -81,7 +74,7 @@ fn what_waits_for_admission_hears_that_the_journal_has_moved() {
         let mut room = Box::pin(admission.submit(Waits).start_when_room());
         assert!(poll_once(room.as_mut()).await.is_pending());
         runtime.quiet().await;
-        lease.lose();
+        journal.lease.lose();
         runtime.moved().await;
         for handle in [runs].into_iter().chain(queued) {
             let cause = handle.await.unwrap_err().cause;
@@ -91,25 +84,4 @@ fn what_waits_for_admission_hears_that_the_journal_has_moved() {
         let late = admission.submit(Waits).start().unwrap_err();
         assert_eq!(late.reason(), RefusedReason::Moved);
     });
-}
-
-/// A journal that another process can take over.
-struct Leased(MemoryJournal, Lease);
-
-impl Journal for Leased {
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        self.0.recover(to)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        self.0.commit(batch)
-    }
-
-    fn lease(&self) -> Option<Lease> {
-        Some(self.1.clone())
-    }
-
-    fn stats(&self) -> JournalStats {
-        self.0.stats()
-    }
 }

@@ -12,6 +12,7 @@ pub(crate) mod bursts;
 pub(crate) mod foms;
 pub(crate) mod gate;
 pub(crate) mod held;
+pub(crate) mod leased;
 pub(crate) mod release;
 pub(crate) mod task;
 pub(crate) mod trips;

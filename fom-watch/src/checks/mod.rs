@@ -5,6 +5,7 @@ mod growth;
 mod hung;
 mod journal;
 mod late;
+mod lease;
 mod quarantine;
 mod runs;
 mod similar;
@@ -27,6 +28,7 @@ pub(crate) struct Checks {
     late: late::Late,
     cycles: cycles::Cycles,
     journal: journal::Behind,
+    lease: lease::Lease,
     quarantine: quarantine::Quarantine,
 }
 
@@ -56,6 +58,7 @@ impl Checks {
             found.extend(self.cycles.check(runtime, watch, sight));
         }
         found.extend(self.journal.check(watch, sight));
+        found.extend(self.lease.check(watch, sight));
         if watch.has(WarningKind::Quarantine) {
             found.extend(self.quarantine.check(runtime, sight.now));
         }

@@ -7,7 +7,7 @@ use fom_runtime::{observe::WaitsFor, time::TestClock};
 use fom_watch::{Level, Warned, WarningKind, Watch, WatchExt};
 
 use crate::{
-    kit::{Gate, held::Held, limited, many, one, secs},
+    kit::{Gate, held::Held, leased::Leased, limited, many, one, secs},
     task::{Task, held, only, submit, until_waits, warned, watched},
 };
 
@@ -171,6 +171,30 @@ impl OrderingTransitions for Order {
     fn charge(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
         Ok(())
     }
+}
+
+/// A runtime that may not run its operations says so.
+#[test]
+fn a_lease_that_is_over_is_told() {
+    limited(|| async {
+        let clock = TestClock::new();
+        let journal = Leased::new();
+        let builder = one(&clock).journal_with(journal.clone());
+        let runtime = builder.watch(Watch::default()).build().unwrap();
+        assert_eq!(warned(&runtime, WarningKind::Journal), []);
+        journal.passes(4);
+        clock.advance(secs(1));
+        assert_eq!(warned(&runtime, WarningKind::Journal), []);
+        clock.advance(secs(3));
+        let warning = only(&runtime, WarningKind::Journal);
+        assert_eq!(
+            warning.text,
+            "no operation goes on: the lease of the journal is over since 3s"
+        );
+        journal.lease.extend(secs(10));
+        clock.advance(secs(1));
+        assert_eq!(warned(&runtime, WarningKind::Journal), []);
+    });
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use fom_protocol::sync::now;
-use fom_runtime::{Runtime, extension::Listed, observe::PartInfo};
+use fom_runtime::{__durability as seam, Runtime, extension::Listed, observe::PartInfo};
 
-use crate::durable::Committer;
+use crate::durable::{Committer, Durable};
 
 impl Listed for Committer {
-    fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
+    fn parts(self: Arc<Self>, runtime: &Runtime) -> Vec<PartInfo> {
         let (queued, oldest, under_way) = {
             let queue = self.queue.lock();
             let groups = |part: &super::Handover| {
@@ -29,6 +29,9 @@ impl Listed for Committer {
             .with("syncs", stats.syncs);
         let now = now();
         info.oldest = oldest.map(|since| now.saturating_duration_since(since));
+        if let Some(lease) = Durable::of(seam::shared_by(runtime)).lease.get() {
+            info = info.with("term", lease.term()).with("lease", lease.holds());
+        }
         if let Some(begun) = under_way {
             info = info.with("under_way", now.saturating_duration_since(begun));
         }
