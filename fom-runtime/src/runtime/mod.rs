@@ -31,9 +31,10 @@ pub use registered::{
     Machine, Registered, Restorer, Revival, Revived, RevivedHome, RevivedVisit, all, registered,
 };
 pub use room::WhenRoom;
-pub use shutdown::{Shutdown, ShutdownReport};
 #[cfg(not(fom_shuttle))]
-pub(crate) use shutdown::{end_by_hand, end_moved};
+pub(crate) use shutdown::end_by_hand;
+pub(crate) use shutdown::end_moved;
+pub use shutdown::{Shutdown, ShutdownReport};
 pub use submit::{Now, Placement, Recorded, Submission};
 pub(crate) use submit::{Once, Special, StartOnce};
 
