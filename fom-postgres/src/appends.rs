@@ -280,7 +280,7 @@ impl Appends {
         {
             return Ok(());
         }
-        let to = self.settings.connect().await?;
+        let to = self.settings.servers.connect().await?;
         let types = [Type::TEXT, Type::INT8, Type::INT8, Type::BYTEA, Type::INT8];
         let append = to.statement(APPEND, &types).await?;
         self.connection = Some((to, append));

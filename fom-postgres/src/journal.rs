@@ -12,7 +12,7 @@ use crate::{
     error::PostgresError,
     log::Log,
     owner::Owner,
-    settings::Settings,
+    settings::{Servers, Settings},
     thread::{Command, Owned, start},
 };
 
@@ -78,10 +78,12 @@ impl PostgresJournalBuilder {
         let config: Config = self.config.parse()?;
         let name = self.name.clone();
         let owned = start(Settings {
-            config,
+            servers: Servers {
+                config,
+                accepts: self.accepts,
+            },
             name: self.name,
             node: self.node,
-            accepts: self.accepts,
             on_wait: self.on_wait,
         })?;
         let owned = owned.await.unwrap_or(Err(PostgresError::Closed))?;

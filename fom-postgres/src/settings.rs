@@ -8,16 +8,23 @@ use crate::{
     owner::Owner,
 };
 
-pub(crate) struct Settings {
+/// The servers, and what they must do.
+#[derive(Clone)]
+pub(crate) struct Servers {
     pub(crate) config: Config,
-    pub(crate) name: String,
-    pub(crate) node: String,
     pub(crate) accepts: Accepts,
-    pub(crate) on_wait: Box<dyn FnMut(&Owner) + Send>,
 }
 
-impl Settings {
+impl Servers {
+    /// Connects to the one that accepts writes.
     pub(crate) async fn connect(&self) -> Result<Connection, PostgresError> {
         Connection::open(&self.config, self.accepts).await
     }
+}
+
+pub(crate) struct Settings {
+    pub(crate) servers: Servers,
+    pub(crate) name: String,
+    pub(crate) node: String,
+    pub(crate) on_wait: Box<dyn FnMut(&Owner) + Send>,
 }

@@ -78,7 +78,7 @@ pub(crate) async fn own(
     settings: &mut Settings,
     me: &str,
 ) -> Result<(Connection, Claim, Duration), PostgresError> {
-    let mut to = Some(settings.connect().await?);
+    let mut to = Some(settings.servers.connect().await?);
     if let Some(to) = &to {
         to.create_tables().await?;
     }
@@ -87,7 +87,7 @@ pub(crate) async fn own(
         let Some(open) = to.take() else {
             sleep(AGAIN).await;
             watch.break_off();
-            to = match settings.connect().await {
+            to = match settings.servers.connect().await {
                 // Another server, with other settings.
                 Err(error @ (PostgresError::NoFsync | PostgresError::OneCopy)) => {
                     return Err(error);

@@ -12,9 +12,10 @@ use tokio::sync::{mpsc as commands, oneshot};
 use crate::{
     appends::Appends,
     clock::boot_time,
+    connection::Connection,
     error::PostgresError,
     row,
-    settings::Settings,
+    settings::{Servers, Settings},
     standby::{AGAIN, LEASE, own},
 };
 
@@ -94,8 +95,7 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
         time,
     };
     let beats = beat(Beats {
-        config: settings.config.clone(),
-        accepts: settings.accepts,
+        servers: settings.servers.clone(),
         name: settings.name.clone(),
         me: me.clone(),
         lease: lease.clone(),
@@ -129,13 +129,12 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
 
 /// What the heartbeats need.
 struct Beats {
-    config: tokio_postgres::Config,
-    accepts: crate::connection::Accepts,
+    servers: Servers,
     name: String,
     me: String,
     lease: Lease,
     time: (Duration, Duration),
-    connection: Option<crate::connection::Connection>,
+    connection: Option<Connection>,
 }
 
 /// Sends heartbeats until another process has the journal. They have a connection of their own: a commit that waits does
@@ -148,16 +147,13 @@ async fn beat(mut this: Beats) {
                 let passed = this.time.0 + sent.saturating_sub(this.time.1);
                 row::beat(to, &this.name, &this.me, passed).await
             }
-            None => {
-                let opened = crate::connection::Connection::open(&this.config, this.accepts);
-                match opened.await {
-                    Ok(open) => {
-                        this.connection = Some(open);
-                        continue;
-                    }
-                    Err(error) => Err(error),
+            None => match this.servers.connect().await {
+                Ok(open) => {
+                    this.connection = Some(open);
+                    continue;
                 }
-            }
+                Err(error) => Err(error),
+            },
         };
         match beaten {
             Ok(true) => {

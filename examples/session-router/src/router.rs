@@ -222,7 +222,7 @@ impl Router {
                 },
                 TransitionCause::Resumed => stuck.remove(transition.operation()),
                 // The call continues when the router starts again.
-                TransitionCause::Failed("shutdown") if kept => {}
+                TransitionCause::Failed("shutdown" | "moved") if kept => {}
                 TransitionCause::Failed(_) => transition.operation().failed(500, ""),
                 _ => {}
             })

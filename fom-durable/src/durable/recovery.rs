@@ -65,7 +65,8 @@ pub(crate) fn recover(
     journal: &mut dyn Journal,
     tell: &mut dyn FnMut(&RecoveryProgress),
 ) -> Result<Recovered, (JournalError, Vec<Resident>)> {
-    let clocks = Clocks::new(seam::clock(shared), journal.time());
+    let time = fenced(|| Ok(journal.time())).map_err(|error| (error, Vec::new()))?;
+    let clocks = Clocks::new(seam::clock(shared), time);
     let mut sink = Sink {
         shared,
         tell,

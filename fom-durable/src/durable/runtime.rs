@@ -185,8 +185,9 @@ pub trait DurableExt {
         O: Persistent,
         O::Event: Savable;
 
-    /// Waits until another process has taken over the journal of this runtime. Then the runtime has ended, and each fom
-    /// has ended with [`Cause::Moved`](fom_runtime::Cause::Moved). The operations go on in that process.
+    /// Waits until another process has taken over the journal of this runtime. The operations go on in that process. This
+    /// runtime enters no phase function any more, and each fom ends at its next wait, with
+    /// [`Cause::Moved`](fom_runtime::Cause::Moved).
     ///
     /// Never returns for a journal that no other process can take over, and without a journal.
     ///
