@@ -3,10 +3,11 @@
 use std::{
     io,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use fom_journal::{
-    Batch, Change, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
+    Batch, Change, Journal, JournalError, JournalStats, Lease, MemoryJournal, Recover, Recovery,
 };
 
 use crate::node::{Here, World, lock};
@@ -27,6 +28,10 @@ struct Content {
     /// The groups of which the disk may have some.
     unsynced: Batch,
     is_full: bool,
+    /// How often the disk was opened.
+    opened: u64,
+    /// The lease of the journal that was opened last, if it has one.
+    lease: Option<Lease>,
 }
 
 impl Disk {
@@ -37,6 +42,8 @@ impl Disk {
                 journal: MemoryJournal::new(),
                 unsynced: Batch::new(),
                 is_full: false,
+                opened: 0,
+                lease: None,
             })),
         }
     }
@@ -58,6 +65,39 @@ impl Disk {
     /// });
     /// ```
     pub fn journal(&self) -> impl Journal + use<> {
+        self.open(false)
+    }
+
+    /// Returns the journal on this disk, for a runtime that takes it over from another one that still runs. Each call has a
+    /// higher term. The runtime before loses its lease: it enters no phase function, its commits are refused, and each of
+    /// its foms ends with `Cause::Moved`. Of its commit that is under way, the disk has none, some of the first groups, or
+    /// all.
+    ///
+    /// ```
+    /// use fom_durable::prelude::*;
+    /// use fom_sim as sim;
+    /// use std::time::Duration;
+    ///
+    /// sim::explore(0..10, |sim| {
+    ///     let disk = sim.disk();
+    ///     let owner = || Runtime::builder().localities(1).journal_with(disk.take_over()).build();
+    ///     let first = owner().unwrap();
+    ///     sim::sleep(Duration::from_millis(sim::draw(100).into()));
+    ///     let second = owner().unwrap();
+    ///     sim.spawn(async move { first.moved().await });
+    ///     sim.settle(Duration::from_secs(1));
+    ///     drop(second);
+    /// });
+    /// ```
+    pub fn take_over(&self) -> impl Journal + use<> {
+        let last = lock(&self.content).lease.take();
+        if let Some(last) = last {
+            last.lose();
+        }
+        self.open(true)
+    }
+
+    fn open(&self, leased: bool) -> SimJournal {
         let mut content = lock(&self.content);
         let unsynced = std::mem::take(&mut content.unsynced);
         let count = unsynced.groups().count() as u32;
@@ -83,10 +123,20 @@ impl Disk {
             let text = format!("{kept} of {count} groups of a commit that was under way are kept");
             self.world.note(&name, text);
         }
+        content.opened += 1;
+        let lease = leased.then(|| {
+            // It holds until it is lost.
+            let lease = Lease::new(content.opened, || Duration::ZERO);
+            lease.extend(Duration::MAX);
+            lease
+        });
+        content.lease.clone_from(&lease);
         SimJournal {
             world: Arc::clone(&self.world),
             journal: content.journal.clone(),
             content: Arc::clone(&self.content),
+            opened: content.opened,
+            lease,
         }
     }
 }
@@ -95,9 +145,20 @@ struct SimJournal {
     world: Arc<World>,
     journal: MemoryJournal,
     content: Arc<Mutex<Content>>,
+    /// The number of this opening of the disk.
+    opened: u64,
+    lease: Option<Lease>,
 }
 
 impl SimJournal {
+    /// Fails if another runtime has taken the journal over.
+    fn check_owner(&self) -> Result<(), JournalError> {
+        match &self.lease {
+            Some(_) if lock(&self.content).opened != self.opened => Err(JournalError::Fenced),
+            _ => Ok(()),
+        }
+    }
+
     fn fault_point(&self) {
         if !self.world.is_over()
             && let Some(life) = Here::get().and_then(|here| here.life)
@@ -117,6 +178,7 @@ impl Journal for SimJournal {
             return self.journal.commit(batch);
         }
         let baton = &*self.world.baton;
+        self.check_owner()?;
         let is_full = {
             let mut content = lock(&self.content);
             content.unsynced = batch.clone();
@@ -126,6 +188,8 @@ impl Journal for SimJournal {
         self.world.faults.commit(baton);
         // A kill here loses what is not synced.
         self.fault_point();
+        // The disk may have some of it.
+        self.check_owner()?;
         if is_full {
             let name = Here::get().map_or_else(String::new, |here| here.name());
             self.world.note(&name, "its disk is full");
@@ -140,7 +204,11 @@ impl Journal for SimJournal {
         }
         // A kill here loses nothing, but the caller does not know that.
         self.fault_point();
-        Ok(())
+        self.check_owner()
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        self.lease.clone()
     }
 
     fn stats(&self) -> JournalStats {
