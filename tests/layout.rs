@@ -139,6 +139,7 @@ const POSTGRES: &[&str] = &[
     "owner",
     "body",
     "log",
+    "tls",
     "connection",
     "settings",
     "row",

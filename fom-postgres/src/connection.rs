@@ -8,13 +8,14 @@ use std::{
     time::Duration,
 };
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{
     AsyncMessage, Client, Config, NoTls,
     config::TargetSessionAttrs,
     types::{ToSql, Type},
 };
 
-use crate::error::PostgresError;
+use crate::{error::PostgresError, tls::Tls};
 
 /// How long a statement may take. After that it is unknown what the server has done.
 const STATEMENT: Duration = Duration::from_secs(5);
@@ -65,13 +66,34 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Connects to the first server of the list that accepts writes, and checks it.
-    pub(crate) async fn open(config: &Config, accepts: Accepts) -> Result<Self, PostgresError> {
+    pub(crate) async fn open(
+        config: &Config,
+        tls: &Tls,
+        accepts: Accepts,
+    ) -> Result<Self, PostgresError> {
         let mut config = config.clone();
         config
             .target_session_attrs(TargetSessionAttrs::ReadWrite)
             .connect_timeout(STATEMENT)
             .tcp_user_timeout(STATEMENT);
-        let (client, mut connection) = limited(config.connect(NoTls)).await?;
+        let this = match tls {
+            Tls::Off => Self::of(limited(config.connect(NoTls)).await?),
+            #[cfg(feature = "tls")]
+            Tls::On(tls) => {
+                config.ssl_mode(tokio_postgres::config::SslMode::Require);
+                Self::of(limited(config.connect(tls.clone())).await?)
+            }
+        };
+        this.prepare(accepts).await?;
+        Ok(this)
+    }
+
+    /// Starts to serve a connection.
+    fn of<S, T>((client, mut connection): (Client, tokio_postgres::Connection<S, T>)) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let warned = Arc::new(AtomicBool::new(false));
         let warns = Arc::clone(&warned);
         // It ends when the client is dropped, or when the connection fails.
@@ -86,9 +108,7 @@ impl Connection {
                 }
             }
         });
-        let this = Self { client, warned };
-        this.prepare(accepts).await?;
-        Ok(this)
+        Self { client, warned }
     }
 
     async fn prepare(&self, accepts: Accepts) -> Result<(), PostgresError> {

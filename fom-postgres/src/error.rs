@@ -65,6 +65,13 @@ pub enum PostgresError {
         /// What is wrong.
         what: &'static str,
     },
+    /// The system trusts no authority that could have signed the certificate of a server.
+    #[cfg(feature = "tls")]
+    #[error(
+        "TLS needs certificates of authorities, and the system has none; install `ca-certificates`, or set \
+         `SSL_CERT_FILE`. {0}"
+    )]
+    NoAuthorities(String),
     /// The thread for the connection could not be created.
     #[error("the thread `fom-postgres` could not be created: {0}")]
     Thread(#[source] Arc<io::Error>),

@@ -14,6 +14,7 @@ use crate::{
     owner::Owner,
     settings::{Servers, Settings},
     thread::{Command, Owned, start},
+    tls::Tls,
 };
 
 /// The most bytes of a row that holds several groups.
@@ -32,6 +33,8 @@ pub struct PostgresJournalBuilder {
     name: String,
     node: String,
     accepts: Accepts,
+    #[cfg(feature = "tls")]
+    tls: bool,
     on_wait: Box<dyn FnMut(&Owner) + Send>,
 }
 
@@ -47,6 +50,14 @@ impl PostgresJournalBuilder {
     /// called on the thread of the connection, and must return soon.
     pub fn on_wait(mut self, tell: impl FnMut(&Owner) + Send + 'static) -> Self {
         self.on_wait = Box::new(tell);
+        self
+    }
+
+    /// Encrypts the connections, and accepts only a server whose certificate is signed by an authority that the system
+    /// trusts. The variable `SSL_CERT_FILE` names a file with other authorities. Needs the feature `tls`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
         self
     }
 
@@ -76,10 +87,19 @@ impl PostgresJournalBuilder {
     /// Cancel safe: dropping the future ends the wait.
     pub async fn open(self) -> Result<PostgresJournal, PostgresError> {
         let config: Config = self.config.parse()?;
+        #[cfg(feature = "tls")]
+        let tls = if self.tls {
+            Tls::of_system()?
+        } else {
+            Tls::Off
+        };
+        #[cfg(not(feature = "tls"))]
+        let tls = Tls::Off;
         let name = self.name.clone();
         let owned = start(Settings {
             servers: Servers {
                 config,
+                tls,
                 accepts: self.accepts,
             },
             name: self.name,
@@ -152,6 +172,8 @@ impl PostgresJournal {
             name: name.into(),
             node: String::new(),
             accepts: Accepts::default(),
+            #[cfg(feature = "tls")]
+            tls: false,
             on_wait: Box::new(|_| {}),
         }
     }

@@ -37,7 +37,7 @@
 //! between the check of its lease and an effect can carry the effect out after another process has taken over. The effect
 //! has the same step key there, and a lower [term](https://docs.rs/fom-durable/latest/fom_durable/trait.DurableCxExt.html#tymethod.term).
 //!
-//! The connection is not encrypted.
+//! The feature `tls` encrypts the connections: `PostgresJournalBuilder::tls`. Without it, they are not encrypted.
 //!
 //! # Modules
 //!
@@ -50,6 +50,7 @@
 //! | `owner` | the process that has a journal |
 //! | `body` | the changes of some groups as bytes |
 //! | `log` | which rows hold live entries |
+//! | `tls` | the encryption of connections |
 //! | `connection` | a connection that was checked, and the tables |
 //! | `settings` | the settings |
 //! | `row` | the row of a journal: read, claim, heartbeat, release |
@@ -70,6 +71,7 @@ mod row;
 mod settings;
 mod standby;
 mod thread;
+mod tls;
 
 pub use error::PostgresError;
 pub use journal::{PostgresJournal, PostgresJournalBuilder};

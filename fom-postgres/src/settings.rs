@@ -6,19 +6,21 @@ use crate::{
     connection::{Accepts, Connection},
     error::PostgresError,
     owner::Owner,
+    tls::Tls,
 };
 
 /// The servers, and what they must do.
 #[derive(Clone)]
 pub(crate) struct Servers {
     pub(crate) config: Config,
+    pub(crate) tls: Tls,
     pub(crate) accepts: Accepts,
 }
 
 impl Servers {
     /// Connects to the one that accepts writes.
     pub(crate) async fn connect(&self) -> Result<Connection, PostgresError> {
-        Connection::open(&self.config, self.accepts).await
+        Connection::open(&self.config, &self.tls, self.accepts).await
     }
 }
 

@@ -9,6 +9,8 @@ mod promises;
 mod refusals;
 mod server;
 mod takeover;
+#[cfg(feature = "tls")]
+mod tls;
 
 use fom_postgres::{PostgresJournal, PostgresJournalBuilder};
 use server::Server;

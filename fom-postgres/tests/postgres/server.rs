@@ -41,7 +41,7 @@ fn user() -> Option<(u32, u32)> {
 
 pub(crate) struct Server {
     programs: PathBuf,
-    directory: PathBuf,
+    pub(crate) directory: PathBuf,
     port: u16,
     process: Option<Child>,
 }
@@ -169,6 +169,25 @@ impl Server {
             );
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Uses TLS from now on.
+    #[cfg(feature = "tls")]
+    pub(crate) fn use_certificate(&mut self, certificate: &Path, key: &Path) {
+        use std::os::unix::fs::PermissionsExt;
+
+        let data = self.directory.join("data");
+        for (from, to) in [(certificate, "server.crt"), (key, "server.key")] {
+            let to = data.join(to);
+            fs::copy(from, &to).unwrap();
+            fs::set_permissions(&to, fs::Permissions::from_mode(0o600)).unwrap();
+            if let Some((user, group)) = user() {
+                chown(&to, Some(user), Some(group)).unwrap();
+            }
+        }
+        self.kill();
+        self.configure(&data, &["ssl = on"]);
+        self.run();
     }
 
     fn log(&self) -> String {

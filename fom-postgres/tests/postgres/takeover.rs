@@ -55,7 +55,13 @@ impl RunningTransitions for Errand {
 
 /// The program of a child. Prints a line when something has happened.
 async fn program(config: &str, effects: &Path) -> Result<(), BoxError> {
-    let journal = journal_with(config, "errands")
+    let journal = journal_with(config, "errands");
+    #[cfg(feature = "tls")]
+    let journal = match std::env::var_os("FOM_POSTGRES_TLS") {
+        Some(_) => journal.tls(),
+        None => journal,
+    };
+    let journal = journal
         .node(std::env::var("FOM_POSTGRES_NODE")?)
         .on_wait(|owner| println!("waits: {owner}"))
         .open()
@@ -117,9 +123,9 @@ fn child() {
     };
     let (config, effects) = child.split_once('|').unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime
-        .block_on(program(config, Path::new(effects)))
-        .unwrap();
+    if let Err(error) = runtime.block_on(program(config, Path::new(effects))) {
+        println!("fails: {error}");
+    }
 }
 
 /// A process that runs the program. It is killed with its drop.
@@ -130,10 +136,21 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(node: &str, config: &str, effects: &Path) -> Self {
+        Self::start_with(node, config, effects, &[])
+    }
+
+    /// Starts a process with more variables.
+    pub(crate) fn start_with(
+        node: &str,
+        config: &str,
+        effects: &Path,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "takeover::child", "--nocapture"])
             .env(CHILD, format!("{config}|{}", effects.display()))
             .env("FOM_POSTGRES_NODE", node)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
