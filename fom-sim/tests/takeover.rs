@@ -20,9 +20,18 @@ const STEPS: u32 = 4;
 const ERRANDS: u32 = 3;
 const OWNERS: u32 = 4;
 
-/// Effects in the world outside: the steps of each errand, with the term and the step key of each.
+/// An effect in the world outside: a step of an errand.
+#[derive(Debug)]
+struct Effect {
+    number: u32,
+    step: u32,
+    term: u64,
+    key: String,
+}
+
+/// All effects, the oldest first.
 #[derive(Clone, Debug, Default)]
-struct World(Arc<Mutex<Vec<(u32, u32, u64, String)>>>);
+struct World(Arc<Mutex<Vec<Effect>>>);
 
 #[derive(Serialize, Deserialize)]
 struct Errand {
@@ -40,12 +49,12 @@ enum Running {
 
 impl RunningTransitions for Errand {
     async fn step(&mut self, cx: &mut Cx<'_>) -> Result<RunningAfterStep, BoxError> {
-        let effect = (
-            self.number,
-            self.step,
-            cx.term().ok_or("a lease")?,
-            cx.step_key().to_string(),
-        );
+        let effect = Effect {
+            number: self.number,
+            step: self.step,
+            term: cx.term().ok_or("a lease")?,
+            key: cx.step_key().to_string(),
+        };
         cx.resource::<World>().0.lock().unwrap().push(effect);
         cx.sleep(Duration::from_millis(3)).await;
         self.step += 1;
@@ -103,7 +112,13 @@ fn program(sim: &mut Sim, moved: &Arc<AtomicU32>, repeated: &AtomicU32) {
 
     let mut done = BTreeMap::new();
     let mut highest = 0;
-    for (number, step, term, key) in world.0.lock().unwrap().drain(..) {
+    for Effect {
+        number,
+        step,
+        term,
+        key,
+    } in world.0.lock().unwrap().drain(..)
+    {
         assert!(term >= highest, "an earlier owner acts after a later one");
         highest = term;
         let steps: &mut Vec<String> = done.entry(number).or_default();
