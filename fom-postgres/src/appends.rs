@@ -142,7 +142,6 @@ impl Appends {
         };
         let seq = self.used + 1;
         let passed = i64::try_from(self.passed().as_nanos()).unwrap_or(i64::MAX);
-        to.take_warning();
         let done = to
             .query(
                 append,
@@ -151,12 +150,6 @@ impl Appends {
             .await;
         match done {
             Ok(rows) if rows.is_empty() => Ok(None),
-            // A cancelled wait for the standby is a success with a warning.
-            Ok(_) if to.take_warning() => {
-                self.doubt = Doubt::Sent(seq);
-                self.used = seq;
-                Err(PostgresError::Closed)
-            }
             Ok(_) => {
                 (self.last, self.used) = (seq, seq);
                 Ok(Some(seq))
@@ -179,12 +172,7 @@ impl Appends {
         let Some((to, _)) = &self.connection else {
             return Err(PostgresError::Closed);
         };
-        to.take_warning();
         let claimed = row::claim_again(to, &self.settings.name, &self.me).await;
-        let claimed = match claimed {
-            Ok(_) if to.take_warning() => Err(PostgresError::Closed),
-            claimed => claimed,
-        };
         let claimed = claimed.inspect_err(|_| self.connection = None)?;
         let Some(claim) = claimed else {
             return Ok(Resolved::Fenced);

@@ -170,18 +170,14 @@ impl Connection {
         self.client.is_closed()
     }
 
-    /// Returns whether the server warned since the last call.
-    pub(crate) fn take_warning(&self) -> bool {
-        self.warned.swap(false, Ordering::AcqRel)
-    }
-
     /// Runs a statement. Returns its rows.
     pub(crate) async fn query(
         &self,
         statement: &tokio_postgres::Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
-        limited(self.client.query(statement, params)).await
+        self.without_warning(self.client.query(statement, params))
+            .await
     }
 
     pub(crate) async fn statement(
@@ -198,7 +194,22 @@ impl Connection {
         text: &str,
         params: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
-        limited(self.client.query_typed(text, params)).await
+        self.without_warning(self.client.query_typed(text, params))
+            .await
+    }
+
+    /// Fails if the server warns. A cancelled wait for the standby is a success with a warning.
+    async fn without_warning<T>(
+        &self,
+        asks: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, PostgresError> {
+        self.warned.store(false, Ordering::Release);
+        let answer = limited(asks).await?;
+        // The warning comes before the end of the answer.
+        match self.warned.load(Ordering::Acquire) {
+            true => Err(PostgresError::OneServer),
+            false => Ok(answer),
+        }
     }
 }
 

@@ -30,6 +30,12 @@ pub enum PostgresError {
          `synchronous_standby_names`, or call `allow_one_copy`"
     )]
     OneCopy,
+    /// The server has a commit, and warned: its standby may not have it. An administrator cancels the wait for the standby
+    /// like this.
+    #[error(
+        "the server warned: its standby may not have the commit; see its log, and whether the standby is connected"
+    )]
+    OneServer,
     /// A later release made the tables.
     #[error(
         "the tables of fom have version {found}, but this release knows versions up to {known}; use the release that \
