@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::{
+    journal_of,
     kit::limited,
     server::Server,
     takeover::{Effects, Process},
@@ -59,6 +60,38 @@ fn a_standby_that_is_away_for_long_is_waited_for() {
     });
 }
 
+/// Cancels waits for the standby of the server. Returns when this many were cancelled.
+async fn cancel_waits(primary: &Server, most: i64, mut each: impl FnMut()) {
+    let client = primary.client().await;
+    let mut cancelled = 0;
+    while cancelled < most {
+        let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        let one: i64 = client.query_one(cancel, &[]).await.unwrap().get(0);
+        cancelled += one;
+        if one > 0 {
+            each();
+        }
+    }
+}
+
+/// A claim that only one server has is no claim.
+#[test]
+fn a_cancelled_wait_for_the_standby_is_no_claim() {
+    let Some(primary) = Server::start(ONE_STANDBY) else {
+        return;
+    };
+    limited(move || async move {
+        let mut copy = primary.standby("copy");
+        drop(journal_of(&primary, "orders").open().await.unwrap());
+        copy.kill();
+        let opening = tokio::spawn(journal_of(&primary, "orders").open());
+        cancel_waits(&primary, 3, || {}).await;
+        assert!(!opening.is_finished());
+        copy.run();
+        drop(opening.await.unwrap().unwrap());
+    });
+}
+
 /// An administrator cancels the wait for the standby: the server then answers with success and a warning. The transition
 /// is on one server only, so it is not acknowledged.
 #[test]
@@ -73,20 +106,13 @@ fn a_cancelled_wait_for_the_standby_is_no_commit() {
         child.says("owns");
         effects.wait(300);
         copy.kill();
-        let client = primary.client().await;
-        let mut cancelled = 0;
         let mut seen = usize::MAX;
-        while cancelled < 5 {
-            let cancel = "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
-            let rows = client.query_one(cancel, &[]).await.unwrap();
-            let one: i64 = rows.get(0);
-            cancelled += one;
-            if one > 0 {
-                let now = effects.read().len();
-                assert!(now <= seen, "a step was acknowledged that one server has");
-                seen = now;
-            }
-        }
+        cancel_waits(&primary, 5, || {
+            let now = effects.read().len();
+            assert!(now <= seen, "a step was acknowledged that one server has");
+            seen = now;
+        })
+        .await;
         copy.run();
         child.says("done");
         effects.check_once();
