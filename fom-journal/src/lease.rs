@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -27,9 +27,7 @@ use parking_lot::Mutex;
 /// use std::time::Duration;
 ///
 /// let now = Duration::from_secs(100);
-/// let lease = Lease::new(7, move || now);
-/// assert!(!lease.holds());
-/// lease.extend(Duration::from_secs(104));
+/// let lease = Lease::new(7, Duration::from_secs(104), move || now);
 /// assert!(lease.holds());
 /// lease.lose();
 /// assert!(!lease.holds());
@@ -39,21 +37,26 @@ pub struct Lease(Arc<Inner>);
 
 struct Inner {
     term: AtomicU64,
-    /// The end of the lease on the clock, in nanoseconds.
+    /// The end of the lease on the clock, in nanoseconds, or [`LOST`].
     until: AtomicU64,
-    lost: AtomicBool,
     clock: Box<dyn Fn() -> Duration + Send + Sync>,
     watchers: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
 }
 
+/// The end of a lease that is lost.
+const LOST: u64 = 0;
+
 impl Lease {
-    /// Creates a lease that does not hold yet. `clock` is read at each check. It must go on while the process is
+    /// Creates a lease that ends at `until` on `clock`. `clock` is read at each check. It must go on while the process is
     /// stopped and while the machine sleeps, as `CLOCK_BOOTTIME` does.
-    pub fn new(term: u64, clock: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+    pub fn new(
+        term: u64,
+        until: Duration,
+        clock: impl Fn() -> Duration + Send + Sync + 'static,
+    ) -> Self {
         Self(Arc::new(Inner {
             term: AtomicU64::new(term),
-            until: AtomicU64::new(0),
-            lost: AtomicBool::new(false),
+            until: AtomicU64::new(nanos(until)),
             clock: Box::new(clock),
             watchers: Mutex::default(),
         }))
@@ -65,29 +68,22 @@ impl Lease {
         self.0.term.load(Ordering::Acquire)
     }
 
-    /// Returns the time on the lease's clock.
-    pub fn now(&self) -> Duration {
-        (self.0.clock)()
-    }
-
     /// Returns whether the lease holds at this moment. Reads the clock.
     #[inline]
     pub fn holds(&self) -> bool {
         let until = self.0.until.load(Ordering::Acquire);
-        nanos(self.now()) < until
+        nanos((self.0.clock)()) < until
     }
 
     /// Moves the end of the lease to `until`, on the lease's clock. The end never goes back, and a lost lease stays
     /// lost.
     pub fn extend(&self, until: Duration) {
-        if self.is_lost() {
-            return;
-        }
-        self.0.until.fetch_max(nanos(until), Ordering::AcqRel);
-        if self.is_lost() {
-            // `lose` ran meanwhile.
-            self.0.until.store(0, Ordering::Release);
-        }
+        let later = |before| (before != LOST).then(|| nanos(until).max(before));
+        // An error means that it is lost.
+        let _ = self
+            .0
+            .until
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, later);
     }
 
     /// Sets the term, after the same process has claimed the journal again.
@@ -97,15 +93,14 @@ impl Lease {
 
     /// Ends the lease for good: another process has the journal. Calls what [`on_lost`](Self::on_lost) registered.
     pub fn lose(&self) {
-        self.0.lost.store(true, Ordering::SeqCst);
-        self.0.until.store(0, Ordering::SeqCst);
+        self.0.until.store(LOST, Ordering::SeqCst);
         let watchers = std::mem::take(&mut *self.0.watchers.lock());
         watchers.into_iter().for_each(|tell| tell());
     }
 
     /// Returns whether the lease is lost for good.
     pub fn is_lost(&self) -> bool {
-        self.0.lost.load(Ordering::SeqCst)
+        self.0.until.load(Ordering::SeqCst) == LOST
     }
 
     /// Calls `tell` when the lease is lost; at once, if it is lost already. `tell` runs on the thread that loses the
@@ -134,9 +129,9 @@ impl fmt::Debug for Lease {
     }
 }
 
-/// Returns the time in nanoseconds, at most 584 years.
+/// Returns the time in nanoseconds: at least one, since zero is [`LOST`], and at most 584 years.
 fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 #[cfg(test)]
@@ -149,7 +144,7 @@ mod tests {
         let now = Arc::new(AtomicU64::new(10));
         let clock = Arc::clone(&now);
         let clock = move || Duration::from_secs(clock.load(Ordering::SeqCst));
-        (Lease::new(1, clock), now)
+        (Lease::new(1, Duration::from_secs(11), clock), now)
     }
 
     #[test]

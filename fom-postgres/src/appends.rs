@@ -7,7 +7,11 @@ use tokio::time::sleep;
 use tokio_postgres::{Statement, error::SqlState, types::Type};
 
 use crate::{
-    clock::boot_time, connection::Connection, error::PostgresError, row, settings::Settings,
+    clock::{JournalTime, boot_time},
+    connection::Connection,
+    error::PostgresError,
+    row,
+    settings::Settings,
     standby::AGAIN,
 };
 
@@ -44,8 +48,7 @@ pub(crate) struct Appends {
     settings: Settings,
     me: String,
     lease: Lease,
-    /// The time of the journal when the claim was made, and the own clock at that time.
-    time: (Duration, Duration),
+    time: JournalTime,
     connection: Option<(Connection, Statement)>,
     term: i64,
     /// The last row that was acknowledged.
@@ -60,7 +63,7 @@ impl Appends {
         settings: Settings,
         me: String,
         lease: Lease,
-        time: (Duration, Duration),
+        time: JournalTime,
         claim: row::Claim,
     ) -> Self {
         Self {
@@ -141,7 +144,7 @@ impl Appends {
             return Err(PostgresError::Closed);
         };
         let seq = self.used + 1;
-        let passed = i64::try_from(self.passed().as_nanos()).unwrap_or(i64::MAX);
+        let passed = i64::try_from(self.time.now().as_nanos()).unwrap_or(i64::MAX);
         let done = to
             .query(
                 append,
@@ -253,7 +256,7 @@ impl Appends {
     /// Gives the journal up, so that a standby takes it over at once.
     pub(crate) async fn release(&mut self) -> Result<(), PostgresError> {
         self.connect().await?;
-        let passed = self.passed();
+        let passed = self.time.now();
         match &self.connection {
             Some((to, _)) => row::release(to, &self.settings.name, &self.me, passed).await,
             None => Ok(()),
@@ -273,11 +276,6 @@ impl Appends {
         let append = to.statement(APPEND, &types).await?;
         self.connection = Some((to, append));
         Ok(())
-    }
-
-    /// Returns the time of the journal.
-    fn passed(&self) -> Duration {
-        self.time.0 + boot_time().saturating_sub(self.time.1)
     }
 }
 

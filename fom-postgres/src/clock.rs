@@ -17,3 +17,18 @@ pub(crate) fn boot_time() -> Duration {
         u32::try_from(time.tv_nsec).unwrap_or(0),
     )
 }
+
+/// The time of a journal, which the owner measures from its claim on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JournalTime {
+    /// The time of the journal when the claim was sent.
+    pub(crate) passed: Duration,
+    /// The own clock at that time.
+    pub(crate) at: Duration,
+}
+
+impl JournalTime {
+    pub(crate) fn now(self) -> Duration {
+        self.passed + boot_time().saturating_sub(self.at)
+    }
+}

@@ -7,7 +7,6 @@ use tokio_postgres::Config;
 
 use crate::{
     body::{self, Body, Stored},
-    clock::boot_time,
     connection::Accepts,
     error::PostgresError,
     log::Log,
@@ -326,8 +325,7 @@ impl Journal for PostgresJournal {
     }
 
     fn time(&self) -> Option<Duration> {
-        let (passed, at) = self.owned.time;
-        Some(passed + boot_time().saturating_sub(at))
+        Some(self.owned.time.now())
     }
 
     fn stats(&self) -> JournalStats {

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc as commands, oneshot};
 
 use crate::{
     appends::Appends,
-    clock::boot_time,
+    clock::{JournalTime, boot_time},
     connection::Connection,
     error::PostgresError,
     row,
@@ -48,8 +48,7 @@ pub(crate) struct Owned {
     pub(crate) lease: Lease,
     /// The number of the last row of the log.
     pub(crate) last: i64,
-    /// The time of the journal when the claim was made, and the own clock at that time.
-    pub(crate) time: (Duration, Duration),
+    pub(crate) time: JournalTime,
 }
 
 /// Starts the thread. It ends with the last sender of commands, or when the receiver of the journal is gone.
@@ -84,9 +83,12 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
             return;
         }
     };
-    let lease = Lease::new(claim.term.cast_unsigned(), boot_time);
-    lease.extend(sent + LEASE - MARGIN);
-    let time = (claim.passed, sent);
+    let until = sent + LEASE - MARGIN;
+    let lease = Lease::new(claim.term.cast_unsigned(), until, boot_time);
+    let time = JournalTime {
+        passed: claim.passed,
+        at: sent,
+    };
     let (commands, mut asked) = commands::unbounded_channel();
     let owned = Owned {
         commands,
@@ -133,7 +135,7 @@ struct Beats {
     name: String,
     me: String,
     lease: Lease,
-    time: (Duration, Duration),
+    time: JournalTime,
     connection: Option<Connection>,
 }
 
@@ -143,10 +145,7 @@ async fn beat(mut this: Beats) {
     loop {
         let sent = boot_time();
         let beaten = match &this.connection {
-            Some(to) => {
-                let passed = this.time.0 + sent.saturating_sub(this.time.1);
-                row::beat(to, &this.name, &this.me, passed).await
-            }
+            Some(to) => row::beat(to, &this.name, &this.me, this.time.now()).await,
             None => match this.servers.connect().await {
                 Ok(open) => {
                     this.connection = Some(open);

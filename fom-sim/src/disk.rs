@@ -28,9 +28,7 @@ struct Content {
     /// The groups of which the disk may have some.
     unsynced: Batch,
     is_full: bool,
-    /// How often the disk was opened.
-    opened: u64,
-    /// The lease of the journal that was opened last, if it has one.
+    /// The lease of the runtime that has taken the journal over last.
     lease: Option<Lease>,
 }
 
@@ -42,7 +40,6 @@ impl Disk {
                 journal: MemoryJournal::new(),
                 unsynced: Batch::new(),
                 is_full: false,
-                opened: 0,
                 lease: None,
             })),
         }
@@ -65,7 +62,7 @@ impl Disk {
     /// });
     /// ```
     pub fn journal(&self) -> impl Journal + use<> {
-        self.open(false)
+        self.open(None)
     }
 
     /// Returns the journal on this disk, for a runtime that takes it over from another one that still runs. Each call has a
@@ -91,13 +88,17 @@ impl Disk {
     /// ```
     pub fn take_over(&self) -> impl Journal + use<> {
         let last = lock(&self.content).lease.take();
-        if let Some(last) = last {
+        if let Some(last) = &last {
             last.lose();
         }
-        self.open(true)
+        let term = last.map_or(1, |last| last.term() + 1);
+        // It holds until it is lost.
+        let lease = Lease::new(term, Duration::MAX, || Duration::ZERO);
+        lock(&self.content).lease = Some(lease.clone());
+        self.open(Some(lease))
     }
 
-    fn open(&self, leased: bool) -> SimJournal {
+    fn open(&self, lease: Option<Lease>) -> SimJournal {
         let mut content = lock(&self.content);
         let unsynced = std::mem::take(&mut content.unsynced);
         let count = unsynced.groups().count() as u32;
@@ -123,19 +124,10 @@ impl Disk {
             let text = format!("{kept} of {count} groups of a commit that was under way are kept");
             self.world.note(&name, text);
         }
-        content.opened += 1;
-        let lease = leased.then(|| {
-            // It holds until it is lost.
-            let lease = Lease::new(content.opened, || Duration::ZERO);
-            lease.extend(Duration::MAX);
-            lease
-        });
-        content.lease.clone_from(&lease);
         SimJournal {
             world: Arc::clone(&self.world),
             journal: content.journal.clone(),
             content: Arc::clone(&self.content),
-            opened: content.opened,
             lease,
         }
     }
@@ -145,8 +137,6 @@ struct SimJournal {
     world: Arc<World>,
     journal: MemoryJournal,
     content: Arc<Mutex<Content>>,
-    /// The number of this opening of the disk.
-    opened: u64,
     lease: Option<Lease>,
 }
 
@@ -154,7 +144,7 @@ impl SimJournal {
     /// Fails if another runtime has taken the journal over.
     fn check_owner(&self) -> Result<(), JournalError> {
         match &self.lease {
-            Some(_) if lock(&self.content).opened != self.opened => Err(JournalError::Fenced),
+            Some(lease) if lease.is_lost() => Err(JournalError::Fenced),
             _ => Ok(()),
         }
     }

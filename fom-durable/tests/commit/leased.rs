@@ -1,19 +1,8 @@
 //! A journal that another process can take over: the lease, the fence, the term and the time of the store.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
-use fom_durable::{
-    journal::{
-        Batch, Journal, JournalError, JournalStats, Lease, MemoryJournal, Recover, Recovery,
-    },
-    prelude::*,
-};
+use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_runtime::{
     Cause,
     error::{BoxError, RefusedReason},
@@ -21,93 +10,11 @@ use fom_runtime::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::kit::{Log, limited, one};
+use crate::kit::{Log, leased::Leased, limited, one};
 
-/// A store that several runtimes can open. The test extends its lease, takes it away, and fences it.
-#[derive(Clone)]
-struct Store {
-    journal: MemoryJournal,
-    lease: Lease,
-    /// The time on the clock of the lease, and of the store, in seconds.
-    now: Arc<AtomicU64>,
-    fenced: Arc<AtomicBool>,
-    /// Commits that were asked for.
-    asked: Arc<AtomicUsize>,
-    /// Whether a commit was refused.
-    told: Arc<AtomicBool>,
-}
-
-impl Store {
-    /// Takes the store over, with the next term.
-    fn take_over(journal: &MemoryJournal, term: u64, at: u64) -> Self {
-        let now = Arc::new(AtomicU64::new(at));
-        let clock = Arc::clone(&now);
-        let lease = Lease::new(term, move || {
-            Duration::from_secs(clock.load(Ordering::SeqCst))
-        });
-        lease.extend(Duration::from_secs(at + 4));
-        Self {
-            journal: journal.clone(),
-            lease,
-            now,
-            fenced: Arc::default(),
-            asked: Arc::default(),
-            told: Arc::default(),
-        }
-    }
-
-    fn new() -> Self {
-        Self::take_over(&MemoryJournal::new(), 1, 100)
-    }
-
-    fn runtime(&self, log: &Log) -> Runtime {
-        let builder = one(&TestClock::new()).resource(log.clone());
-        builder.journal_with(self.clone()).build().unwrap()
-    }
-
-    /// Moves the clock of the lease.
-    fn passes(&self, seconds: u64) {
-        self.now.fetch_add(seconds, Ordering::SeqCst);
-    }
-
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-impl Journal for Store {
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        self.journal.recover(to)
-    }
-
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        if self.fenced.load(Ordering::SeqCst) {
-            self.told.store(true, Ordering::SeqCst);
-            return Err(JournalError::Fenced);
-        }
-        self.journal.commit(batch)
-    }
-
-    fn tidy(&mut self) -> Result<bool, JournalError> {
-        assert!(
-            !self.told.load(Ordering::SeqCst),
-            "it was told that it is fenced"
-        );
-        Ok(false)
-    }
-
-    fn lease(&self) -> Option<Lease> {
-        Some(self.lease.clone())
-    }
-
-    fn time(&self) -> Option<Duration> {
-        Some(Duration::from_secs(self.now.load(Ordering::SeqCst)))
-    }
-
-    fn stats(&self) -> JournalStats {
-        self.journal.stats()
-    }
+fn start(journal: &Leased, log: &Log) -> Runtime {
+    let builder = one(&TestClock::new()).resource(log.clone());
+    builder.journal_with(journal.clone()).build().unwrap()
 }
 
 #[derive(Clone, Serialize, Deserialize)]
@@ -166,7 +73,7 @@ impl StrollingTransitions for Stroll {
         let log = cx.resource::<Log>();
         log.put(self.steps);
         if self.steps == 2 {
-            cx.resource::<Store>().passes(10);
+            cx.resource::<Leased>().passes(10);
         }
         self.steps -= 1;
         Ok(match self.steps {
@@ -194,8 +101,8 @@ async fn rounds(runtime: &Runtime) {
 #[test]
 fn a_runtime_that_is_fenced_ends_for_good() {
     limited(|| async {
-        let (store, log) = (Store::new(), Log::default());
-        let runtime = store.runtime(&log);
+        let (store, log) = (Leased::new(), Log::default());
+        let runtime = start(&store, &log);
         let [going, waiting] = ["a", "b"].map(|key| {
             let submission = runtime.submit(Walk).key(key).once(format!("id {key}"));
             submission.start().unwrap()
@@ -206,7 +113,7 @@ fn a_runtime_that_is_fenced_ends_for_good() {
         }
         runtime.quiet().await;
         let asked = store.asked();
-        store.fenced.store(true, Ordering::SeqCst);
+        store.fence();
         going.send(Go::On).unwrap();
         runtime.moved().await;
         for handle in [going, waiting, again] {
@@ -232,8 +139,8 @@ fn a_runtime_that_is_fenced_ends_for_good() {
         );
 
         // The next process has all that was committed.
-        let next = Store::take_over(&store.journal, 2, 100);
-        let runtime = next.runtime(&log);
+        let next = Leased::take_over(&store.journal, 2, 100);
+        let runtime = start(&next, &log);
         let reached = runtime
             .find::<Walk>("a")
             .unwrap()
@@ -249,8 +156,8 @@ fn a_runtime_that_is_fenced_ends_for_good() {
 #[test]
 fn a_runtime_that_loses_its_lease_ends() {
     limited(|| async {
-        let (store, log) = (Store::new(), Log::default());
-        let runtime = store.runtime(&log);
+        let (store, log) = (Leased::new(), Log::default());
+        let runtime = start(&store, &log);
         let handle = runtime.submit(Walk).key("a").start().unwrap();
         handle.committed().await.unwrap();
         runtime.quiet().await;
@@ -267,8 +174,8 @@ fn a_runtime_that_loses_its_lease_ends() {
 #[test]
 fn without_a_lease_no_phase_function_is_entered() {
     limited(|| async {
-        let (store, log) = (Store::new(), Log::default());
-        let runtime = store.runtime(&log);
+        let (store, log) = (Leased::new(), Log::default());
+        let runtime = start(&store, &log);
         let handle = runtime.submit(Walk).key("a").start().unwrap();
         handle.committed().await.unwrap();
         runtime.quiet().await;
@@ -286,7 +193,7 @@ fn without_a_lease_no_phase_function_is_entered() {
 #[test]
 fn the_lease_is_checked_before_each_phase_of_a_run() {
     limited(|| async {
-        let (store, log) = (Store::new(), Log::default());
+        let (store, log) = (Leased::new(), Log::default());
         let builder = one(&TestClock::new()).resource(log.clone());
         let builder = builder.resource(store.clone()).journal_with(store.clone());
         let runtime = builder.build().unwrap();
@@ -307,8 +214,8 @@ fn the_lease_is_checked_before_each_phase_of_a_run() {
 #[test]
 fn a_runtime_without_a_lease_shuts_down() {
     limited(|| async {
-        let (store, log) = (Store::new(), Log::default());
-        let runtime = store.runtime(&log);
+        let (store, log) = (Leased::new(), Log::default());
+        let runtime = start(&store, &log);
         let handle = runtime.submit(Walk).key("a").start().unwrap();
         handle.committed().await.unwrap();
         store.passes(4);
@@ -325,22 +232,22 @@ fn a_runtime_without_a_lease_shuts_down() {
 #[test]
 fn a_deadline_follows_the_time_of_the_store() {
     limited(|| async {
-        let (store, log) = (Store::new(), Log::default());
-        let runtime = store.runtime(&log);
+        let (store, log) = (Leased::new(), Log::default());
+        let runtime = start(&store, &log);
         let handle = runtime.submit(Walk).key("a").start().unwrap();
         handle.send(Go::On).unwrap();
         handle.reached([WalkingKind::There]).await;
         runtime.quiet().await;
         drop((handle, runtime));
 
-        let early = Store::take_over(&store.journal, 2, 109);
-        let runtime = early.runtime(&log);
+        let early = Leased::take_over(&store.journal, 2, 109);
+        let runtime = start(&early, &log);
         runtime.quiet().await;
         assert_eq!(log.lines(), ["here 1"]);
         drop(runtime);
 
-        let late = Store::take_over(&store.journal, 3, 110);
-        let runtime = late.runtime(&log);
+        let late = Leased::take_over(&store.journal, 3, 110);
+        let runtime = start(&late, &log);
         runtime.quiet().await;
         assert_eq!(log.lines(), ["here 1", "late"]);
     });

@@ -191,7 +191,7 @@ fn a_lease_that_is_over_is_told() {
             warning.text,
             "no operation goes on: the lease of the journal is over since 3s"
         );
-        journal.lease.extend(secs(10));
+        journal.lease.extend(secs(200));
         clock.advance(secs(1));
         assert_eq!(warned(&runtime, WarningKind::Journal), []);
     });
