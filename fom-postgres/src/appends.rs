@@ -1,6 +1,6 @@
 //! Rows at the end of the log, each exactly once. If the answer to a statement is lost, a write finds out what happened.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use fom_journal::{JournalError, Lease};
 use tokio::time::sleep;
@@ -8,7 +8,7 @@ use tokio_postgres::{Statement, error::SqlState, types::Type};
 
 use crate::{
     clock::{JournalTime, boot_time},
-    connection::Connection,
+    connection::{Connection, Param},
     error::PostgresError,
     row,
     settings::Settings,
@@ -43,13 +43,19 @@ enum Doubt {
     GivenUp,
 }
 
+/// A connection, with the statement of a commit.
+struct Link {
+    to: Connection,
+    append: Statement,
+}
+
 /// The end of the log that this process has.
 pub(crate) struct Appends {
     settings: Settings,
     me: String,
     lease: Lease,
     time: JournalTime,
-    connection: Option<(Connection, Statement)>,
+    link: Option<Arc<Link>>,
     term: i64,
     /// The last row that was acknowledged.
     last: i64,
@@ -71,7 +77,7 @@ impl Appends {
             me,
             lease,
             time,
-            connection: None,
+            link: None,
             term: claim.term,
             last: claim.batch,
             used: claim.batch,
@@ -114,18 +120,19 @@ impl Appends {
             if self.lease.is_lost() {
                 return Err(JournalError::Fenced);
             }
-            if is_over || is_refusal(&error) && !matches!(self.doubt, Doubt::Sent(_)) {
-                if let Doubt::Sent(_) = self.doubt {
-                    self.doubt = Doubt::GivenUp;
-                }
-                return Err(JournalError::Other(std::sync::Arc::new(error)));
+            let is_sent = matches!(self.doubt, Doubt::Sent(_));
+            if is_over && is_sent {
+                self.doubt = Doubt::GivenUp;
+            }
+            if is_over || is_refusal(&error) && !is_sent {
+                return Err(error.into());
             }
             sleep(AGAIN).await;
         }
     }
 
     fn fenced(&mut self) -> JournalError {
-        self.connection = None;
+        self.link = None;
         self.lease.lose();
         JournalError::Fenced
     }
@@ -139,15 +146,13 @@ impl Appends {
                 Resolved::Gone => {}
             }
         }
-        self.connect().await?;
-        let Some((to, append)) = &self.connection else {
-            return Err(PostgresError::Closed);
-        };
+        let link = self.linked().await?;
         let seq = self.used + 1;
         let passed = i64::try_from(self.time.now().as_nanos()).unwrap_or(i64::MAX);
-        let done = to
+        let done = link
+            .to
             .query(
-                append,
+                &link.append,
                 &[&self.settings.name, &self.term, &seq, &body, &passed],
             )
             .await;
@@ -158,11 +163,11 @@ impl Appends {
                 Ok(Some(seq))
             }
             // The server has rolled the statement back, and says so.
-            Err(error) if is_refusal(&error) && !to.is_closed() => Err(error),
+            Err(error) if is_refusal(&error) && !link.to.is_closed() => Err(error),
             Err(error) => {
                 self.doubt = Doubt::Sent(seq);
                 self.used = seq;
-                self.connection = None;
+                self.link = None;
                 Err(error)
             }
         }
@@ -171,12 +176,9 @@ impl Appends {
     /// Finds out whether the last row is in the log, by a write: from its acknowledgment on, no earlier statement can
     /// change the log, and all that it kept is durable.
     async fn resolve(&mut self) -> Result<Resolved, PostgresError> {
-        self.connect().await?;
-        let Some((to, _)) = &self.connection else {
-            return Err(PostgresError::Closed);
-        };
-        let claimed = row::claim_again(to, &self.settings.name, &self.me).await;
-        let claimed = claimed.inspect_err(|_| self.connection = None)?;
+        let link = self.linked().await?;
+        let claimed = row::claim_again(&link.to, &self.settings.name, &self.me).await;
+        let claimed = claimed.inspect_err(|_| self.link = None)?;
         let Some(claim) = claimed else {
             return Ok(Resolved::Fenced);
         };
@@ -199,29 +201,19 @@ impl Appends {
 
     /// Deletes rows. If the answer is lost, the rows may be there or not.
     async fn delete(&mut self, from: i64, to: i64) -> Result<(), PostgresError> {
-        let Some((connection, _)) = &self.connection else {
-            return Err(PostgresError::Closed);
-        };
-        let deleted = connection
-            .query_once(
-                DELETE,
-                &[
-                    (&self.settings.name, Type::TEXT),
-                    (&self.term, Type::INT8),
-                    (&from, Type::INT8),
-                    (&to, Type::INT8),
-                ],
-            )
-            .await;
-        if deleted.is_err() {
-            self.connection = None;
-        }
-        deleted.map(drop)
+        let link = self.linked().await?;
+        let params: [Param<'_>; 4] = [
+            (&self.settings.name, Type::TEXT),
+            (&self.term, Type::INT8),
+            (&from, Type::INT8),
+            (&to, Type::INT8),
+        ];
+        let deleted = link.to.query_once(DELETE, &params).await;
+        deleted.map(drop).inspect_err(|_| self.link = None)
     }
 
     /// Deletes the oldest rows, up to this one, and those that a lost answer left there before.
     pub(crate) async fn delete_until(&mut self, last: i64) -> Result<(), PostgresError> {
-        self.connect().await?;
         self.delete(0, last).await
     }
 
@@ -231,23 +223,14 @@ impl Appends {
         from: i64,
         to: i64,
     ) -> Result<Vec<(i64, Vec<u8>)>, PostgresError> {
-        self.connect().await?;
-        let Some((connection, _)) = &self.connection else {
-            return Err(PostgresError::Closed);
-        };
-        let rows = connection
-            .query_once(
-                LOAD,
-                &[
-                    (&self.settings.name, Type::TEXT),
-                    (&from, Type::INT8),
-                    (&to, Type::INT8),
-                ],
-            )
-            .await;
-        if rows.is_err() {
-            self.connection = None;
-        }
+        let link = self.linked().await?;
+        let params: [Param<'_>; 3] = [
+            (&self.settings.name, Type::TEXT),
+            (&from, Type::INT8),
+            (&to, Type::INT8),
+        ];
+        let rows = link.to.query_once(LOAD, &params).await;
+        let rows = rows.inspect_err(|_| self.link = None);
         let rows = rows?.into_iter();
         rows.map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
             .collect()
@@ -255,27 +238,24 @@ impl Appends {
 
     /// Gives the journal up, so that a standby takes it over at once.
     pub(crate) async fn release(&mut self) -> Result<(), PostgresError> {
-        self.connect().await?;
+        let link = self.linked().await?;
         let passed = self.time.now();
-        match &self.connection {
-            Some((to, _)) => row::release(to, &self.settings.name, &self.me, passed).await,
-            None => Ok(()),
-        }
+        row::release(&link.to, &self.settings.name, &self.me, passed).await
     }
 
-    async fn connect(&mut self) -> Result<(), PostgresError> {
-        if self
-            .connection
-            .as_ref()
-            .is_some_and(|(to, _)| !to.is_closed())
+    /// Returns the connection. Opens one if there is none that works.
+    async fn linked(&mut self) -> Result<Arc<Link>, PostgresError> {
+        if let Some(link) = &self.link
+            && !link.to.is_closed()
         {
-            return Ok(());
+            return Ok(Arc::clone(link));
         }
         let to = self.settings.servers.connect().await?;
         let types = [Type::TEXT, Type::INT8, Type::INT8, Type::BYTEA, Type::INT8];
         let append = to.statement(APPEND, &types).await?;
-        self.connection = Some((to, append));
-        Ok(())
+        let link = Arc::new(Link { to, append });
+        self.link = Some(Arc::clone(&link));
+        Ok(link)
     }
 }
 

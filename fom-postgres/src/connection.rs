@@ -57,6 +57,9 @@ pub(crate) struct Accepts {
     pub(crate) one_copy: bool,
 }
 
+/// A parameter of a statement, with its type.
+pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
 /// A connection to a server that was checked.
 pub(crate) struct Connection {
     client: Client,
@@ -192,7 +195,7 @@ impl Connection {
     pub(crate) async fn query_once(
         &self,
         text: &str,
-        params: &[(&(dyn ToSql + Sync), Type)],
+        params: &[Param<'_>],
     ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
         self.without_warning(self.client.query_typed(text, params))
             .await

@@ -2,6 +2,8 @@
 
 use std::{io, sync::Arc};
 
+use fom_journal::JournalError;
+
 /// The journal could not be opened, or its server does not do what it must.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -89,6 +91,12 @@ pub enum PostgresError {
 impl From<tokio_postgres::Error> for PostgresError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Server(Arc::new(error))
+    }
+}
+
+impl From<PostgresError> for JournalError {
+    fn from(error: PostgresError) -> Self {
+        Self::Other(Arc::new(error))
     }
 }
 

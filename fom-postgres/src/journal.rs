@@ -12,7 +12,7 @@ use crate::{
     log::Log,
     owner::Owner,
     settings::{Servers, Settings},
-    thread::{Command, Owned, start},
+    thread::{Answer, Command, Owned, start},
     tls::Tls,
 };
 
@@ -178,14 +178,11 @@ impl PostgresJournal {
     }
 
     /// Asks the thread of the connection, and waits for its answer.
-    fn ask<T>(
-        &self,
-        command: impl FnOnce(mpsc::SyncSender<Result<T, PostgresError>>) -> Command,
-    ) -> Result<T, PostgresError> {
+    fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, JournalError> {
         let (answer, answered) = mpsc::sync_channel(1);
         // If the thread has ended, it drops the sender of the answer.
         let _ = self.owned.commands.send(command(answer));
-        answered.recv().unwrap_or(Err(PostgresError::Closed))
+        answered.recv().unwrap_or(Err(JournalError::Closed))
     }
 
     /// Reads the rows up to `last`, in their order.
@@ -200,8 +197,7 @@ impl PostgresJournal {
                 from,
                 to: last,
                 answer,
-            });
-            let rows = rows.map_err(other)?;
+            })?;
             let Some((newest, _)) = rows.last() else {
                 return Ok(());
             };
@@ -224,9 +220,7 @@ impl PostgresJournal {
             bodies.push(bytes);
             contents.push((length, changes));
         }
-        let (answer, answered) = mpsc::sync_channel(1);
-        let _ = self.owned.commands.send(Command::Append(bodies, answer));
-        let numbers = answered.recv().unwrap_or(Err(JournalError::Closed))?;
+        let numbers = self.ask(|answer| Command::Append(bodies, answer))?;
         for (seq, (length, changes)) in numbers.into_iter().zip(contents) {
             self.syncs += 1;
             self.written += length as u64;
@@ -236,16 +230,9 @@ impl PostgresJournal {
     }
 
     fn damaged(&self, seq: i64, what: &'static str) -> JournalError {
-        other(PostgresError::Damaged {
-            name: self.name.clone(),
-            seq,
-            what,
-        })
+        let name = self.name.clone();
+        PostgresError::Damaged { name, seq, what }.into()
     }
-}
-
-fn other(error: PostgresError) -> JournalError {
-    JournalError::Other(std::sync::Arc::new(error))
 }
 
 impl Journal for PostgresJournal {
@@ -310,8 +297,7 @@ impl Journal for PostgresJournal {
             self.append(vec![moved])?;
         }
         // What is live in these rows is in a newer row now.
-        self.ask(|answer| Command::DeleteUntil(last, answer))
-            .map_err(other)?;
+        self.ask(|answer| Command::DeleteUntil(last, answer))?;
         self.log.drop_until(last);
         Ok(self.log.oldest().is_some())
     }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tokio_postgres::{Row, types::Type};
 
-use crate::{connection::Connection, error::PostgresError};
+use crate::{
+    connection::{Connection, Param},
+    error::PostgresError,
+};
 
 /// The row of a journal, as a process read it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +137,7 @@ pub(crate) async fn release(
     me: &str,
     passed: Duration,
 ) -> Result<(), PostgresError> {
-    let params: [(&(dyn tokio_postgres::types::ToSql + Sync), Type); 3] = [
+    let params: [Param<'_>; 3] = [
         (&name, Type::TEXT),
         (&me, Type::TEXT),
         (&nanos(passed), Type::INT8),

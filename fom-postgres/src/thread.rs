@@ -28,18 +28,18 @@ const MARGIN: Duration = Duration::from_secs(1);
 pub(crate) type Rows = Vec<(i64, Vec<u8>)>;
 
 /// Where an answer goes.
-type Answer<T, E> = mpsc::SyncSender<Result<T, E>>;
+pub(crate) type Answer<T> = mpsc::SyncSender<Result<T, JournalError>>;
 
 /// Something for the thread to do.
 pub(crate) enum Command {
-    Append(Vec<Vec<u8>>, Answer<Vec<i64>, JournalError>),
+    Append(Vec<Vec<u8>>, Answer<Vec<i64>>),
     Load {
         from: i64,
         to: i64,
-        answer: Answer<Rows, PostgresError>,
+        answer: Answer<Rows>,
     },
-    DeleteUntil(i64, Answer<(), PostgresError>),
-    Release(mpsc::SyncSender<()>),
+    DeleteUntil(i64, Answer<()>),
+    Release(Answer<()>),
 }
 
 /// A journal that this process has claimed.
@@ -114,15 +114,16 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
     while let Some(command) = asked.recv().await {
         match command {
             Command::Append(rows, answer) => drop(answer.send(appends.append(&rows).await)),
-            Command::Load { from, to, answer } => drop(answer.send(appends.load(from, to).await)),
+            Command::Load { from, to, answer } => {
+                drop(answer.send(appends.load(from, to).await.map_err(Into::into)))
+            }
             Command::DeleteUntil(last, answer) => {
-                drop(answer.send(appends.delete_until(last).await));
+                drop(answer.send(appends.delete_until(last).await.map_err(Into::into)));
             }
             Command::Release(answer) => {
                 // No heartbeat follows the release.
                 beats.abort();
-                let _ = appends.release().await;
-                let _ = answer.send(());
+                drop(answer.send(appends.release().await.map_err(Into::into)));
             }
         }
     }

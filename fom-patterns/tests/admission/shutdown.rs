@@ -30,17 +30,22 @@ impl WaitingTransitions for Waits {
     }
 }
 
+/// One runs, and two wait.
+fn narrow(runtime: &Runtime) -> Admission {
+    Admission::builder(runtime)
+        .in_flight(1)
+        .marks(1, 2)
+        .policy(Fifo::default())
+        .build()
+        .unwrap()
+}
+
 /// SV-09: a drain that runs out of time answers requests that are queued for admission, or that wait for room there.
 #[test]
 fn what_waits_for_admission_is_answered() {
     limited(|| async {
         let runtime = one(&TestClock::new()).build().unwrap();
-        let admission = Admission::builder(&runtime)
-            .in_flight(1)
-            .marks(1, 2)
-            .policy(Fifo::default())
-            .build()
-            .unwrap();
+        let admission = narrow(&runtime);
         let runs = admission.submit(Waits).start().unwrap();
         let queued = [(), ()].map(|()| admission.submit(Waits).start().unwrap());
         let mut room = Box::pin(admission.submit(Waits).start_when_room());
@@ -63,12 +68,7 @@ fn what_waits_for_admission_hears_that_the_journal_has_moved() {
         let journal = Leased::new();
         let builder = one(&TestClock::new()).journal_with(journal.clone());
         let runtime = builder.build().unwrap();
-        let admission = Admission::builder(&runtime)
-            .in_flight(1)
-            .marks(1, 2)
-            .policy(Fifo::default())
-            .build()
-            .unwrap();
+        let admission = narrow(&runtime);
         let runs = admission.submit(Waits).start().unwrap();
         let queued = [(), ()].map(|()| admission.submit(Waits).start().unwrap());
         let mut room = Box::pin(admission.submit(Waits).start_when_room());

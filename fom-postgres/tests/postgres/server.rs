@@ -47,26 +47,27 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with these settings. Returns `None` if none is installed.
-    pub(crate) fn start(settings: &[&str]) -> Option<Self> {
-        let programs = programs()?;
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
+    /// Returns a server without data, with an empty directory and a port.
+    fn vacant(programs: PathBuf) -> Self {
+        let any = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = any.local_addr().unwrap().port();
         let directory = std::env::temp_dir().join(format!("fom-postgres-{port}"));
         let _ = fs::remove_dir_all(&directory);
         fs::create_dir(&directory).unwrap();
         if let Some((user, group)) = user() {
             chown(&directory, Some(user), Some(group)).unwrap();
         }
-        let mut server = Self {
+        Self {
             programs,
             directory,
             port,
             process: None,
-        };
+        }
+    }
+
+    /// Starts a server with these settings. Returns `None` if none is installed.
+    pub(crate) fn start(settings: &[&str]) -> Option<Self> {
+        let mut server = Self::vacant(programs()?);
         let data = server.directory.join("data");
         server.succeeds(
             "initdb",
@@ -80,23 +81,7 @@ impl Server {
 
     /// Starts a standby of this server.
     pub(crate) fn standby(&self, name: &str) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let directory = std::env::temp_dir().join(format!("fom-postgres-{port}"));
-        let _ = fs::remove_dir_all(&directory);
-        fs::create_dir(&directory).unwrap();
-        if let Some((user, group)) = user() {
-            chown(&directory, Some(user), Some(group)).unwrap();
-        }
-        let mut standby = Self {
-            programs: self.programs.clone(),
-            directory,
-            port,
-            process: None,
-        };
+        let mut standby = Self::vacant(self.programs.clone());
         let from = format!(
             "host=127.0.0.1 port={} user=postgres application_name={name}",
             self.port
