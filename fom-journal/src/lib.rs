@@ -6,7 +6,8 @@
 //!
 //! [`FileJournal`] keeps the entries in files of one directory: a log of segments, and a manifest that names the
 //! required segments. The live entries of old segments are written again, so that the log stays bounded.
-//! [`MemoryJournal`] keeps the entries in memory, for tests. A program can implement [`Journal`] for its own store.
+//! [`MemoryJournal`] keeps the entries in memory, for tests. [`log::LogJournal`] keeps them in rows or messages of a server. A
+//! program can implement [`Journal`] for its own store.
 //!
 //! The feature `testing` adds `conformance`, a test suite for such stores, and `disk::FaultyDisk`, a disk that fails
 //! where a test says.
@@ -23,6 +24,7 @@
 //! | `lease` | the right of one process to run what a shared journal holds | |
 //! | `journal` | the trait, the receiver of a recovery, and what a store reports | batches, leases and errors |
 //! | [`disk`] | the operations of a disk; the real disk and the faulty disk | no other module |
+//! | [`log`] | the store on top of a log of bodies, such as rows of a table | the trait |
 //! | `memory` | the store in memory | the trait, no disk |
 //! | `file` | the store in files | the trait and the disk, not the real file system |
 //! | `conformance` | the tests of a store | the trait alone, no store |
@@ -38,6 +40,7 @@ mod error;
 mod file;
 mod journal;
 mod lease;
+pub mod log;
 mod memory;
 
 pub use batch::{Batch, Change, Group};

@@ -1,27 +1,24 @@
 //! The journal: what the runtime commits, as rows of a log.
 
-use std::{collections::BTreeMap, fmt, ops::Range, sync::mpsc, time::Duration};
+use std::{fmt, sync::mpsc, time::Duration};
 
-use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats, Lease, Recover, Recovery};
+use fom_journal::{
+    Batch, Journal, JournalError, JournalStats, Lease, Recover, Recovery,
+    log::{LogJournal, LogStore},
+};
 use tokio_postgres::Config;
 
 use crate::{
-    body::{self, Body, Stored},
     connection::Accepts,
     error::PostgresError,
-    log::Log,
     owner::Owner,
     settings::{Servers, Settings},
     thread::{Answer, Command, Owned, start},
     tls::Tls,
 };
 
-/// The most bytes of a row that holds several groups.
-const ROW: usize = 32 << 20;
 /// The longest row that the server takes, with room for its protocol.
 const MOST: usize = 512 << 20;
-/// The longest entry.
-const ENTRY: usize = 64 << 20;
 /// How long the drop of a journal waits for the server.
 const RELEASE: Duration = Duration::from_millis(1_500);
 
@@ -106,14 +103,7 @@ impl PostgresJournalBuilder {
             on_wait: self.on_wait,
         })?;
         let owned = owned.await.unwrap_or(Err(PostgresError::Closed))?;
-        Ok(PostgresJournal {
-            name,
-            owned,
-            log: Log::default(),
-            written: 0,
-            moved: 0,
-            syncs: 0,
-        })
+        Ok(PostgresJournal(LogJournal::new(Rows { name, owned })))
     }
 }
 
@@ -133,14 +123,7 @@ impl fmt::Debug for PostgresJournalBuilder {
 /// at once. A process that dies, or that does not reach the server for 5 s, loses it.
 ///
 /// [`journal_with`]: https://docs.rs/fom-durable/latest/fom_durable/trait.DurableBuilderExt.html#tymethod.journal_with
-pub struct PostgresJournal {
-    name: String,
-    owned: Owned,
-    log: Log,
-    written: u64,
-    moved: u64,
-    syncs: u64,
-}
+pub struct PostgresJournal(LogJournal<Rows>);
 
 impl PostgresJournal {
     /// Returns the settings of the journal with this name on these servers. The settings are those of `libpq`, such as
@@ -176,7 +159,15 @@ impl PostgresJournal {
             on_wait: Box::new(|_| {}),
         }
     }
+}
 
+/// The rows of the log.
+struct Rows {
+    name: String,
+    owned: Owned,
+}
+
+impl Rows {
     /// Asks the thread of the connection, and waits for its answer.
     fn ask<T>(&self, command: impl FnOnce(Answer<T>) -> Command) -> Result<T, JournalError> {
         let (answer, answered) = mpsc::sync_channel(1);
@@ -184,126 +175,38 @@ impl PostgresJournal {
         let _ = self.owned.commands.send(command(answer));
         answered.recv().unwrap_or(Err(JournalError::Closed))
     }
-
-    /// Reads the rows up to `last`, in their order.
-    fn read(
-        &mut self,
-        last: i64,
-        mut row: impl FnMut(&mut Self, i64, Vec<u8>, Vec<Stored>),
-    ) -> Result<(), JournalError> {
-        let mut from = 0;
-        loop {
-            let rows = self.ask(|answer| Command::Load {
-                from,
-                to: last,
-                answer,
-            })?;
-            let Some((newest, _)) = rows.last() else {
-                return Ok(());
-            };
-            from = newest + 1;
-            for (seq, body) in rows {
-                let changes = body::decode(&body).map_err(|what| self.damaged(seq, what))?;
-                row(self, seq, body, changes);
-            }
-        }
-    }
-
-    /// Appends rows: all of them, or none.
-    fn append(&mut self, rows: Vec<Body>) -> Result<(), JournalError> {
-        let (mut bodies, mut contents) = (Vec::new(), Vec::new());
-        for Body { bytes, changes } in rows {
-            let length = bytes.len();
-            if length > MOST {
-                return Err(JournalError::TooLong { length, most: MOST });
-            }
-            bodies.push(bytes);
-            contents.push((length, changes));
-        }
-        let numbers = self.ask(|answer| Command::Append(bodies, answer))?;
-        for (seq, (length, changes)) in numbers.into_iter().zip(contents) {
-            self.syncs += 1;
-            self.written += length as u64;
-            self.log.add(seq, length, &changes);
-        }
-        Ok(())
-    }
-
-    fn damaged(&self, seq: i64, what: &'static str) -> JournalError {
-        let name = self.name.clone();
-        PostgresError::Damaged { name, seq, what }.into()
-    }
 }
 
-impl Journal for PostgresJournal {
-    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
-        let mut bodies = Vec::new();
-        // The newest bytes of each entry: the body, and the place in it.
-        let mut live: BTreeMap<EntryId, (usize, Range<usize>)> = BTreeMap::new();
-        self.read(self.owned.last, |this, seq, body, changes| {
-            this.log.add(seq, body.len(), &changes);
-            for change in changes {
-                match change.bytes {
-                    Some(bytes) => _ = live.insert(change.id, (bodies.len(), bytes)),
-                    None => _ = live.remove(&change.id),
-                }
-            }
-            bodies.push(body);
-        })?;
-        to.expect(live.len() as u64);
-        for (id, (body, bytes)) in &live {
-            to.entry(*id, &bodies[*body][bytes.clone()]);
-        }
-        let mut recovery = Recovery::default();
-        recovery.entries = live.len() as u64;
-        Ok(recovery)
+impl LogStore for Rows {
+    fn last(&self) -> u64 {
+        self.owned.last.cast_unsigned()
     }
 
-    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        let (mut groups, mut rows) = (batch.groups().peekable(), Vec::new());
-        while groups.peek().is_some() {
-            // Usually all groups are in one row.
-            let mut length = 0;
-            let row = std::iter::from_fn(|| {
-                groups.next_if(|group| {
-                    let more: usize = group.changes().map(length_of).sum();
-                    let takes = length == 0 || length + more <= ROW;
-                    length += more;
-                    takes
-                })
-            });
-            rows.push(body::encode(row));
-        }
-        self.append(rows)
+    fn append(&mut self, bodies: Vec<Vec<u8>>) -> Result<Vec<u64>, JournalError> {
+        let rows = self.ask(|answer| Command::Append(bodies, answer))?;
+        Ok(rows.into_iter().map(i64::cast_unsigned).collect())
     }
 
-    fn tidy(&mut self) -> Result<bool, JournalError> {
-        let Some(last) = self.log.oldest() else {
-            return Ok(false);
-        };
-        let mut moved = Body::new();
-        self.read(last, |this, seq, body, changes| {
-            for change in changes {
-                if let Some(bytes) = change.bytes
-                    && this.log.is_live(change.id, seq)
-                {
-                    moved.put(change.id, &body[bytes]);
-                }
-            }
-        })?;
-        if !moved.changes.is_empty() {
-            let moved = moved.finish();
-            self.moved += moved.bytes.len() as u64;
-            self.append(vec![moved])?;
-        }
-        // What is live in these rows is in a newer row now.
-        self.ask(|answer| Command::DeleteUntil(last, answer))?;
-        self.log.drop_until(last);
-        Ok(self.log.oldest().is_some())
+    fn load(&mut self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, JournalError> {
+        let (from, to) = (from.cast_signed(), to.cast_signed());
+        let rows = self.ask(|answer| Command::Load { from, to, answer })?;
+        let rows = rows.into_iter();
+        Ok(rows
+            .map(|(seq, body)| (seq.cast_unsigned(), body))
+            .collect())
+    }
+
+    fn delete_until(&mut self, last: u64) -> Result<(), JournalError> {
+        self.ask(|answer| Command::DeleteUntil(last.cast_signed(), answer))
     }
 
     fn longest(&self) -> usize {
-        ENTRY
+        MOST
+    }
+
+    fn damaged(&self, number: u64, what: &'static str) -> JournalError {
+        let (name, seq) = (self.name.clone(), number.cast_signed());
+        PostgresError::Damaged { name, seq, what }.into()
     }
 
     fn lease(&self) -> Option<Lease> {
@@ -313,20 +216,9 @@ impl Journal for PostgresJournal {
     fn time(&self) -> Option<Duration> {
         Some(self.owned.time.now())
     }
-
-    fn stats(&self) -> JournalStats {
-        let mut stats = JournalStats::default();
-        stats.entries = self.log.entries();
-        stats.live_bytes = self.log.live_bytes();
-        stats.size_bytes = self.log.size_bytes();
-        stats.written_bytes = self.written;
-        stats.moved_bytes = self.moved;
-        stats.syncs = self.syncs;
-        stats
-    }
 }
 
-impl Drop for PostgresJournal {
+impl Drop for Rows {
     fn drop(&mut self) {
         if self.owned.lease.is_lost() {
             return;
@@ -338,18 +230,42 @@ impl Drop for PostgresJournal {
     }
 }
 
-impl fmt::Debug for PostgresJournal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresJournal")
-            .field("name", &self.name)
-            .field("lease", &self.owned.lease)
-            .finish_non_exhaustive()
+impl Journal for PostgresJournal {
+    fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError> {
+        self.0.recover(to)
+    }
+
+    fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        self.0.commit(batch)
+    }
+
+    fn tidy(&mut self) -> Result<bool, JournalError> {
+        self.0.tidy()
+    }
+
+    fn longest(&self) -> usize {
+        self.0.longest()
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        self.0.lease()
+    }
+
+    fn time(&self) -> Option<Duration> {
+        self.0.time()
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.0.stats()
     }
 }
 
-fn length_of(change: fom_journal::Change<'_>) -> usize {
-    match change {
-        fom_journal::Change::Put { bytes, .. } => bytes.len(),
-        fom_journal::Change::Delete { .. } => 0,
+impl fmt::Debug for PostgresJournal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Rows { name, owned } = self.0.store();
+        f.debug_struct("PostgresJournal")
+            .field("name", name)
+            .field("lease", &owned.lease)
+            .finish_non_exhaustive()
     }
 }

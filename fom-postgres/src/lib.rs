@@ -48,8 +48,6 @@
 //! | `error` | the errors |
 //! | `clock` | the clock of the lease |
 //! | `owner` | the process that has a journal |
-//! | `body` | the changes of some groups as bytes |
-//! | `log` | which rows hold live entries |
 //! | `tls` | the encryption of connections |
 //! | `connection` | a connection that was checked, and the tables |
 //! | `settings` | the settings |
@@ -60,12 +58,10 @@
 //! | `journal` | the journal |
 
 mod appends;
-mod body;
 mod clock;
 mod connection;
 mod error;
 mod journal;
-mod log;
 mod owner;
 mod row;
 mod settings;

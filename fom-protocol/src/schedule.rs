@@ -6,7 +6,9 @@
 use std::{
     any::Any,
     cell::RefCell,
+    io,
     sync::{Arc, atomic::AtomicU64},
+    thread,
     time::Duration,
 };
 
@@ -27,6 +29,13 @@ pub trait Schedule: Send + Sync {
 
     /// Makes what is built on this thread a part of the simulation. `builder` is a `Builder` of `fom-runtime`.
     fn adopt(&self, builder: &mut dyn Any);
+
+    /// Starts a thread that is a part of the simulation where the calling thread is.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the error of the system.
+    fn spawn(&self, name: &str, main: Box<dyn FnOnce() + Send>) -> io::Result<()>;
 }
 
 thread_local! {
@@ -54,6 +63,21 @@ impl Drop for Part {
 pub fn schedule() -> Option<Arc<dyn Schedule>> {
     let schedule = SCHEDULE.try_with(|schedule| schedule.borrow().clone());
     schedule.ok().flatten()
+}
+
+/// Starts a thread. In a simulation, it is a part of it.
+///
+/// # Errors
+///
+/// Fails with the error of the system.
+pub fn spawn(name: &str, main: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    match schedule() {
+        Some(schedule) => schedule.spawn(name, Box::new(main)),
+        None => {
+            let thread = thread::Builder::new().name(name.to_owned());
+            thread.spawn(main).map(drop)
+        }
+    }
 }
 
 /// Returns the number by which a simulation knows an object that a thread may wait for.

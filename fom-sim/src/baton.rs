@@ -48,8 +48,16 @@ pub(crate) struct Baton {
     state: Mutex<State>,
     /// The time since the simulation began, in nanoseconds.
     now: Arc<AtomicU64>,
-    /// Makes a runtime a part of the simulation.
-    adopt: fn(&mut Builder),
+    entries: Entries,
+}
+
+/// How what a program makes becomes a part of the simulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entries {
+    /// For a runtime.
+    pub(crate) adopt: fn(&mut Builder),
+    /// For a thread.
+    pub(crate) spawn: fn(&str, Box<dyn FnOnce() + Send>) -> io::Result<()>,
 }
 
 #[derive(Debug)]
@@ -60,6 +68,8 @@ struct State {
     choices: Choices,
     /// Why the simulation cannot go on. The driver learns of it.
     trouble: Option<String>,
+    /// The lives that are stopped and go on later.
+    stopped: Vec<Group>,
     /// Whether the program has ended. What happens now belongs to no run.
     over: bool,
 }
@@ -69,6 +79,8 @@ struct Member {
     name: String,
     group: Group,
     stands: Stands,
+    /// Whether its node is stopped. It runs when the node goes on.
+    is_stopped: bool,
     timed_out: bool,
     /// Whether the run is over, and the thread is to end where it waits.
     ends: bool,
@@ -102,10 +114,15 @@ impl Member {
             name,
             group,
             stands: Stands::Ready,
+            is_stopped: false,
             timed_out: false,
             ends: false,
             bell: Arc::default(),
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.stands == Stands::Ready && !self.is_stopped
     }
 
     fn wake(&mut self, timed_out: bool) {
@@ -116,17 +133,18 @@ impl Member {
 
 impl Baton {
     /// Makes the baton. The driver has it.
-    pub(crate) fn new(choices: Choices, adopt: fn(&mut Builder)) -> Arc<Self> {
+    pub(crate) fn new(choices: Choices, entries: Entries) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 threads: vec![Member::new("the test".to_owned(), Group::Test)],
                 runs: DRIVER,
                 choices,
                 trouble: None,
+                stopped: Vec::new(),
                 over: false,
             }),
             now: Arc::default(),
-            adopt,
+            entries,
         })
     }
 
@@ -222,9 +240,38 @@ impl Baton {
         bell.notify_one();
     }
 
-    /// Makes this thread a part of a life of a node, or of the test again.
+    /// Makes this thread a part of a life of a node, or of the test again. If the node is stopped, the call returns when it
+    /// goes on.
     pub(crate) fn join(&self, group: Group) {
-        self.lock().threads[ME.get()].group = group;
+        let mut state = self.lock();
+        let is_stopped = state.stopped.contains(&group);
+        let thread = &mut state.threads[ME.get()];
+        thread.group = group;
+        thread.is_stopped = is_stopped;
+        if is_stopped {
+            drop(self.pass(state));
+        }
+    }
+
+    /// Stops all threads of a group until [`goes_on`](Self::goes_on). If this thread is one of them, the call returns then.
+    pub(crate) fn stop(&self, group: Group) {
+        let mut state = self.lock();
+        state.stopped.push(group);
+        for thread in &mut state.threads {
+            thread.is_stopped |= thread.group == group;
+        }
+        if state.threads[ME.get()].is_stopped {
+            drop(self.pass(state));
+        }
+    }
+
+    /// Lets a group go on that was stopped. What its threads waited for may have happened meanwhile.
+    pub(crate) fn goes_on(&self, group: Group) {
+        let mut state = self.lock();
+        state.stopped.retain(|stopped| *stopped != group);
+        for thread in &mut state.threads {
+            thread.is_stopped &= thread.group != group;
+        }
     }
 
     /// Stops all threads of a group where they are. If this thread is one of them, the call returns when the run is over.
@@ -245,7 +292,9 @@ impl Baton {
     pub(crate) fn end(&self) {
         let mut state = self.lock();
         state.over = true;
+        state.stopped.clear();
         for thread in &mut state.threads[DRIVER + 1..] {
+            thread.is_stopped = false;
             thread.ends = thread.group == Group::Test;
             let waits = matches!(thread.stands, Stands::Waits { .. });
             if thread.stands == Stands::Frozen || thread.ends && waits {
@@ -322,8 +371,12 @@ impl Schedule for Baton {
 
     fn adopt(&self, builder: &mut dyn Any) {
         if let Some(builder) = builder.downcast_mut() {
-            (self.adopt)(builder);
+            (self.entries.adopt)(builder);
         }
+    }
+
+    fn spawn(&self, name: &str, main: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+        (self.entries.spawn)(name, main)
     }
 }
 
@@ -348,7 +401,7 @@ fn notify(state: &mut State, on: usize, all: bool) {
 fn choose(state: &mut State, now: &AtomicU64, me: usize) -> Arc<Condvar> {
     loop {
         let count = state.threads.len();
-        let is_ready = |at: &usize| state.threads[*at].stands == Stands::Ready;
+        let is_ready = |at: &usize| state.threads[*at].is_ready();
         let ready: Vec<_> = (0..count)
             .map(|n| (me + n) % count)
             .filter(is_ready)
@@ -362,7 +415,7 @@ fn choose(state: &mut State, now: &AtomicU64, me: usize) -> Arc<Condvar> {
             .threads
             .iter()
             .filter_map(|thread| match thread.stands {
-                Stands::Waits { until, .. } => until,
+                Stands::Waits { until, .. } if !thread.is_stopped => until,
                 _ => None,
             });
         match untils.min() {

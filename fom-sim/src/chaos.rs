@@ -21,6 +21,8 @@ use crate::baton::Baton;
 pub struct Chaos {
     /// How many kills of each node are left.
     kills: BTreeMap<String, u32>,
+    /// How many stops of each node are left, and the longest.
+    stops: BTreeMap<String, (u32, Duration)>,
     /// A kill happens at one of so many places.
     rate: u32,
     slow_disk: Duration,
@@ -39,6 +41,13 @@ impl Chaos {
     /// and during a long wait. The node stays down for a drawn time, of at most 38 hours.
     pub fn kill(&mut self, node: &str, times: u32) -> &mut Self {
         self.kills.insert(node.to_owned(), times);
+        self
+    }
+
+    /// Stops the node of this name for a time of at most `most`, at most so many times, as `SIGSTOP` does: at the places where a
+    /// node may be [killed](Self::kill). No thread of it runs meanwhile, and time goes on.
+    pub fn stop(&mut self, node: &str, times: u32, most: Duration) -> &mut Self {
+        self.stops.insert(node.to_owned(), (times, most));
         self
     }
 
@@ -150,9 +159,28 @@ impl Faults {
         baton.notify(address(&self.calm), true);
     }
 
-    /// Returns the names of the nodes that may be killed.
+    /// Returns the names of the nodes that may be killed or stopped.
     pub(crate) fn victims(&self) -> Vec<String> {
-        self.lock().kills.keys().cloned().collect()
+        let chaos = self.lock();
+        chaos
+            .kills
+            .keys()
+            .chain(chaos.stops.keys())
+            .cloned()
+            .collect()
+    }
+
+    /// Returns how long the node is stopped now, if it is.
+    pub(crate) fn draw_stop(&self, baton: &Baton, node: &str) -> Option<Duration> {
+        let (rate, (left, most)) = {
+            let chaos = self.lock();
+            (chaos.rate, chaos.stops.get(node).copied()?)
+        };
+        if left == 0 || baton.draw(rate) != rate - 1 {
+            return None;
+        }
+        self.lock().stops.insert(node.to_owned(), (left - 1, most));
+        Some(draw_time(baton, most))
     }
 
     pub(crate) fn draw_pause(&self, baton: &Baton) -> Duration {

@@ -59,7 +59,7 @@
 //! # Crashes
 //!
 //! A [`Node`] is killed as by `kill -9`, and starts again. A [`Disk`] keeps what was synced. [`Node::call`] asks a node as over a
-//! network. [`Sim::during`] draws faults: see [`Chaos`].
+//! network. A [`Process`] is a node that runs a program of its own. [`Sim::during`] draws faults: see [`Chaos`].
 //!
 //! ```standalone_crate
 //! use fom_durable::prelude::*;
@@ -141,8 +141,8 @@ mod timeline;
 pub use chaos::Chaos;
 pub use disk::Disk;
 pub use explore::{Explored, explore, explore_all, explore_isolated};
-pub use node::{Lost, Node};
-pub use sim::{Sim, draw, sleep};
+pub use node::{Lost, Node, Process};
+pub use sim::{Sim, draw, message, sleep};
 
 /// What [`interpose`] uses.
 #[doc(hidden)]

@@ -11,9 +11,9 @@ use std::{
 use fom_protocol::panic_message;
 
 use crate::{
-    baton::Baton,
+    baton::{Baton, Entries},
     choices::Choices,
-    node::{Here, World, adopt},
+    node::{Here, World, adopt, spawn},
     sim::{Sim, sleep},
     timeline::Event,
 };
@@ -45,7 +45,7 @@ impl Ran {
 /// Runs the program once, in a thread of its own.
 pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
     let (send, ran) = mpsc::channel();
-    let world = World::new(Baton::new(choices, adopt));
+    let world = World::new(Baton::new(choices, Entries { adopt, spawn }));
     let (program, of) = (Arc::clone(program), Arc::clone(&world));
     let driver = thread::Builder::new().name("fom-sim".into());
     let driver = driver.spawn(move || {

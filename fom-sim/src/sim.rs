@@ -3,12 +3,12 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use fom_protocol::{panic_message, schedule::Schedule as _, sync::block_on};
-use fom_runtime::{Builder, config::Shutdown};
+use fom_runtime::Builder;
 
 use crate::{
     chaos::Chaos,
     disk::Disk,
-    node::{Here, LONG, Node, World},
+    node::{Here, LONG, Made, Node, Process, World, builds},
 };
 
 /// One run of a program under one seed. [`explore`](crate::explore) makes it.
@@ -34,6 +34,34 @@ impl Sim {
     ///
     /// Panics if there is a node of this name, and if the runtime cannot be built.
     pub fn node(&mut self, name: &str, make: impl Fn() -> Builder + Send + Sync + 'static) -> Node {
+        let node = self.add(name, builds(make));
+        node.made();
+        node
+    }
+
+    /// Starts a process: a node that runs a program of its own, with its threads and any number of runtimes. `main` starts the
+    /// program, and returns what stands for it. After a [kill](Process::kill), `main` runs again. Does not wait for `main`.
+    ///
+    /// All runtimes that the threads of the process build belong to it, and so do the threads that
+    /// `fom_protocol::schedule::spawn` starts.
+    ///
+    /// # Panics
+    ///
+    /// Panics if there is a node of this name.
+    pub fn process<T: Clone + Send + Sync + 'static>(
+        &mut self,
+        name: &str,
+        main: impl Fn() -> T + Send + Sync + 'static,
+    ) -> Process<T> {
+        let made = move || Ok(Made::Value(Arc::new(main())));
+        Process::of(self.add(name, made))
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        make: impl Fn() -> Result<Made, String> + Send + Sync + 'static,
+    ) -> Node {
         assert!(
             self.find(name).is_none(),
             "there is a node `{name}`; give this one another name"
@@ -41,7 +69,6 @@ impl Sim {
         let node = Node::new(name, &self.world, make);
         self.nodes.push(node.clone());
         node.start(Duration::ZERO);
-        node.runtime();
         node
     }
 
@@ -159,8 +186,8 @@ impl Sim {
 
     fn is_settled(&self) -> bool {
         let is_idle = |node: &Node| {
-            let runtime = node.running();
-            runtime.is_some_and(|runtime| runtime.in_flight() == 0)
+            let made = node.running();
+            made.is_some_and(|made| made.in_flight() == 0)
         };
         self.nodes.iter().all(is_idle) && self.world.tasks() == 0
     }
@@ -169,7 +196,7 @@ impl Sim {
         let running = self.world.tasks();
         let nodes = self.nodes.iter().map(|node| {
             let state = match node.running() {
-                Some(runtime) => runtime.operations().to_string(),
+                Some(made) => made.listing(),
                 None => "down".to_owned(),
             };
             format!("{}:\n{state}", node.name())
@@ -180,10 +207,9 @@ impl Sim {
 
     /// Ends the nodes and their threads.
     pub(crate) fn end(self) {
-        for runtime in self.world.end() {
-            runtime.shutdown_blocking(Shutdown::Now, LONG);
-        }
+        let made = self.world.end();
         self.nodes.iter().for_each(Node::forget);
+        made.into_iter().for_each(Made::end);
         drop(self.nodes);
         self.world.baton.wait_for_others(LONG);
     }
@@ -199,6 +225,23 @@ pub fn sleep(time: Duration) {
         time += here.world.faults.slow_call(&here.world.baton);
     }
     fom_protocol::sync::sleep(time);
+}
+
+/// Lets the time of a message from here to `to` pass. Returns whether it arrives. [`Chaos`] says what may happen to messages. A
+/// test that stands for a service of its own, such as a database, uses it before and after each request. In a process, a fault
+/// of the node may happen here.
+///
+/// # Panics
+///
+/// Panics outside of a simulation.
+pub fn message(to: &str) -> bool {
+    let here = Here::get().expect("`message` works only in a program that `explore` runs");
+    if let Some(life) = &here.life
+        && !here.world.is_over()
+    {
+        life.fault_point();
+    }
+    here.world.arrives(&here.name(), to)
 }
 
 /// Draws a number below `below` from the seed, in the program of a test, in a task or in a phase. 0 is the plainest choice, to

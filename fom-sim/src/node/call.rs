@@ -15,7 +15,7 @@ use fom_protocol::{
 use fom_runtime::Runtime;
 use tokio::sync::oneshot;
 
-use super::{Here, Node, lock};
+use super::{Here, Made, Node, lock};
 use crate::baton::Group;
 
 /// The time after which a caller learns that its connection is broken.
@@ -104,6 +104,19 @@ impl Node {
         F: FnOnce(Runtime) -> A + Send + 'static,
         A: Future<Output = T>,
     {
+        self.ask(move |made| request(made.runtime()))
+    }
+
+    /// Asks what runs on the node.
+    pub(super) fn ask<T, F, A>(
+        &self,
+        request: F,
+    ) -> impl Future<Output = Result<T, Lost>> + Send + use<T, F, A>
+    where
+        T: Send + 'static,
+        F: FnOnce(Made) -> A + Send + 'static,
+        A: Future<Output = T>,
+    {
         let (send, answer) = oneshot::channel();
         let from = Here::get().map_or_else(String::new, |here| here.name());
         let (node, send) = (self.clone(), Arc::new(Answer(Mutex::new(Some(send)))));
@@ -119,7 +132,7 @@ impl Node {
     fn answers<T, F, A>(&self, from: &str, answer: &Arc<Answer<T>>, request: F)
     where
         T: Send + 'static,
-        F: FnOnce(Runtime) -> A,
+        F: FnOnce(Made) -> A,
         A: Future<Output = T>,
     {
         let world = self.world();
@@ -128,9 +141,9 @@ impl Node {
             sleep(BROKEN);
             return answer.breaks();
         }
-        let Some((runtime, life)) = self.serve(weak) else {
+        let Some((made, life)) = self.serve(weak) else {
             // The caller learns that the node was down, and that it is there again.
-            drop(self.runtime());
+            drop(self.made());
             return answer.breaks();
         };
         // From now on, a kill ends this thread, too.
@@ -140,7 +153,7 @@ impl Node {
             life: Some(life),
         };
         let value = here.with(|| {
-            let served = std::panic::AssertUnwindSafe(|| block_on(request(runtime)));
+            let served = std::panic::AssertUnwindSafe(|| block_on(request(made)));
             std::panic::catch_unwind(served)
         });
         match value {

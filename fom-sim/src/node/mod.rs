@@ -1,6 +1,7 @@
 //! A node: a machine of the simulated program, which can be killed and starts again.
 
 use std::{
+    any::Any,
     fmt, io,
     sync::{
         Arc, Weak,
@@ -16,17 +17,18 @@ use fom_protocol::{
 use fom_runtime::{
     Builder, Runtime,
     config::Shutdown,
-    error::BuildError,
     extension::{Run, RunListener},
     observe::Transition,
 };
 
 mod call;
 mod current;
+mod process;
 mod world;
 
 pub use call::Lost;
 pub(crate) use current::current;
+pub use process::Process;
 pub(crate) use world::{Here, World, lock};
 
 use call::Call;
@@ -47,11 +49,56 @@ pub struct Node(Arc<Inner>);
 struct Inner {
     name: String,
     world: Arc<World>,
-    make: Box<dyn Fn() -> Builder + Send + Sync>,
+    make: Box<Make>,
     state: Mutex<State>,
     changed: Condvar,
     /// How far its wall clock is ahead, in nanoseconds.
     skew: AtomicI64,
+}
+
+/// Makes what runs on a node. Fails with the reason.
+type Make = dyn Fn() -> Result<Made, String> + Send + Sync;
+
+/// What runs on a node.
+#[derive(Clone)]
+pub(crate) enum Made {
+    Runtime(Runtime),
+    /// The value of a [`Process`].
+    Value(Arc<dyn Any + Send + Sync>),
+}
+
+impl Made {
+    /// Returns the runtime.
+    fn runtime(self) -> Runtime {
+        match self {
+            Self::Runtime(runtime) => runtime,
+            Self::Value(_) => unreachable!("a process is no `Node` for a user"),
+        }
+    }
+
+    /// Returns the number of operations that have not ended. Those of a process are for the test.
+    pub(crate) fn in_flight(&self) -> usize {
+        match self {
+            Self::Runtime(runtime) => runtime.in_flight(),
+            Self::Value(_) => 0,
+        }
+    }
+
+    /// Returns what the report of a failure shows.
+    pub(crate) fn listing(&self) -> String {
+        match self {
+            Self::Runtime(runtime) => runtime.operations().to_string(),
+            Self::Value(_) => "runs".to_owned(),
+        }
+    }
+
+    /// Ends it, when the run is over.
+    pub(crate) fn end(self) {
+        match self {
+            Self::Runtime(runtime) => _ = runtime.shutdown_blocking(Shutdown::Now, LONG),
+            Self::Value(value) => drop(value),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -59,7 +106,7 @@ struct State {
     /// The number of the life that began last; 0 after a kill.
     life: u64,
     /// `None` while the node is down, or starts.
-    runtime: Option<Runtime>,
+    made: Option<Made>,
     /// The requests that break when the node is killed.
     calls: Vec<Weak<dyn Call>>,
 }
@@ -96,6 +143,22 @@ impl Life {
         if world.faults.draw_kill(&world.baton, self.node.name()) {
             self.kill();
         }
+        if let Some(time) = world.faults.draw_stop(&world.baton, self.node.name()) {
+            self.stop(time);
+        }
+    }
+
+    /// Stops all threads of the node for a time.
+    fn stop(&self, time: Duration) {
+        let (world, group) = (Arc::clone(&self.node.0.world), self.group());
+        world.note(self.node.name(), format!("stopped for {time:?}"));
+        let of = Arc::clone(&world);
+        let goes_on = move || {
+            of.faults.pause(&of.baton, time);
+            of.baton.goes_on(group);
+        };
+        world.spawn_task(format!("{}: goes on", self.node.name()), goes_on);
+        world.baton.stop(group);
     }
 
     fn kill(&self) {
@@ -122,7 +185,7 @@ impl Node {
     pub(crate) fn new(
         name: &str,
         world: &Arc<World>,
-        make: impl Fn() -> Builder + Send + Sync + 'static,
+        make: impl Fn() -> Result<Made, String> + Send + Sync + 'static,
     ) -> Self {
         Self(Arc::new(Inner {
             name: name.to_owned(),
@@ -144,18 +207,23 @@ impl Node {
     /// The runtime ends with its life: after a [kill](Self::kill), nothing that is asked of it is ever answered. A client that
     /// must notice that uses [`call`](Self::call).
     pub fn runtime(&self) -> Runtime {
+        self.made().runtime()
+    }
+
+    /// Waits until the node is not down. Returns what runs on it.
+    pub(crate) fn made(&self) -> Made {
         let mut state = self.0.state.lock();
         loop {
-            if let Some(runtime) = &state.runtime {
-                return runtime.clone();
+            if let Some(made) = &state.made {
+                return made.clone();
             }
             state = self.0.changed.wait(state);
         }
     }
 
-    /// Returns the runtime, if the node is not down.
-    pub(crate) fn running(&self) -> Option<Runtime> {
-        self.0.state.lock().runtime.clone()
+    /// Returns what runs, if the node is not down.
+    pub(crate) fn running(&self) -> Option<Made> {
+        self.0.state.lock().made.clone()
     }
 
     /// Ends the node as `kill -9` does: its threads never go on, and its disk keeps what was synced, with a part of what was
@@ -170,18 +238,17 @@ impl Node {
         }
     }
 
-    /// Notes a request that breaks when the node is killed. Returns the runtime and the life that serve it. `None` if the node
-    /// is down.
-    pub(crate) fn serve(&self, call: Weak<dyn Call>) -> Option<(Runtime, Life)> {
+    /// Notes a request that breaks when the node is killed. Returns what serves it, and its life. `None` if the node is down.
+    pub(crate) fn serve(&self, call: Weak<dyn Call>) -> Option<(Made, Life)> {
         let mut state = self.0.state.lock();
-        let runtime = state.runtime.clone()?;
+        let made = state.made.clone()?;
         state.calls.retain(|call| call.strong_count() > 0);
         state.calls.push(call);
         let life = Life {
             node: self.clone(),
             number: state.life,
         };
-        Some((runtime, life))
+        Some((made, life))
     }
 
     pub(crate) fn world(&self) -> &Arc<World> {
@@ -214,7 +281,7 @@ impl Node {
             // From now on, a kill ends this thread, too.
             world.baton.join(life.group());
             match life.build() {
-                Ok(runtime) => node.started(runtime),
+                Ok(made) => node.started(made),
                 Err(error) => {
                     let text = format!("the node {} does not start: {error}", node.0.name);
                     world.baton.fail(text);
@@ -224,27 +291,27 @@ impl Node {
         });
     }
 
-    fn started(&self, runtime: Runtime) {
+    fn started(&self, made: Made) {
         let world = &self.0.world;
         if world.is_over() {
             // The node was killed when it started, and it is only now that this thread goes on.
-            runtime.shutdown_blocking(Shutdown::Now, LONG);
+            made.end();
             return;
         }
-        world.keep(runtime.clone());
-        self.0.state.lock().runtime = Some(runtime);
+        world.keep(made.clone());
+        self.0.state.lock().made = Some(made);
         self.0.changed.notify_all();
         world.tell_settling();
     }
 }
 
 impl Life {
-    fn build(&self) -> Result<Runtime, BuildError> {
+    fn build(&self) -> Result<Made, String> {
         let here = Here {
             world: Arc::clone(&self.node.0.world),
             life: Some(self.clone()),
         };
-        here.with(|| (self.node.0.make)().build())
+        here.with(|| (self.node.0.make)())
     }
 
     /// Hears of each transition.
@@ -273,7 +340,7 @@ pub(crate) fn adopt(builder: &mut Builder) {
         return;
     };
     let life = life.unwrap_or_else(|| Life {
-        node: Node::new("runtime", &world, Builder::default),
+        node: Node::new("runtime", &world, || Err("it is no node".into())),
         number: world.next_life(),
     });
     let of = life.clone();
@@ -287,6 +354,25 @@ pub(crate) fn adopt(builder: &mut Builder) {
         .pin(false)
         .listen(move |transition| watch.saw(transition))
         .listen_to_runs(Turns(life));
+}
+
+/// Starts a thread where this one is.
+pub(crate) fn spawn(name: &str, main: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    let Some(Here { world, life }) = Here::get() else {
+        return Err(io::Error::other("this thread belongs to no simulation"));
+    };
+    let of = life.as_ref().map_or("the test", |life| life.node.name());
+    world.spawn(format!("{of}: {name}"), life.clone(), main)
+}
+
+/// Returns the function that makes a runtime of a builder.
+pub(crate) fn builds(
+    make: impl Fn() -> Builder + Send + Sync + 'static,
+) -> impl Fn() -> Result<Made, String> + Send + Sync + 'static {
+    move || {
+        let built = make().build();
+        built.map(Made::Runtime).map_err(|error| error.to_string())
+    }
 }
 
 /// Lets other threads run before each run of a fom.

@@ -11,17 +11,15 @@ use std::{
     time::Duration,
 };
 
-use fom_protocol::{
-    panic_message,
-    schedule::{Schedule as _, address},
-};
-use fom_runtime::Runtime;
-
-use super::Life;
+use super::{Life, Made};
 use crate::{
     baton::{Baton, Group},
     chaos::Faults,
     timeline::{Event, Timeline},
+};
+use fom_protocol::{
+    panic_message,
+    schedule::{Schedule as _, address},
 };
 
 thread_local! {
@@ -76,8 +74,8 @@ pub(crate) struct World {
     /// node.
     tasks: AtomicUsize,
     invariants: Mutex<Vec<Invariant>>,
-    /// The runtimes of all lives of all nodes.
-    runtimes: Mutex<Vec<Runtime>>,
+    /// What runs in all lives of all nodes.
+    made: Mutex<Vec<Made>>,
     lives: AtomicU64,
     /// Whether the program has ended. What happens now belongs to no run.
     over: AtomicBool,
@@ -111,7 +109,7 @@ impl World {
             faults: Faults::default(),
             tasks: AtomicUsize::new(0),
             invariants: Mutex::default(),
-            runtimes: Mutex::default(),
+            made: Mutex::default(),
             lives: AtomicU64::new(0),
             over: AtomicBool::new(false),
         })
@@ -125,8 +123,8 @@ impl World {
         self.lives.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub(crate) fn keep(&self, runtime: Runtime) {
-        lock(&self.runtimes).push(runtime);
+    pub(crate) fn keep(&self, made: Made) {
+        lock(&self.made).push(made);
     }
 
     /// Starts a thread of the simulation.
@@ -195,12 +193,12 @@ impl World {
             .push(Event::fault(self.baton.now(), node, text.into()));
     }
 
-    /// Ends the run. Returns the runtimes of all lives of all nodes, which can end now.
-    pub(crate) fn end(&self) -> Vec<Runtime> {
+    /// Ends the run. Returns what runs in all lives of all nodes, which can end now.
+    pub(crate) fn end(&self) -> Vec<Made> {
         self.over.store(true, Ordering::Relaxed);
         self.faults.stop();
         lock(&self.invariants).clear();
         self.baton.end();
-        std::mem::take(&mut lock(&self.runtimes))
+        std::mem::take(&mut lock(&self.made))
     }
 }

@@ -1,8 +1,8 @@
-//! The changes of some groups as the body of a row.
+//! The changes of some groups as a body, which the store keeps as a row or a message.
 
 use std::{collections::HashMap, ops::Range};
 
-use fom_journal::{Change, EntryId, Group};
+use crate::{Change, EntryId, Group};
 
 /// The first byte of each body.
 const FORMAT: u8 = 1;
@@ -117,7 +117,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<Vec<Stored>, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use fom_journal::Batch;
+    use crate::Batch;
 
     use super::*;
 

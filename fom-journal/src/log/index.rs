@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fom_journal::EntryId;
-
-use crate::body::Stored;
+use super::body::Stored;
+use crate::EntryId;
 
 /// The log may be twice as long as its live entries, and this much longer, in bytes.
 const SLACK: u64 = 4 << 20;
@@ -13,16 +12,16 @@ const ROUND: u64 = 1 << 20;
 
 /// An index of the log. The bytes themselves are only in the server.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
+pub(crate) struct Index {
     /// The row with the newest bytes of each live entry, and their length.
-    entries: HashMap<EntryId, (i64, u32)>,
+    entries: HashMap<EntryId, (u64, u32)>,
     /// The length of each row.
-    rows: BTreeMap<i64, u64>,
+    rows: BTreeMap<u64, u64>,
     live: u64,
     size: u64,
 }
 
-impl Log {
+impl Index {
     pub(crate) fn entries(&self) -> u64 {
         self.entries.len() as u64
     }
@@ -36,7 +35,7 @@ impl Log {
     }
 
     /// Notes a row that is in the log now, newer than all others.
-    pub(crate) fn add(&mut self, seq: i64, length: usize, changes: &[Stored]) {
+    pub(crate) fn add(&mut self, seq: u64, length: usize, changes: &[Stored]) {
         for change in changes {
             let before = match &change.bytes {
                 Some(bytes) => {
@@ -53,12 +52,12 @@ impl Log {
     }
 
     /// Returns whether this row has the newest bytes of the entry.
-    pub(crate) fn is_live(&self, id: EntryId, seq: i64) -> bool {
+    pub(crate) fn is_live(&self, id: EntryId, seq: u64) -> bool {
         self.entries.get(&id).is_some_and(|(row, _)| *row == seq)
     }
 
     /// Returns the last of the oldest rows that are worth writing again, if the log is too long.
-    pub(crate) fn oldest(&self) -> Option<i64> {
+    pub(crate) fn oldest(&self) -> Option<u64> {
         if self.size <= 2 * self.live + SLACK {
             return None;
         }
@@ -75,7 +74,7 @@ impl Log {
     }
 
     /// Notes that all rows up to this one are gone. Their live entries are in newer rows.
-    pub(crate) fn drop_until(&mut self, last: i64) {
+    pub(crate) fn drop_until(&mut self, last: u64) {
         let kept = self.rows.split_off(&(last + 1));
         let gone = std::mem::replace(&mut self.rows, kept);
         self.size -= gone.values().sum::<u64>();
@@ -95,10 +94,10 @@ mod tests {
 
     #[test]
     fn a_log_of_overwritten_entries_is_written_again_from_its_oldest_row() {
-        let mut log = Log::default();
+        let mut log = Index::default();
         let half = (ROUND / 2) as usize;
         for seq in 0..20 {
-            log.add(seq, half, &[put(1, half), put(100 + seq as u64 % 2, 10)]);
+            log.add(seq, half, &[put(1, half), put(100 + seq % 2, 10)]);
         }
         assert_eq!(log.entries(), 3);
         assert_eq!(log.live_bytes(), half as u64 + 20);
@@ -116,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_deleted_entry_is_not_live() {
-        let mut log = Log::default();
+        let mut log = Index::default();
         log.add(1, 50, &[put(1, 20)]);
         let gone = Stored {
             id: EntryId(1),

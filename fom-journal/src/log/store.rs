@@ -1,0 +1,50 @@
+//! What a log is kept in.
+
+use std::time::Duration;
+
+use crate::{JournalError, Lease};
+
+/// Keeps a log of bodies. Each body has a number, and a later body has a higher one.
+pub trait LogStore: Send + 'static {
+    /// Returns the number of the last body of the log, as it was when this process got the log. 0 if the log is empty: a
+    /// body never has this number.
+    fn last(&self) -> u64;
+
+    /// Appends bodies: all of them, or none. Returns their numbers.
+    ///
+    /// # Errors
+    ///
+    /// After an error, none of them is in the log when a later call succeeds. [`JournalError::Fenced`] is final.
+    fn append(&mut self, bodies: Vec<Vec<u8>>) -> Result<Vec<u64>, JournalError>;
+
+    /// Returns bodies with the numbers from `from` to `to`, in their order. These are all, or some first ones. No body
+    /// means that there is none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the log cannot be read.
+    fn load(&mut self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, JournalError>;
+
+    /// Deletes the bodies up to this number.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the bodies may be there or not. A later call deletes them.
+    fn delete_until(&mut self, last: u64) -> Result<(), JournalError>;
+
+    /// Returns the length of the longest body that the store takes, in bytes.
+    fn longest(&self) -> usize;
+
+    /// Returns the error for a body that cannot be read, and `what` is wrong with it.
+    fn damaged(&self, number: u64, what: &'static str) -> JournalError;
+
+    /// Returns what [`Journal::lease`](crate::Journal::lease) returns.
+    fn lease(&self) -> Option<Lease> {
+        None
+    }
+
+    /// Returns what [`Journal::time`](crate::Journal::time) returns.
+    fn time(&self) -> Option<Duration> {
+        None
+    }
+}
