@@ -227,21 +227,21 @@ pub fn sleep(time: Duration) {
     fom_protocol::sync::sleep(time);
 }
 
-/// Lets the time of a message from here to `to` pass. Returns whether it arrives. [`Chaos`] says what may happen to messages. A
-/// test that stands for a service of its own, such as a database, uses it before and after each request. In a process, a fault
-/// of the node may happen here.
+/// Lets the time of a message pass. Returns whether it arrives. [`Chaos`] says what may happen to messages. A test with a service
+/// of its own, such as a database, uses it on the thread that asks, before and after each request: the second message has the
+/// names in the other order. A fault of the thread's node may happen here.
 ///
 /// # Panics
 ///
 /// Panics outside of a simulation.
-pub fn message(to: &str) -> bool {
+pub fn message(from: &str, to: &str) -> bool {
     let here = Here::get().expect("`message` works only in a program that `explore` runs");
     if let Some(life) = &here.life
         && !here.world.is_over()
     {
         life.fault_point();
     }
-    here.world.arrives(&here.name(), to)
+    here.world.arrives(from, to)
 }
 
 /// Draws a number below `below` from the seed, in the program of a test, in a task or in a phase. 0 is the plainest choice, to

@@ -42,7 +42,7 @@ fn ticking(seen: &Arc<Mutex<Vec<Duration>>>) -> Program {
     let main = move || {
         while !over.load(Relaxed) {
             sync::sleep(TICK);
-            sim::message("the clock");
+            sim::message("ticking", "the clock");
             counts.0.fetch_add(1, Relaxed);
             seen.lock().unwrap().push(sync::now().duration_since(begun));
         }

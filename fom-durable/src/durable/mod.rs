@@ -29,6 +29,7 @@
 // | `idempotency.rs` | operation ids and the outcomes that are remembered by them |
 // | `retained.rs` | the remembered outcomes and ids, with their limits |
 // | `outcome.rs` | how operations ended: a program looks one up, or lists them |
+// | `ended.rs` | a wait until an operation has ended, by its operation id |
 // | `send.rs` | durable sends from outside |
 // | `sent.rs` | the ids of durable sends |
 // | `uncommitted.rs` | transitions that could not be committed, until they can |
@@ -50,6 +51,7 @@ mod committer;
 mod component;
 mod cx;
 mod dry_run;
+mod ended;
 mod error;
 mod gate_recovery;
 mod group_commit;
@@ -85,6 +87,7 @@ use component::Durable;
 pub use cx::{DurableCxExt, Outbox, Posting};
 pub use dry_run::JournalCheck;
 use dry_run::{check, check_entries};
+pub use ended::{End, SavedEnd};
 pub use error::{DiscardError, RetryError};
 use gate_recovery::{GateRecovery, held_gate};
 use idempotency::{IdempotencyStore, NoAnswer, Open, Place, Remembering, Seen, Stored, Told};

@@ -4,7 +4,8 @@
 use fom_journal::JournalStats;
 
 use crate::durable::{
-    Address, Durable, Lookup, NotSent, Outcomes, Quarantine, Sent, send::send_durably,
+    Address, Durable, End, Lookup, NotSent, Outcomes, Quarantine, Sent, ended::ended,
+    send::send_durably,
 };
 use fom_runtime::{
     __durability as seam, Key, Operation, Persistent, Runtime, machine::Savable, observe::Inspect,
@@ -93,6 +94,45 @@ pub trait DurableExt {
     /// # }
     /// ```
     fn outcome<O: Persistent>(&self, address: impl Into<Address>) -> Lookup<O>;
+
+    /// Waits until the operation with this [operation id](crate::DurableSubmissionExt::once) has ended, and returns how. This
+    /// starts nothing. It is for a caller in another process: the answer converts to bytes. A resting operation is brought
+    /// back.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the future ends the wait.
+    ///
+    /// ```
+    /// use fom_durable::{End, SavedEnd, journal::MemoryJournal, prelude::*};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Order;
+    /// # #[fom(operation(Order))]
+    /// # enum Delivery {
+    /// #     #[phase(start, to(Sent))]
+    /// #     Pack,
+    /// #     #[phase(end)]
+    /// #     Sent,
+    /// # }
+    /// # impl DeliveryTransitions for Order {
+    /// #     async fn pack(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    /// # async fn serve() -> Result<(), BoxError> {
+    /// let runtime = Runtime::builder().journal_with(MemoryJournal::new()).build()?;
+    /// runtime.submit(Order).once("order 7").detach()?;
+    ///
+    /// let End::Saved(end) = runtime.ended::<Order>("order 7").await else { panic!() };
+    /// let bytes = end.to_bytes();
+    /// // In the process of the caller:
+    /// let ended = SavedEnd::from_bytes(&bytes)?.outcome::<Order>()?;
+    /// assert!(matches!(ended.end, DeliveryEnd::Sent));
+    /// assert_eq!(runtime.ended::<Order>("order 8").await, End::Unknown);
+    /// # Ok(())
+    /// # }
+    /// # futures::executor::block_on(serve()).unwrap();
+    /// ```
+    fn ended<O: Persistent>(&self, id: impl Into<Key>) -> impl Future<Output = End> + Send;
 
     /// Lists the remembered outcomes, in pages.
     ///
@@ -254,6 +294,10 @@ impl DurableExt for Runtime {
     fn outcome<O: Persistent>(&self, address: impl Into<Address>) -> Lookup<O> {
         let shared = seam::shared_by(self);
         Durable::of(shared).lookup(shared, address.into())
+    }
+
+    fn ended<O: Persistent>(&self, id: impl Into<Key>) -> impl Future<Output = End> + Send {
+        ended::<O>(seam::shared_by(self), id.into())
     }
 
     fn outcomes(&self) -> Outcomes<'_> {

@@ -1,0 +1,275 @@
+//! The messages between nodes.
+
+use std::fmt;
+
+use fom_runtime::{Key, error::RefusedReason};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::slot::wire_key;
+
+/// The first byte of each message.
+const PROTOCOL: u8 = 1;
+
+/// Bytes in a message.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Blob(pub(crate) Vec<u8>);
+
+impl fmt::Debug for Blob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.0.len())
+    }
+}
+
+impl Serialize for Blob {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Blob {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl de::Visitor<'_> for Visitor {
+            type Value = Blob;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Blob, E> {
+                Ok(Blob(bytes.to_vec()))
+            }
+
+            fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<Blob, E> {
+                Ok(Blob(bytes))
+            }
+        }
+
+        from.deserialize_byte_buf(Visitor)
+    }
+}
+
+/// An operation type: the names of its machine and of itself.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) struct Name {
+    pub(crate) machine: String,
+    pub(crate) operation: String,
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.operation, self.machine)
+    }
+}
+
+/// A request to the owner of a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Request {
+    pub(crate) slot: u16,
+    pub(crate) of: Name,
+    pub(crate) what: What,
+}
+
+/// What is asked. Each request can be repeated: it names what it does by an id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum What {
+    /// Starts an operation, unless an operation with its id was started before.
+    Submit(Submit),
+    /// Waits for the end of the operation with this id.
+    Ended {
+        #[serde(with = "wire_key")]
+        once: Option<Key>,
+    },
+    /// Looks an operation up.
+    Find(At),
+    /// Sends an event that the journal keeps.
+    Send {
+        to: At,
+        event: Blob,
+        #[serde(with = "wire_key")]
+        once: Option<Key>,
+    },
+    /// Takes a letter of another slot.
+    Deliver(Letter),
+    /// Asks for a heartbeat at once, since a slot was given up.
+    Wake,
+}
+
+/// An operation to start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Submit {
+    pub(crate) operation: Blob,
+    #[serde(with = "wire_key")]
+    pub(crate) key: Option<Key>,
+    #[serde(with = "wire_key")]
+    pub(crate) serial: Option<Key>,
+    #[serde(with = "wire_key")]
+    pub(crate) once: Option<Key>,
+    pub(crate) queues: bool,
+}
+
+/// An operation, by its key or by its operation id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct At {
+    #[serde(with = "wire_key")]
+    pub(crate) key: Option<Key>,
+    #[serde(with = "wire_key")]
+    pub(crate) once: Option<Key>,
+}
+
+/// A letter from one slot to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Letter {
+    /// The slot that sends it.
+    pub(crate) source: u16,
+    /// The term of that slot's owner.
+    pub(crate) term: u64,
+    /// The number of this attempt among all of that owner. It grows.
+    pub(crate) attempt: u64,
+    /// The id of the letter in its source.
+    pub(crate) id: u64,
+    pub(crate) content: Content,
+}
+
+/// The content of a letter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Content {
+    Event { to: At, event: Blob },
+    Submit(Submit),
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Done,
+    /// The operation with this id of a fom has started, and is in the journal.
+    Started(u64),
+    /// How the operation ended: the bytes of a `SavedEnd`.
+    Ended(Blob),
+    /// The operation is in flight, with this id of its fom.
+    InFlight(u64),
+    Quarantined,
+    /// No operation is known.
+    Unknown,
+    /// The event was sent before.
+    Before,
+    /// This node does not own the slot.
+    Moved,
+    /// The node has too much to do.
+    Busy,
+    /// The submission was refused.
+    Refused(Refusal),
+    /// The request failed for good.
+    Failed(String),
+}
+
+/// Why an owner has refused a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The owner has as many foms in flight as it takes.
+    #[error("the owner is full; submit it again later, or shed load")]
+    Full,
+    /// A live fom has this key.
+    #[error("a live fom has this key already; `queue()` waits behind it")]
+    KeyInUse,
+    /// As many foms wait for this key as may.
+    #[error("the queue of this key is full; submit it again later, or shed load")]
+    KeyFull,
+    /// The key is suspended.
+    #[error("the key is suspended; `queue()` waits until it is resumed")]
+    KeySuspended,
+    /// The operation with this operation id is in quarantine.
+    #[error("the operation with this id is quarantined; retry it or discard it on its owner")]
+    Quarantined,
+}
+
+impl Refusal {
+    /// Returns the reason for the caller. `None` if the slot is not owned any more.
+    pub(crate) fn of(reason: RefusedReason) -> Option<Self> {
+        Some(match reason {
+            RefusedReason::Full => Self::Full,
+            RefusedReason::KeyInUse => Self::KeyInUse,
+            RefusedReason::KeyFull => Self::KeyFull,
+            RefusedReason::KeySuspended => Self::KeySuspended,
+            RefusedReason::Quarantined => Self::Quarantined,
+            _ => return None,
+        })
+    }
+}
+
+/// Writes a message.
+pub(crate) fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    let mut bytes = vec![PROTOCOL];
+    // Messages have nothing that fails to encode.
+    let _ = rmp_serde::encode::write(&mut bytes, message);
+    bytes
+}
+
+/// Reads a message.
+///
+/// # Errors
+///
+/// Fails with what is wrong with it.
+pub(crate) fn decode<T: de::DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    match bytes.split_first() {
+        Some((&PROTOCOL, message)) => {
+            let mut reader = rmp_serde::Deserializer::from_read_ref(message);
+            // Hostile bytes can nest deeply.
+            reader.set_max_depth(64);
+            T::deserialize(&mut reader).map_err(|error| format!("a message is damaged: {error}"))
+        }
+        Some((version, _)) => Err(format!(
+            "a message has version {version} of the protocol, but this release knows {PROTOCOL}"
+        )),
+        None => Err("a message is empty".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Request {
+        Request {
+            slot: 7,
+            of: Name {
+                machine: "Ordering".into(),
+                operation: "Order".into(),
+            },
+            what: What::Submit(Submit {
+                operation: Blob(vec![1, 2, 3]),
+                key: Some(("customer 7", 3).into()),
+                serial: None,
+                once: Some("order 7".into()),
+                queues: false,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        assert_eq!(decode::<Request>(&encode(&request())), Ok(request()));
+    }
+
+    /// No byte of a hostile message makes the node fail, and a cut one is refused.
+    #[test]
+    fn hostile_messages_are_refused() {
+        let good = encode(&request());
+        for place in 0..good.len() {
+            assert!(decode::<Request>(&good[..place]).is_err(), "cut at {place}");
+            let mut bad = good.clone();
+            bad[place] ^= 0x80;
+            // It may be another valid message.
+            let _ = decode::<Request>(&bad);
+        }
+        let nested = [&[PROTOCOL][..], &[0x91; 100_000]].concat();
+        assert!(decode::<Request>(&nested).is_err());
+        assert!(
+            decode::<Request>(&[2, 0])
+                .unwrap_err()
+                .contains("version 2")
+        );
+    }
+}

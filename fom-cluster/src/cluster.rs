@@ -1,0 +1,548 @@
+//! A cluster, as a program uses it.
+
+use std::{
+    fmt,
+    future::{Future, IntoFuture},
+    pin::Pin,
+    sync::Arc,
+};
+
+use fom_durable::SavedEnd;
+use fom_runtime::{Builder, Failure, Key, Persistent, machine::Savable, submission::Ended};
+
+use crate::{
+    call::{At, Blob, Reply, Request, Submit, What},
+    engine::{Engine, Facts, NodeInfo},
+    error::ClusterError,
+    letters,
+    network::{Alone, Network},
+    node::{Node, Parts},
+    registry::{Registry, name_of},
+    route::{ask, serves},
+    slot::Place,
+    status::Status,
+};
+
+/// The number of slots of a cluster that says nothing else.
+const SLOTS: u16 = 64;
+
+/// The settings of a node.
+#[must_use = "`join` joins the cluster"]
+pub struct ClusterBuilder {
+    engine: Arc<dyn Engine>,
+    network: Arc<dyn Network>,
+    name: String,
+    slots: u16,
+    weight: u32,
+    registry: Registry,
+    set_up: Box<dyn Fn(Builder) -> Builder + Send + Sync>,
+}
+
+impl fmt::Debug for ClusterBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClusterBuilder")
+            .field("name", &self.name)
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClusterBuilder {
+    /// Sets how other nodes reach this one. Default: no node does.
+    pub fn network(mut self, network: impl Network) -> Self {
+        self.network = Arc::new(network);
+        self
+    }
+
+    /// Serves the operations of this type. Each node of the cluster must serve each type.
+    pub fn operation<O>(mut self) -> Self
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        self.registry.add::<O>();
+        self
+    }
+
+    /// Sets up the runtime of each slot: resources, capacity, listeners. The number of localities is one, unless the function
+    /// sets it. It must not set a journal.
+    pub fn runtime(mut self, set_up: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
+        self.set_up = Box::new(set_up);
+        self
+    }
+
+    /// Sets the number of slots. All nodes have the same number, and it never changes. Default: 64. It bounds the number of
+    /// nodes that share the work.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number is 0.
+    pub fn slots(mut self, slots: u16) -> Self {
+        assert!(slots > 0, "a cluster has at least one slot");
+        self.slots = slots;
+        self
+    }
+
+    /// Sets how many slots this node gets, relative to others. Default: 1.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.weight = weight.max(1);
+        self
+    }
+
+    /// Joins the cluster. Creates it if there is none. Returns when the node is a member; it gets its slots after that.
+    ///
+    /// While a dead process with the name of this node has not been noticed, this waits: at most some seconds.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the engine fails at first, if the cluster has other settings, if a node with this name lives, and if the node
+    /// cannot be reached at its address.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the node leaves.
+    pub async fn join(self) -> Result<Cluster, ClusterError> {
+        let wanted = Facts::new(self.slots);
+        let facts = self.engine.open(&wanted)?;
+        if facts.hash != wanted.hash {
+            let (found, known) = (facts.hash, wanted.hash);
+            return Err(ClusterError::OtherHash { found, known });
+        }
+        if facts.slots != wanted.slots {
+            let (found, wanted) = (facts.slots, wanted.slots);
+            return Err(ClusterError::OtherSlots { found, wanted });
+        }
+        let mut info = NodeInfo::new(self.name.clone(), String::new());
+        info.weight = self.weight;
+        let set_up = self.set_up;
+        let parts = Parts {
+            engine: self.engine,
+            network: Arc::clone(&self.network),
+            registry: self.registry,
+            facts,
+            set_up: Box::new(move |builder| letters::set_up(set_up(builder))),
+        };
+        let node = Node::new(parts, info);
+        let address = self.network.listen(serves(&node));
+        node.set_address(address.map_err(|source| ClusterError::Listen {
+            address: self.name.clone(),
+            source: Arc::new(source),
+        })?);
+        node.start()?;
+        let cluster = Cluster(Arc::new(Member(node)));
+        cluster.until_member(&self.name).await?;
+        Ok(cluster)
+    }
+}
+
+/// A node of a cluster, and the way to all operations of the cluster. Clones are the same node. When the last one is dropped,
+/// the node [leaves](Self::leave) in the background.
+#[derive(Clone)]
+pub struct Cluster(Arc<Member>);
+
+/// Leaves when it is dropped.
+struct Member(Arc<Node>);
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.0.begin_leave();
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Cluster").field(&self.0.0.name()).finish()
+    }
+}
+
+/// How many heartbeats a node with the same name may send before it counts as alive.
+const ALIVE: u64 = 3;
+
+impl Cluster {
+    /// Returns the settings of the node with this name, in the cluster that this engine keeps.
+    pub fn builder(engine: impl Engine, name: impl Into<String>) -> ClusterBuilder {
+        ClusterBuilder {
+            engine: Arc::new(engine),
+            network: Arc::new(Alone),
+            name: name.into(),
+            slots: SLOTS,
+            weight: 1,
+            registry: Registry::default(),
+            set_up: Box::new(|builder| builder),
+        }
+    }
+
+    /// Waits until the node is a member.
+    async fn until_member(&self, name: &str) -> Result<(), ClusterError> {
+        let node = &self.0.0;
+        let mut seen = node.watch();
+        let mut first = None;
+        loop {
+            let view = Arc::clone(&seen.borrow_and_update());
+            if view.is_member {
+                return Ok(());
+            }
+            let named = |row: &&crate::engine::NodeRow| row.info.name == name;
+            if let Some(other) = view.nodes.values().find(named) {
+                let first = *first.get_or_insert(other.beat);
+                if other.beat >= first + ALIVE {
+                    return Err(ClusterError::NameInUse(name.to_owned()));
+                }
+            }
+            if seen.changed().await.is_err() {
+                return Err(ClusterError::Left);
+            }
+        }
+    }
+
+    /// Submits an operation. It starts at the owner of its slot when it is [started](Submission::start) or awaited.
+    pub fn submit<O: Persistent>(&self, operation: O) -> Submission<'_, O> {
+        Submission {
+            node: &self.0.0,
+            operation,
+            place: Place {
+                key: None,
+                serial: None,
+                once: None,
+            },
+            queues: false,
+        }
+    }
+
+    /// Sends an event to the operation at this place. When this method returns, the event is in the journal of the operation,
+    /// which takes it exactly once. `once` is the sender's id for the event: a repetition with the same id is not sent again.
+    /// Returns whether the event was sent now.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Unknown`] if no operation is there, and with other errors as
+    /// [`DurableExt::send_durably`](fom_durable::DurableExt::send_durably) does.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the event may be sent or not. Send it again with the same id.
+    pub async fn send<O>(
+        &self,
+        to: impl Into<Place>,
+        event: O::Event,
+        once: impl Into<Key>,
+    ) -> Result<bool, ClusterError>
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        let (to, once) = (to.into(), once.into());
+        // The future must not hold the event, which may be no `Sync`.
+        let encoded = rmp_serde::to_vec_named(&event);
+        drop(event);
+        let event = encoded.map_err(|error| ClusterError::Failed(error.to_string()))?;
+        let what = What::Send {
+            to: at(&to),
+            event: Blob(event),
+            once: Some(once),
+        };
+        match self.ask::<O>(&to, what).await? {
+            Reply::Done => Ok(true),
+            Reply::Before => Ok(false),
+            other => Err(failed(other, &to)),
+        }
+    }
+
+    /// Looks an operation up. This starts nothing.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the owner of the slot does not answer.
+    pub async fn find<O: Persistent>(&self, at: impl Into<Place>) -> Result<Found, ClusterError> {
+        let place = at.into();
+        match self.ask::<O>(&place, What::Find(self::at(&place))).await? {
+            Reply::InFlight(_) => Ok(Found::InFlight),
+            Reply::Done => Ok(Found::Ended),
+            Reply::Quarantined => Ok(Found::Quarantined),
+            Reply::Unknown => Ok(Found::Unknown),
+            other => Err(failed(other, &place)),
+        }
+    }
+
+    /// Waits until the operation that was submitted at this place, with its operation id, has ended. Returns how.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Unknown`] if there is no such operation, or its outcome is not remembered any more.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe: dropping the future ends the wait.
+    pub async fn outcome<O: Persistent>(
+        &self,
+        at: impl Into<Place>,
+    ) -> Result<Outcome<O>, ClusterError> {
+        outcome::<O>(&self.0.0, &at.into()).await
+    }
+
+    /// Returns what this node has seen of the cluster with its last answered heartbeat.
+    pub fn status(&self) -> Status {
+        let node = &self.0.0;
+        Status::of(&node.view(), node.troubles())
+    }
+
+    /// Returns the slots that this node serves, with their terms.
+    pub fn served(&self) -> Vec<(crate::Slot, u64)> {
+        self.0.0.served()
+    }
+
+    /// Leaves the cluster: gives each slot up, so that another node takes it over at once. Returns when the node has left.
+    ///
+    /// # Errors
+    ///
+    /// Never fails. While the engine does not answer, this waits.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the node goes on to leave.
+    pub async fn leave(&self) {
+        let node = &self.0.0;
+        let mut seen = node.watch();
+        node.begin_leave();
+        while !node.has_left() && seen.changed().await.is_ok() {}
+    }
+
+    async fn ask<O: Persistent>(&self, place: &Place, what: What) -> Result<Reply, ClusterError> {
+        ask(&self.0.0, request::<O>(&self.0.0, place, what)).await
+    }
+}
+
+/// How an operation ended: as the handle of [`Runtime::submit`](fom_runtime::Runtime::submit) says it.
+pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
+
+/// What [`Cluster::find`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// The operation has not ended.
+    InFlight,
+    /// The operation has ended.
+    Ended,
+    /// The operation is in the journal, and cannot go on for now.
+    Quarantined,
+    /// No operation is known at this place.
+    Unknown,
+}
+
+/// An operation on its way to the owner of its slot.
+#[must_use = "a submission does nothing until it is started or awaited"]
+pub struct Submission<'a, O: Persistent> {
+    node: &'a Arc<Node>,
+    operation: O,
+    place: Place,
+    queues: bool,
+}
+
+impl<O: Persistent> fmt::Debug for Submission<'_, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Submission").field(&self.place).finish()
+    }
+}
+
+impl<'a, O: Persistent> Submission<'a, O> {
+    /// Gives the operation a key, as [`fom_runtime::Submission::key`] does: at most one live operation of its type in the
+    /// cluster has it. The key gives the operation its slot.
+    pub fn key(mut self, key: impl Into<Key>) -> Self {
+        self.place.key = Some(key.into());
+        self
+    }
+
+    /// Makes the operation a part of a series, as [`fom_runtime::Submission::serial`] does. The series gives it its slot.
+    pub fn serial(mut self, series: impl Into<Key>) -> Self {
+        self.place.serial = Some(series.into());
+        self
+    }
+
+    /// Waits behind other operations with the same key, as [`fom_runtime::Submission::queue`] does.
+    pub fn queue(mut self) -> Self {
+        self.queues = true;
+        self
+    }
+
+    /// Gives the operation an id, as `once` of `fom-durable` does. The id is unique for one key or series: with another one, it
+    /// is another operation. Default: an id that no other submission has.
+    pub fn once(mut self, id: impl Into<Key>) -> Self {
+        self.place.once = Some(id.into());
+        self
+    }
+
+    /// Starts the operation. When this method returns, the operation is in the journal of its slot, and is carried out,
+    /// whichever node is lost.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`NotStarted`], which gives the operation back. After [`ClusterError::NoOwner`], the operation may have
+    /// started: the [place](NotStarted::place) has its id.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the operation may be started or not.
+    pub async fn start(self) -> Result<Started<O>, NotStarted<O>> {
+        let Self {
+            node,
+            operation,
+            mut place,
+            queues,
+        } = self;
+        if place.once.is_none() {
+            place.once = Some(unique(node));
+        }
+        let not = |operation, place, reason| NotStarted {
+            operation,
+            place,
+            reason,
+        };
+        let snapshot = match operation.snapshot(&O::start()) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                return Err(not(
+                    operation,
+                    place,
+                    ClusterError::Failed(error.to_string()),
+                ));
+            }
+        };
+        let submit = Submit {
+            operation: Blob(snapshot.as_bytes().to_vec()),
+            key: place.key.clone(),
+            serial: place.serial.clone(),
+            once: place.once.clone(),
+            queues,
+        };
+        let request = request::<O>(node, &place, What::Submit(submit));
+        let reply = ask(node, request).await;
+        match reply {
+            Ok(Reply::Started(_)) => Ok(Started {
+                node: Arc::clone(node),
+                place,
+                of: std::marker::PhantomData,
+            }),
+            Ok(other) => {
+                let reason = failed(other, &place);
+                Err(not(operation, place, reason))
+            }
+            Err(reason) => Err(not(operation, place, reason)),
+        }
+    }
+}
+
+/// An operation that was not started.
+#[non_exhaustive]
+pub struct NotStarted<O> {
+    /// The operation.
+    pub operation: O,
+    /// Its place, with its operation id.
+    pub place: Place,
+    /// Why it was not started.
+    pub reason: ClusterError,
+}
+
+impl<O> fmt::Debug for NotStarted<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NotStarted")
+            .field("place", &self.place)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<O> fmt::Display for NotStarted<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the operation was not started: {}", self.reason)
+    }
+}
+
+impl<O> std::error::Error for NotStarted<O> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.reason)
+    }
+}
+
+/// An operation of the cluster that has started. Awaited, it returns how the operation ended, wherever it runs then.
+#[must_use = "await it to learn how the operation ended; drop it otherwise"]
+pub struct Started<O> {
+    node: Arc<Node>,
+    place: Place,
+    of: std::marker::PhantomData<fn() -> O>,
+}
+
+impl<O> fmt::Debug for Started<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Started").field(&self.place).finish()
+    }
+}
+
+impl<O> Started<O> {
+    /// Returns the place of the operation, with its operation id. Another process can wait for its
+    /// [outcome](Cluster::outcome) there.
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+}
+
+impl<O: Persistent> IntoFuture for Started<O> {
+    type Output = Result<Outcome<O>, ClusterError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { outcome::<O>(&self.node, &self.place).await })
+    }
+}
+
+async fn outcome<O: Persistent>(
+    node: &Arc<Node>,
+    place: &Place,
+) -> Result<Outcome<O>, ClusterError> {
+    let what = What::Ended {
+        once: place.once.clone(),
+    };
+    match ask(node, request::<O>(node, place, what)).await? {
+        Reply::Ended(end) => {
+            let end = SavedEnd::from_bytes(&end.0);
+            let end = end.map_err(|error| ClusterError::Failed(error.to_string()))?;
+            Ok(end.outcome::<O>())
+        }
+        other => Err(failed(other, place)),
+    }
+}
+
+fn request<O: Persistent>(node: &Node, place: &Place, what: What) -> Request {
+    Request {
+        slot: place.slot(node.facts.slots).0,
+        of: name_of::<O>(),
+        what,
+    }
+}
+
+fn at(place: &Place) -> At {
+    At {
+        key: place.key.clone(),
+        once: place.once.clone(),
+    }
+}
+
+/// Returns the error for a reply that is no success.
+fn failed(reply: Reply, place: &Place) -> ClusterError {
+    match reply {
+        Reply::Unknown => ClusterError::Unknown(place.to_string()),
+        Reply::Quarantined => ClusterError::Quarantined,
+        Reply::Refused(refusal) => ClusterError::Refused(refusal),
+        Reply::Failed(why) => ClusterError::Failed(why),
+        Reply::Busy => ClusterError::Busy,
+        other => ClusterError::Failed(format!(
+            "the owner gave an answer to another request: {other:?}"
+        )),
+    }
+}
+
+/// Returns an operation id that no other submission has.
+fn unique(node: &Node) -> Key {
+    use std::sync::atomic::Ordering;
+    let number = node.attempts.fetch_add(1, Ordering::Relaxed);
+    Key::from((&*node.incarnation(), number))
+}

@@ -1,0 +1,353 @@
+//! The commits of all slots of a node. One thread sends what the slots have handed over with one request to the engine.
+
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use fom_journal::{JournalError, Lease, log::LogStore};
+use fom_protocol::sync::{Condvar, Mutex, sleep};
+
+use crate::{
+    engine::{Append, Claim, Engine, EngineError},
+    slot::Slot,
+    time::ClusterTime,
+};
+
+/// The time between two attempts of a request without an answer.
+pub(crate) const AGAIN: Duration = Duration::from_millis(250);
+
+/// The longest body.
+const LONGEST: usize = 512 << 20;
+
+/// What the slots of a node have handed over.
+#[derive(Debug, Default)]
+pub(crate) struct Commits {
+    waiting: Mutex<Waiting>,
+    handed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    handed: Vec<Arc<Handed>>,
+    is_closed: bool,
+}
+
+/// Bodies of one slot that were handed over.
+#[derive(Debug)]
+struct Handed {
+    owned: Arc<Owned>,
+    bodies: Arc<Vec<(u64, Vec<u8>)>>,
+    answer: Mutex<Option<Result<(), JournalError>>>,
+    answered: Condvar,
+}
+
+impl Handed {
+    /// The number of the last body.
+    fn last(&self) -> u64 {
+        self.bodies.last().map_or(0, |(number, _)| *number)
+    }
+
+    fn append(&self, time: Duration) -> Append {
+        Append {
+            slot: self.owned.slot,
+            term: self.owned.term(),
+            time,
+            bodies: Arc::clone(&self.bodies),
+        }
+    }
+
+    fn answers(&self, answer: Result<(), JournalError>) {
+        if matches!(answer, Err(JournalError::Fenced)) {
+            self.owned.lease.lose();
+        }
+        *self.answer.lock() = Some(answer);
+        self.answered.notify_all();
+    }
+}
+
+/// A slot that this node has claimed.
+#[derive(Debug)]
+pub(crate) struct Owned {
+    pub(crate) slot: Slot,
+    /// The incarnation that has claimed it.
+    incarnation: Arc<str>,
+    pub(crate) lease: Lease,
+    /// The number of the last body when the slot was claimed.
+    last: u64,
+    /// The greatest number that the engine may have given to a body.
+    used: AtomicU64,
+    /// Whether the node gives the slot up: nothing is written any more.
+    ended: AtomicBool,
+    /// Whether the runtime has dropped its journal.
+    closed: Mutex<bool>,
+    closes: Condvar,
+}
+
+impl Owned {
+    pub(crate) fn new(slot: Slot, incarnation: Arc<str>, lease: Lease, last: u64) -> Self {
+        Self {
+            slot,
+            incarnation,
+            lease,
+            last,
+            used: AtomicU64::new(last),
+            ended: AtomicBool::new(false),
+            closed: Mutex::default(),
+            closes: Condvar::default(),
+        }
+    }
+
+    pub(crate) fn term(&self) -> u64 {
+        self.lease.term()
+    }
+
+    /// Ends all writes of the slot.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+
+    /// Waits until the runtime has dropped its journal, for this time at most.
+    pub(crate) fn wait_for_close(&self, time: Duration) {
+        let mut closed = self.closed.lock();
+        while !*closed {
+            let (again, is_over) = self.closes.wait_for(closed, time);
+            closed = again;
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.lease.is_lost() || self.ended.load(Ordering::Acquire)
+    }
+}
+
+/// What the thread needs, which commits.
+pub(crate) struct Committing {
+    pub(crate) commits: Arc<Commits>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) time: Arc<ClusterTime>,
+}
+
+impl Commits {
+    /// Commits bodies. Blocks until it is known whether they are in the log.
+    fn commit(&self, owned: &Arc<Owned>, bodies: Vec<(u64, Vec<u8>)>) -> Result<(), JournalError> {
+        let handed = Arc::new(Handed {
+            owned: Arc::clone(owned),
+            bodies: Arc::new(bodies),
+            answer: Mutex::default(),
+            answered: Condvar::default(),
+        });
+        {
+            let mut waiting = self.waiting.lock();
+            if waiting.is_closed {
+                return Err(JournalError::Closed);
+            }
+            waiting.handed.push(Arc::clone(&handed));
+        }
+        self.handed.notify_all();
+        let mut answer = handed.answer.lock();
+        loop {
+            if let Some(answer) = answer.take() {
+                return answer;
+            }
+            answer = handed.answered.wait(answer);
+        }
+    }
+
+    /// Ends the thread, when all that was handed over is answered.
+    pub(crate) fn close(&self) {
+        self.waiting.lock().is_closed = true;
+        self.handed.notify_all();
+    }
+
+    /// Waits for the next bodies. `None` after the end.
+    fn next(&self) -> Option<Vec<Arc<Handed>>> {
+        let mut waiting = self.waiting.lock();
+        loop {
+            if !waiting.handed.is_empty() {
+                return Some(mem::take(&mut waiting.handed));
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self.handed.wait(waiting);
+        }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.waiting.lock().is_closed
+    }
+}
+
+impl Committing {
+    pub(crate) fn run(&self) {
+        while let Some(mut handed) = self.commits.next() {
+            while !handed.is_empty() {
+                handed = self.send(handed);
+            }
+        }
+    }
+
+    /// Sends what was handed over. Returns what must be sent again.
+    fn send(&self, handed: Vec<Arc<Handed>>) -> Vec<Arc<Handed>> {
+        let (over, handed): (Vec<_>, Vec<_>) =
+            handed.into_iter().partition(|one| one.owned.is_over());
+        for one in over {
+            one.answers(Err(JournalError::Fenced));
+        }
+        let time = self.time.now();
+        let appends: Vec<_> = handed.iter().map(|one| one.append(time)).collect();
+        match self.engine.commit(&appends) {
+            Ok(kept) => {
+                for (one, is_kept) in handed.iter().zip(kept) {
+                    one.answers(if is_kept {
+                        Ok(())
+                    } else {
+                        Err(JournalError::Fenced)
+                    });
+                }
+                Vec::new()
+            }
+            Err(error @ EngineError::Refused(_)) => {
+                let error = JournalError::Other(Arc::new(error));
+                for one in &handed {
+                    one.answers(Err(error.clone()));
+                }
+                Vec::new()
+            }
+            Err(EngineError::Unknown(_)) => self.resolve(handed),
+        }
+    }
+
+    /// Finds out what is in the logs, by a write: from the acknowledgment of a claim on, no earlier request can change the log,
+    /// and all that it has is durable. A read would prove nothing. Returns what is not in the logs.
+    fn resolve(&self, mut unknown: Vec<Arc<Handed>>) -> Vec<Arc<Handed>> {
+        let mut gone = Vec::new();
+        while !unknown.is_empty() {
+            unknown.retain(|one| match self.resolve_one(one) {
+                Ok(Resolved::Kept) => {
+                    one.answers(Ok(()));
+                    false
+                }
+                Ok(Resolved::Gone) => {
+                    gone.push(Arc::clone(one));
+                    false
+                }
+                Ok(Resolved::Fenced) => {
+                    one.answers(Err(JournalError::Fenced));
+                    false
+                }
+                Err(_) if self.commits.is_closed() => {
+                    one.answers(Err(JournalError::Closed));
+                    false
+                }
+                Err(_) => true,
+            });
+            if !unknown.is_empty() {
+                sleep(AGAIN);
+            }
+        }
+        gone
+    }
+
+    fn resolve_one(&self, one: &Handed) -> Result<Resolved, EngineError> {
+        let owned = &one.owned;
+        if owned.is_over() {
+            return Ok(Resolved::Fenced);
+        }
+        let claim = Claim {
+            slot: owned.slot,
+            seen: owned.term(),
+            incarnation: &owned.incarnation,
+            time: self.time.now(),
+        };
+        let Some(claimed) = self.engine.claim(&claim)? else {
+            return Ok(Resolved::Fenced);
+        };
+        owned.lease.set_term(claimed.term);
+        Ok(match claimed.last >= one.last() {
+            true => Resolved::Kept,
+            false => Resolved::Gone,
+        })
+    }
+}
+
+enum Resolved {
+    /// The bodies are in the log.
+    Kept,
+    /// The bodies are not in the log, and never will be.
+    Gone,
+    /// Another node has the slot.
+    Fenced,
+}
+
+/// The log of a slot.
+pub(crate) struct SlotStore {
+    pub(crate) owned: Arc<Owned>,
+    pub(crate) commits: Arc<Commits>,
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) time: Arc<ClusterTime>,
+}
+
+impl Drop for SlotStore {
+    fn drop(&mut self) {
+        *self.owned.closed.lock() = true;
+        self.owned.closes.notify_all();
+    }
+}
+
+impl LogStore for SlotStore {
+    fn last(&self) -> u64 {
+        self.owned.last
+    }
+
+    fn append(&mut self, bodies: Vec<Vec<u8>>) -> Result<Vec<u64>, JournalError> {
+        let first = self.owned.used.load(Ordering::Acquire) + 1;
+        let numbered: Vec<_> = (first..).zip(bodies).collect();
+        let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
+        let Some(last) = numbers.last() else {
+            return Ok(numbers);
+        };
+        self.owned.used.store(*last, Ordering::Release);
+        self.commits.commit(&self.owned, numbered)?;
+        Ok(numbers)
+    }
+
+    fn load(&mut self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, JournalError> {
+        let loaded = self.engine.load(self.owned.slot, from, to);
+        loaded.map_err(|error| JournalError::Other(Arc::new(error)))
+    }
+
+    fn delete_until(&mut self, last: u64) -> Result<(), JournalError> {
+        let deleted = self
+            .engine
+            .delete_until(self.owned.slot, self.owned.term(), last);
+        deleted.map_err(|error| JournalError::Other(Arc::new(error)))
+    }
+
+    fn longest(&self) -> usize {
+        LONGEST
+    }
+
+    fn damaged(&self, number: u64, what: &'static str) -> JournalError {
+        let slot = self.owned.slot;
+        let text =
+            format!("body {number} of {slot} is damaged: {what}; restore the engine from a backup");
+        JournalError::Other(Arc::new(EngineError::refused(text)))
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        Some(self.owned.lease.clone())
+    }
+
+    fn time(&self) -> Option<Duration> {
+        Some(self.time.now())
+    }
+}

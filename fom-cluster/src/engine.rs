@@ -1,0 +1,332 @@
+//! What a cluster is kept in: a database, or a replicated log, that all nodes reach.
+
+use std::{collections::BTreeMap, error::Error, fmt, sync::Arc, time::Duration};
+
+use crate::slot::Slot;
+
+/// Keeps a cluster: which nodes live, which node owns each slot, and a log of bodies for each slot.
+///
+/// The functions block, and several threads call them at once. They return within a few seconds, also if the server does not
+/// answer. The tests in `conformance`, with the feature `testing`, check that an engine keeps the promises of this trait.
+pub trait Engine: Send + Sync + 'static {
+    /// Creates the cluster, if there is none with its name. Returns its settings.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not answer, or does not keep what it acknowledges.
+    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError>;
+
+    /// Sends a heartbeat. Returns all nodes and slots, as of after the heartbeat.
+    ///
+    /// The first heartbeat of an incarnation adds the node, unless there is a node with the same name. A later one counts the
+    /// heartbeat of the node up, unless the node was [buried](Self::bury). If neither happened, [`View::is_member`] is false.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the heartbeat may be counted or not.
+    fn beat(&self, me: &Beat<'_>) -> Result<View, EngineError>;
+
+    /// Removes a node that is dead, if it has still sent this heartbeat and no later one. Returns whether it was removed by
+    /// this call.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the node may be removed or not.
+    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError>;
+
+    /// Claims a slot: adds one to its term and makes this node its owner. Returns `None` if this node is no member, if the slot
+    /// has an owner that is another member, and if the slot is not this node's and has no longer the term `claim.seen`. The claim
+    /// is durable when it is acknowledged, and so is all that the slot had before.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the slot may be claimed or not.
+    fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError>;
+
+    /// Appends bodies to the logs of slots. Returns, in their order, whether the bodies of each slot were appended. Those of a
+    /// slot with another term are not. The bodies of one slot are appended all or none.
+    ///
+    /// # Errors
+    ///
+    /// With [`EngineError::Refused`], nothing was appended. After any other error, the bodies of each slot may be appended or
+    /// not, also later, until this node has claimed the slot again.
+    fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError>;
+
+    /// Returns the first bodies of a slot with the numbers from `from` to `to`, in their order. No body means that there is
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not answer.
+    fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError>;
+
+    /// Deletes the bodies of a slot up to this number, if the slot has this term.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the bodies may be there or not.
+    fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError>;
+
+    /// Gives a slot up, if it has this term. Another node can claim it at once.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the slot may be given up or not.
+    fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError>;
+
+    /// Removes this node, which has given its slots up.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the node may be removed or not.
+    fn leave(&self, incarnation: &str) -> Result<(), EngineError>;
+}
+
+/// The settings of a cluster, which are the same on all nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Facts {
+    /// The number of slots.
+    pub slots: u16,
+    /// The number of the hash that gives a key its slot.
+    pub hash: u32,
+}
+
+impl Facts {
+    /// Returns the settings of a cluster with so many slots.
+    pub fn new(slots: u16) -> Self {
+        Self {
+            slots,
+            hash: crate::slot::HASH,
+        }
+    }
+}
+
+/// What a node tells with its heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Beat<'a> {
+    /// The name of the process: no other process, and no earlier run of this one, has it.
+    pub incarnation: &'a str,
+    /// Whether no heartbeat of the incarnation was answered yet.
+    pub is_first: bool,
+    /// The time of the cluster, as this node has measured it.
+    pub time: Duration,
+    /// What others know of the node.
+    pub node: &'a NodeInfo,
+}
+
+/// What others know of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeInfo {
+    /// The name, which one live node has.
+    pub name: String,
+    /// Where other nodes reach it.
+    pub address: String,
+    /// The share of slots that it takes, relative to others. 0 while it leaves.
+    pub weight: u32,
+    /// The version of the protocol between nodes.
+    pub protocol: u32,
+}
+
+/// A node, as others see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeRow {
+    /// What it tells of itself.
+    pub info: NodeInfo,
+    /// The number of its heartbeats.
+    pub beat: u64,
+}
+
+/// A slot, as nodes see it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SlotRow {
+    /// The fencing token. It only grows.
+    pub term: u64,
+    /// The incarnation of the owner. It may have been removed.
+    pub owner: Option<String>,
+}
+
+/// The cluster, as one heartbeat saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct View {
+    /// Whether this node is a member.
+    pub is_member: bool,
+    /// The nodes by their incarnations.
+    pub nodes: BTreeMap<String, NodeRow>,
+    /// The slots, in their order.
+    pub slots: Vec<SlotRow>,
+    /// The time of the cluster: the greatest that a node has sent. For a first heartbeat in a cluster without nodes, this is
+    /// more by the time since the last heartbeat of any node, by the clock of the engine. That clock counts nowhere else: the
+    /// clocks of two servers may differ.
+    pub time: Duration,
+}
+
+/// What a node claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claim<'a> {
+    /// The slot.
+    pub slot: Slot,
+    /// The term that the slot had when this node saw it.
+    pub seen: u64,
+    /// The node that claims it.
+    pub incarnation: &'a str,
+    /// The time of the cluster, as this node has measured it.
+    pub time: Duration,
+}
+
+/// A slot that was claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Claimed {
+    /// The term from now on.
+    pub term: u64,
+    /// The number of the last body that was appended; 0 if there was none.
+    pub last: u64,
+    /// The greatest time that a claim or a commit of the slot had.
+    pub time: Duration,
+}
+
+/// Bodies for one slot.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Append {
+    /// The slot.
+    pub slot: Slot,
+    /// The term that the slot must have.
+    pub term: u64,
+    /// The time of the cluster, as the owner has measured it.
+    pub time: Duration,
+    /// The bodies with their numbers, in order. All numbers are greater than those before.
+    pub bodies: Arc<Vec<(u64, Vec<u8>)>>,
+}
+
+impl NodeInfo {
+    /// Returns what others know of a node with this name and address.
+    pub fn new(name: impl Into<String>, address: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            address: address.into(),
+            weight: 1,
+            protocol: 1,
+        }
+    }
+}
+
+impl<'a> Beat<'a> {
+    /// Returns a heartbeat.
+    pub fn new(incarnation: &'a str, is_first: bool, time: Duration, node: &'a NodeInfo) -> Self {
+        Self {
+            incarnation,
+            is_first,
+            time,
+            node,
+        }
+    }
+}
+
+impl NodeRow {
+    /// Returns a node that has sent so many heartbeats.
+    pub fn new(info: NodeInfo, beat: u64) -> Self {
+        Self { info, beat }
+    }
+}
+
+impl SlotRow {
+    /// Returns a slot with this term and owner.
+    pub fn new(term: u64, owner: Option<String>) -> Self {
+        Self { term, owner }
+    }
+}
+
+impl View {
+    /// Returns what a heartbeat saw.
+    pub fn new(
+        is_member: bool,
+        nodes: BTreeMap<String, NodeRow>,
+        slots: Vec<SlotRow>,
+        time: Duration,
+    ) -> Self {
+        Self {
+            is_member,
+            nodes,
+            slots,
+            time,
+        }
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// Returns a claim of a slot with the term `seen`.
+    pub fn new(slot: Slot, seen: u64, incarnation: &'a str, time: Duration) -> Self {
+        Self {
+            slot,
+            seen,
+            incarnation,
+            time,
+        }
+    }
+}
+
+impl Claimed {
+    /// Returns the answer to a claim.
+    pub fn new(term: u64, last: u64, time: Duration) -> Self {
+        Self { term, last, time }
+    }
+}
+
+impl Append {
+    /// Returns bodies for a slot.
+    pub fn new(slot: Slot, term: u64, time: Duration, bodies: Vec<(u64, Vec<u8>)>) -> Self {
+        Self {
+            slot,
+            term,
+            time,
+            bodies: Arc::new(bodies),
+        }
+    }
+}
+
+/// An engine did not do what it was asked. Clones share the source.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// The engine has refused the request, and has done nothing.
+    Refused(Arc<dyn Error + Send + Sync>),
+    /// It is not known what the engine has done.
+    Unknown(Arc<dyn Error + Send + Sync>),
+}
+
+impl EngineError {
+    /// The engine has refused the request, and has done nothing.
+    pub fn refused(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Refused(Arc::from(why.into()))
+    }
+
+    /// It is not known what the engine has done.
+    pub fn unknown(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unknown(Arc::from(why.into()))
+    }
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(why) => write!(f, "the engine refuses: {why}"),
+            Self::Unknown(why) => write!(f, "the engine does not answer: {why}"),
+        }
+    }
+}
+
+impl Error for EngineError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Refused(why) | Self::Unknown(why) => Some(&**why),
+        }
+    }
+}

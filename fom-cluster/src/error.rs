@@ -1,0 +1,105 @@
+//! The errors of a cluster.
+
+use std::{io, sync::Arc, time::Duration};
+
+use fom_runtime::error::BuildError;
+
+use crate::{call::Refusal, engine::EngineError, slot::Slot};
+
+/// A cluster did not do what it was asked. Clones share the source.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// The engine failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The cluster has another number of slots.
+    #[error(
+        "the cluster has {found} slots, but this node wants {wanted}; the number is set when the cluster is created, so call \
+         `slots({found})`"
+    )]
+    OtherSlots {
+        /// The number of slots of the cluster.
+        found: u16,
+        /// The number that this node wants.
+        wanted: u16,
+    },
+    /// The cluster was created with another hash, so each node would look for a key in another slot.
+    #[error(
+        "the cluster gives keys to slots by hash {found}, but this release knows hash {known}; use the release that created \
+         the cluster"
+    )]
+    OtherHash {
+        /// The number of the hash of the cluster.
+        found: u32,
+        /// The number that this release knows.
+        known: u32,
+    },
+    /// Another process has the name of this node, and lives.
+    #[error("another process is the node `{0}` and lives; give each node a name of its own")]
+    NameInUse(String),
+    /// The cluster has lost commits: a term went back.
+    #[error(
+        "{slot} has term {found}, but this node has seen term {seen}: the engine has lost commits; restore its latest state, \
+         or restart all nodes to accept the loss"
+    )]
+    TermWentBack {
+        /// The slot.
+        slot: Slot,
+        /// The term that the engine has.
+        found: u64,
+        /// The highest term that this node has seen.
+        seen: u64,
+    },
+    /// The node cannot serve other nodes at its address.
+    #[error("cannot listen at {address}: {source}; give the node a free address of this machine")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The error of the system.
+        source: Arc<io::Error>,
+    },
+    /// The runtime of a slot could not be built.
+    #[error("the runtime of {slot} could not be built: {source}")]
+    Build {
+        /// The slot.
+        slot: Slot,
+        /// Why.
+        source: Arc<BuildError>,
+    },
+    /// A thread could not be created.
+    #[error("a thread could not be created: {0}")]
+    Thread(#[source] Arc<io::Error>),
+    /// No node has served the slot for the whole time that the caller was ready to wait. A submission or a send may be
+    /// executed later. Ask again with the same operation id.
+    #[error(
+        "no node has answered for {slot} within {waited:?}; `Cluster::status` says why. It may be executed later: ask again with \
+         the same operation id"
+    )]
+    NoOwner {
+        /// The slot.
+        slot: Slot,
+        /// How long the caller has waited.
+        waited: Duration,
+    },
+    /// The owner has too many requests.
+    #[error("the owner has too many requests; ask again later, or shed load")]
+    Busy,
+    /// The owner has refused the submission.
+    #[error("{0}")]
+    Refused(#[from] Refusal),
+    /// No operation is known at this place.
+    #[error(
+        "no operation is known by {0}: it was never submitted, or its outcome is not remembered any more"
+    )]
+    Unknown(String),
+    /// The operation is in quarantine.
+    #[error("the operation is quarantined; retry it or discard it on its owner")]
+    Quarantined,
+    /// The operation or the event cannot be saved, or the owner cannot read it.
+    #[error("{0}")]
+    Failed(String),
+    /// The node has left the cluster.
+    #[error("this node has left the cluster")]
+    Left,
+}

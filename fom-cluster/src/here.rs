@@ -1,0 +1,34 @@
+//! What a phase knows of its node and its slot.
+
+use std::sync::{Arc, Weak};
+
+use crate::{commits::Owned, node::Node, slot::Slot};
+
+/// The node and the slot of a runtime: a resource of it.
+pub(crate) struct Here {
+    node: Weak<Node>,
+    pub(crate) slot: Slot,
+    /// The number of slots of the cluster.
+    pub(crate) slots: u16,
+    owned: Weak<Owned>,
+}
+
+impl Here {
+    pub(crate) fn new(node: &Arc<Node>, owned: &Arc<Owned>) -> Self {
+        Self {
+            node: Arc::downgrade(node),
+            slot: owned.slot,
+            slots: node.facts.slots,
+            owned: Arc::downgrade(owned),
+        }
+    }
+
+    pub(crate) fn node(&self) -> Option<Arc<Node>> {
+        self.node.upgrade()
+    }
+
+    /// Returns the term of the slot.
+    pub(crate) fn term(&self) -> u64 {
+        self.owned.upgrade().map_or(0, |owned| owned.term())
+    }
+}

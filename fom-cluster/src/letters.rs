@@ -1,0 +1,317 @@
+//! Letters: what a phase sends to another slot, exactly when its transition is committed.
+//!
+//! A letter is an operation of its sender's slot, which the outbox starts. The letters from one slot to another are a series, so
+//! one is under way at a time, and they arrive in the order of the transitions. The target has an operation for each
+//! source: its state is the watermark, and it takes a letter in the step that moves the watermark.
+
+use fom_durable::{
+    DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, DurableFomExt as _, Outbox,
+};
+use fom_runtime::{
+    Builder, Cx, Key, Persistent, Runtime, error::BoxError, fom, machine::Savable,
+    snapshot::SnapshotError,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    call::{At, Blob, Content, Letter, Name, Reply, Request, Submit, What},
+    here::Here,
+    registry::name_of,
+    route::ask,
+    slot::{Place, Slot},
+};
+
+/// The first part of the keys of the operations of this file.
+const KEY: &str = "fom-cluster";
+
+/// Adds the operations of this file to a runtime.
+pub(crate) fn set_up(builder: Builder) -> Builder {
+    builder
+        .operation::<Courier>()
+        .operation::<Inbox>()
+        .operation::<UnreadLetter>()
+}
+
+/// Brings one letter to its target.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Courier {
+    to: u16,
+    of: Name,
+    content: Content,
+}
+
+#[fom(operation(Courier))]
+pub(crate) enum Carrying {
+    #[phase(start, to(Delivered))]
+    Carry,
+    #[phase(end)]
+    Delivered,
+}
+
+impl CarryingTransitions for Courier {
+    async fn carry(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        use std::sync::atomic::Ordering;
+        let here = cx.resource::<Here>();
+        let (source, term, id) = (here.slot.0, here.term(), cx.id().get());
+        let node = here.node().ok_or("the node ends")?;
+        loop {
+            let letter = Letter {
+                source,
+                term,
+                attempt: node.attempts.fetch_add(1, Ordering::Relaxed),
+                id,
+                content: self.content.clone(),
+            };
+            let request = Request {
+                slot: self.to,
+                of: self.of.clone(),
+                what: What::Deliver(letter),
+            };
+            match ask(&node, request).await {
+                Ok(Reply::Done) => return Ok(()),
+                // The target has no owner, or is busy. The letter stays, and those after it wait.
+                _ => cx.sleep(std::time::Duration::from_secs(1)).await,
+            }
+        }
+    }
+}
+
+/// What an inbox takes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Delivered {
+    /// A letter, and the operation type that it is for.
+    Letter(Box<(Name, Letter)>),
+    /// Ends the inbox.
+    Close,
+}
+
+/// The letters that a slot has taken from another one.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Inbox {
+    source: u16,
+    /// The newest attempt: the term and the number of its sender.
+    newest: (u64, u64),
+    /// The letter that was taken last.
+    last: Option<u64>,
+}
+
+#[fom(operation(Inbox), event(Delivered))]
+pub(crate) enum Taking {
+    #[phase(start, sync, on(Letter, Close), to(Take, Closed))]
+    Take,
+    #[phase(end)]
+    Closed,
+}
+
+impl TakingTransitions for Inbox {
+    fn take(
+        &mut self,
+        cx: &mut Cx<'_, Delivered>,
+        event: Delivered,
+    ) -> Result<TakingAfterTake, BoxError> {
+        let (of, letter) = match event {
+            Delivered::Letter(letter) => *letter,
+            Delivered::Close => return Ok(TakingAfterTake::Closed),
+        };
+        let attempt = (letter.term, letter.attempt);
+        // A sender has one letter under way. An older attempt is of a letter that was taken, or of a former owner; a newer
+        // attempt with the same letter is its repetition.
+        if attempt > self.newest && self.last != Some(letter.id) {
+            let node = cx.resource::<Here>().node().ok_or("the node ends")?;
+            let taken = match node.registry.get(&of) {
+                Some(serves) => serves.take(cx, &letter.content),
+                None => Err(format!("this node does not serve {of}")),
+            };
+            if let Err(why) = taken {
+                let unread = UnreadLetter {
+                    of,
+                    letter: letter.clone(),
+                    why,
+                };
+                cx.outbox().submit(unread).post()?;
+            }
+            self.last = Some(letter.id);
+        }
+        self.newest = self.newest.max(attempt);
+        Ok(TakingAfterTake::Take)
+    }
+}
+
+/// A letter that the target could not read. It counts as taken, and is in quarantine.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct UnreadLetter {
+    of: Name,
+    letter: Letter,
+    why: String,
+}
+
+#[fom(operation(UnreadLetter))]
+pub(crate) enum Unread {
+    #[phase(start, sync, to(Read))]
+    Fail,
+    #[phase(end)]
+    Read,
+}
+
+impl UnreadTransitions for UnreadLetter {
+    fn fail(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let node = cx.resource::<Here>().node().ok_or("the node ends")?;
+        // After a retry, this release may serve it.
+        match node.registry.get(&self.of) {
+            Some(_) => Err(format!("a letter cannot be read: {}", self.why).into()),
+            None => Err(format!(
+                "a letter is for {}, which this node does not serve",
+                self.of
+            )
+            .into()),
+        }
+    }
+}
+
+/// Takes a letter: when this returns [`Reply::Done`], the journal of the slot has it.
+pub(crate) async fn deliver(runtime: &Runtime, of: Name, letter: Letter) -> Reply {
+    let key = Key::from((KEY, (u64::from(letter.source), "inbox")));
+    if runtime.find::<Inbox>(key.clone()).is_none() {
+        let inbox = Inbox {
+            source: letter.source,
+            ..Inbox::default()
+        };
+        // Another letter of the same source may be faster.
+        if let Ok(inbox) = runtime.submit(inbox).key(key.clone()).start()
+            && inbox.committed().await.is_err()
+        {
+            return Reply::Moved;
+        }
+    }
+    let once = (letter.term, letter.attempt);
+    let event = Delivered::Letter(Box::new((of, letter)));
+    match runtime.send_durably::<Inbox>(key, event, once).await {
+        Ok(_) => Reply::Done,
+        Err(_) => Reply::Moved,
+    }
+}
+
+/// Sends to other slots from a phase; see [`ClusterCxExt::letters`].
+#[derive(Debug)]
+#[must_use = "nothing is sent before `send` or `submit`"]
+pub struct Letters<'a> {
+    outbox: Outbox<'a>,
+    slots: u16,
+}
+
+/// The method of a [`Cx`] for other slots.
+pub trait ClusterCxExt {
+    /// Returns what sends to any slot of the cluster. What is sent goes with the transition out of this phase: it is in the
+    /// journal with it, and it is sent until the owner of its slot has it. The letters from one slot to another arrive once, and
+    /// in the order of their transitions.
+    ///
+    /// The outbox of `fom-durable` sends only to operations of the own slot.
+    ///
+    /// ```no_run
+    /// use fom_cluster::ClusterCxExt as _;
+    /// use fom_durable::prelude::*;
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Order;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Account;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # enum Booking { Paid { cents: u64 } }
+    /// # #[fom(operation(Account), event(Booking))]
+    /// # enum Keeping {
+    /// #     #[phase(start, sync, on(Paid), to(Closed))]
+    /// #     Open,
+    /// #     #[phase(end)]
+    /// #     Closed,
+    /// # }
+    /// # impl KeepingTransitions for Account {
+    /// #     fn open(&mut self, _: &mut Cx<'_, Booking>, _: Booking) -> Result<KeepingAfterOpen, BoxError> {
+    /// #         Ok(KeepingAfterOpen::Closed)
+    /// #     }
+    /// # }
+    /// # #[fom(operation(Order))]
+    /// # enum Ordering {
+    /// #     #[phase(start, sync, to(Done))]
+    /// #     Pay,
+    /// #     #[phase(end)]
+    /// #     Done,
+    /// # }
+    /// impl OrderingTransitions for Order {
+    ///     fn pay(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+    ///         cx.letters().send::<Account>("account 3", Booking::Paid { cents: 900 })?;
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Panics in a runtime that belongs to no cluster.
+    fn letters(&self) -> Letters<'_>;
+}
+
+impl<E> ClusterCxExt for Cx<'_, E> {
+    fn letters(&self) -> Letters<'_> {
+        Letters {
+            outbox: self.outbox(),
+            slots: self.resource::<Here>().slots,
+        }
+    }
+}
+
+impl Letters<'_> {
+    /// Sends an event to the operation of type `O` at this place, which has a key. If no operation is there, the event is
+    /// quarantined at the target, as [`Outbox::send`] says.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the event cannot be saved.
+    pub fn send<O>(&self, to: impl Into<Place>, event: O::Event) -> Result<(), SnapshotError>
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        let to = to.into();
+        let bytes = rmp_serde::to_vec_named(&event);
+        let event = Blob(bytes.map_err(|error| SnapshotError::Operation(error.to_string()))?);
+        let slot = to.slot(self.slots);
+        let to = At {
+            key: to.key,
+            once: to.once,
+        };
+        self.post::<O>(slot, Content::Event { to, event })
+    }
+
+    /// Starts an operation at this place, which has a key or a series. It waits behind other operations with its key.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the operation cannot be saved.
+    pub fn submit<O>(&self, at: impl Into<Place>, operation: &O) -> Result<(), SnapshotError>
+    where
+        O: Persistent,
+    {
+        let at = at.into();
+        let slot = at.slot(self.slots);
+        let snapshot = operation.snapshot(&O::start())?;
+        let submit = Submit {
+            operation: Blob(snapshot.as_bytes().to_vec()),
+            key: at.key,
+            serial: at.serial,
+            once: at.once,
+            queues: true,
+        };
+        self.post::<O>(slot, Content::Submit(submit))
+    }
+
+    fn post<O: Persistent>(&self, to: Slot, content: Content) -> Result<(), SnapshotError> {
+        let courier = Courier {
+            to: to.0,
+            of: name_of::<O>(),
+            content,
+        };
+        let series = (KEY, (u64::from(to.0), "letters"));
+        self.outbox.submit(courier).serial(series).post().map(drop)
+    }
+}

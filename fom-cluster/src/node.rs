@@ -1,0 +1,273 @@
+//! One node: its heartbeats, the slots that it owns with their runtimes, and what it has seen of the others.
+
+mod hand_over;
+mod load;
+mod state;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+    time::Duration,
+};
+
+use fom_protocol::{
+    schedule::spawn,
+    sync::{Condvar, Mutex},
+};
+use fom_runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::{
+    clock::boot_time,
+    commits::{Commits, Committing, Owned},
+    engine::{Beat, Engine, Facts, NodeInfo, View},
+    error::ClusterError,
+    membership::{BEAT, LEASE, MARGIN, Membership},
+    network::Network,
+    registry::Registry,
+    slot::Slot,
+    time::ClusterTime,
+};
+use state::{Stage, State};
+
+/// Sets up the runtime of a slot.
+pub(crate) type SetUp = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
+
+/// One node of a cluster.
+pub(crate) struct Node {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) network: Arc<dyn Network>,
+    pub(crate) registry: Registry,
+    pub(crate) facts: Facts,
+    set_up: SetUp,
+    time: Arc<ClusterTime>,
+    commits: Arc<Commits>,
+    state: Mutex<State>,
+    /// Wakes the thread of the heartbeats.
+    woken: Condvar,
+    /// What the last heartbeat saw. It changes with each heartbeat, answered or not.
+    seen: watch::Sender<Arc<View>>,
+    /// The number of requests that are served.
+    pub(crate) serving: AtomicUsize,
+    /// Numbers the attempts to deliver a letter.
+    pub(crate) attempts: AtomicU64,
+}
+
+/// What a node is made of.
+pub(crate) struct Parts {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) network: Arc<dyn Network>,
+    pub(crate) registry: Registry,
+    pub(crate) facts: Facts,
+    pub(crate) set_up: SetUp,
+}
+
+impl Node {
+    pub(crate) fn new(parts: Parts, info: NodeInfo) -> Arc<Self> {
+        Arc::new(Self {
+            engine: parts.engine,
+            network: parts.network,
+            registry: parts.registry,
+            facts: parts.facts,
+            set_up: parts.set_up,
+            time: Arc::default(),
+            commits: Arc::default(),
+            state: Mutex::new(State::new(info)),
+            woken: Condvar::default(),
+            seen: watch::Sender::new(Arc::default()),
+            serving: AtomicUsize::new(0),
+            attempts: AtomicU64::new(1),
+        })
+    }
+
+    /// Starts the threads of the node.
+    pub(crate) fn start(self: &Arc<Self>) -> Result<(), ClusterError> {
+        let failed = |error| ClusterError::Thread(Arc::new(error));
+        let committing = Committing {
+            commits: Arc::clone(&self.commits),
+            engine: Arc::clone(&self.engine),
+            time: Arc::clone(&self.time),
+        };
+        spawn("fom-commits", move || committing.run()).map_err(failed)?;
+        let node = Arc::clone(self);
+        spawn("fom-beats", move || node.beats()).map_err(failed)
+    }
+
+    /// Sets where other nodes reach this one.
+    pub(crate) fn set_address(&self, address: String) {
+        self.state.lock().info.address = address;
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.state.lock().info.name.clone()
+    }
+
+    /// Returns the incarnation of this process.
+    pub(crate) fn incarnation(&self) -> Arc<str> {
+        Arc::clone(&self.state.lock().incarnation)
+    }
+
+    /// Returns the runtime of a slot that this node owns.
+    pub(crate) fn runtime(&self, slot: Slot) -> Option<Runtime> {
+        self.state.lock().runtime(slot)
+    }
+
+    /// Returns the slots that this node serves, with their terms.
+    pub(crate) fn served(&self) -> Vec<(Slot, u64)> {
+        self.state.lock().served()
+    }
+
+    /// Returns what is wrong with slots of this node.
+    pub(crate) fn troubles(&self) -> Vec<ClusterError> {
+        self.state.lock().troubles()
+    }
+
+    /// Watches the cluster.
+    pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
+        self.seen.subscribe()
+    }
+
+    pub(crate) fn view(&self) -> Arc<View> {
+        Arc::clone(&self.seen.borrow())
+    }
+
+    /// Sends a heartbeat at once.
+    pub(crate) fn wake(&self) {
+        self.state.lock().wakes = true;
+        self.woken.notify_all();
+    }
+
+    /// Lets the node leave: it gives its slots up, one after the other.
+    pub(crate) fn begin_leave(&self) {
+        let mut state = self.state.lock();
+        if state.stage == Stage::Runs {
+            state.stage = Stage::Leaves;
+            state.info.weight = 0;
+        }
+        drop(state);
+        self.wake();
+    }
+
+    pub(crate) fn has_left(&self) -> bool {
+        self.state.lock().stage == Stage::Left
+    }
+
+    /// Tells all callers that something has changed.
+    fn tell(&self) {
+        self.seen.send_modify(|_| {});
+    }
+
+    fn beats(self: &Arc<Self>) {
+        let mut membership = Membership::default();
+        loop {
+            let sent = boot_time();
+            let (incarnation, is_first, info) = self.state.lock().beat();
+            let beat = Beat::new(&incarnation, is_first, self.time.now(), &info);
+            match self.engine.beat(&beat) {
+                Ok(view) => self.beaten(&mut membership, sent, view),
+                Err(_) => {
+                    membership.break_off();
+                    self.tell();
+                }
+            }
+            if self.leaves() {
+                return;
+            }
+            let mut state = self.state.lock();
+            if !state.wakes {
+                state = self.woken.wait_for(state, BEAT).0;
+            }
+            state.wakes = false;
+        }
+    }
+
+    /// Takes the answer to a heartbeat.
+    fn beaten(self: &Arc<Self>, membership: &mut Membership, sent: Duration, view: View) {
+        let now = boot_time();
+        self.time.is_at_least(view.time, now);
+        let incarnation = self.incarnation();
+        for (dead, beat) in membership.look(&view, now) {
+            if *dead != *incarnation {
+                // The next heartbeat shows it, or tries again.
+                let _ = self.engine.bury(&dead, beat);
+            }
+        }
+        let lost = {
+            let mut state = self.state.lock();
+            state.note(&view);
+            match view.is_member {
+                true => {
+                    state.confirm(sent + LEASE - MARGIN);
+                    Vec::new()
+                }
+                // Another node has buried this one.
+                false if !state.is_first => state.bury(),
+                false => Vec::new(),
+            }
+        };
+        let view = Arc::new(view);
+        self.seen.send_replace(Arc::clone(&view));
+        self.end(lost);
+        if view.is_member {
+            self.act(membership, &view, now);
+        }
+    }
+
+    /// Claims slots, and gives slots up.
+    fn act(self: &Arc<Self>, membership: &Membership, view: &View, now: Duration) {
+        let (claims, lost, gives) = {
+            let mut state = self.state.lock();
+            let lost = state.fenced(view);
+            let claims = state.claims(view);
+            let gives = state.gives(view, membership.changed(), now);
+            (claims, lost, gives)
+        };
+        self.end(lost);
+        for (slot, seen) in claims {
+            self.load(slot, seen);
+        }
+        if let Some((slot, to)) = gives {
+            self.hand_over(slot, to);
+        }
+    }
+
+    /// Ends runtimes of slots that other nodes have.
+    fn end(self: &Arc<Self>, lost: Vec<(Arc<Owned>, Option<Runtime>)>) {
+        for (owned, runtime) in lost {
+            owned.lease.lose();
+            owned.end();
+            let Some(runtime) = runtime else { continue };
+            // The drop of a runtime waits for its threads.
+            let dropped = spawn("fom-end", move || drop(runtime));
+            // Without a thread, the runtime was dropped here.
+            drop(dropped);
+        }
+    }
+
+    /// Removes the node, if it leaves and has given all slots up. Returns whether its threads end.
+    fn leaves(&self) -> bool {
+        let incarnation = {
+            let state = self.state.lock();
+            if state.stage != Stage::Leaves || !state.is_empty() {
+                return false;
+            }
+            Arc::clone(&state.incarnation)
+        };
+        if self.engine.leave(&incarnation).is_err() {
+            return false;
+        }
+        self.state.lock().stage = Stage::Left;
+        self.commits.close();
+        self.tell();
+        true
+    }
+}
+
+/// Returns a name that no other process, and no earlier run of this one, has.
+fn new_incarnation(node: &str) -> Arc<str> {
+    use std::hash::{BuildHasher as _, RandomState};
+    let random = || RandomState::new().hash_one(boot_time());
+    format!("{node} {:016x}{:016x}", random(), random()).into()
+}

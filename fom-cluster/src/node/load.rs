@@ -1,0 +1,92 @@
+//! A slot is claimed, and its runtime is built.
+
+use std::sync::Arc;
+
+use fom_durable::DurableBuilderExt as _;
+use fom_journal::{Lease, log::LogJournal};
+use fom_protocol::schedule::spawn;
+use fom_runtime::Runtime;
+
+use super::Node;
+use crate::{
+    clock::boot_time,
+    commits::{Owned, SlotStore},
+    engine::{Claim, EngineError},
+    error::ClusterError,
+    here::Here,
+    slot::Slot,
+};
+
+impl Node {
+    /// Claims a slot, and builds its runtime, on a thread of its own.
+    pub(super) fn load(self: &Arc<Self>, slot: Slot, seen: u64) {
+        let node = Arc::clone(self);
+        let main = move || {
+            node.load_here(slot, seen);
+            node.wake();
+        };
+        if let Err(error) = spawn("fom-load", main) {
+            let error = ClusterError::Thread(Arc::new(error));
+            self.state.lock().not_loaded(slot, None, Some(error));
+        }
+    }
+
+    fn load_here(self: &Arc<Self>, slot: Slot, seen: u64) {
+        let owned = match self.claim(slot, seen) {
+            Ok(Some(owned)) => owned,
+            // Another node was faster.
+            Ok(None) => return self.state.lock().not_loaded(slot, None, None),
+            Err(error) => {
+                let error = ClusterError::Engine(error);
+                return self.state.lock().not_loaded(slot, None, Some(error));
+            }
+        };
+        if !self.state.lock().claimed(&owned) {
+            return;
+        }
+        match self.build(&owned) {
+            Ok(runtime) => {
+                let late = self.state.lock().loaded(&owned, runtime);
+                drop(late);
+            }
+            Err(error) => {
+                owned.lease.lose();
+                self.state
+                    .lock()
+                    .not_loaded(slot, Some(&owned), Some(error));
+            }
+        }
+        self.tell();
+    }
+
+    fn claim(&self, slot: Slot, seen: u64) -> Result<Option<Arc<Owned>>, EngineError> {
+        let incarnation = self.incarnation();
+        let claim = Claim::new(slot, seen, &incarnation, self.time.now());
+        let Some(claimed) = self.engine.claim(&claim)? else {
+            return Ok(None);
+        };
+        // The slot may have had an owner whose clock was ahead.
+        self.time.is_at_least(claimed.time, boot_time());
+        let until = self.state.lock().until();
+        let lease = Lease::new(claimed.term, until, boot_time);
+        let owned = Owned::new(slot, incarnation, lease, claimed.last);
+        Ok(Some(Arc::new(owned)))
+    }
+
+    fn build(self: &Arc<Self>, owned: &Arc<Owned>) -> Result<Runtime, ClusterError> {
+        let store = SlotStore {
+            owned: Arc::clone(owned),
+            commits: Arc::clone(&self.commits),
+            engine: Arc::clone(&self.engine),
+            time: Arc::clone(&self.time),
+        };
+        let builder = (self.set_up)(Runtime::builder().localities(1));
+        let builder = builder
+            .resource(Here::new(self, owned))
+            .journal_with(LogJournal::new(store));
+        builder.build().map_err(|error| ClusterError::Build {
+            slot: owned.slot,
+            source: Arc::new(error),
+        })
+    }
+}

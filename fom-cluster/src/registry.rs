@@ -1,0 +1,199 @@
+//! The operation types that a node serves, by their names.
+
+use std::{collections::HashMap, future::Future, marker::PhantomData, pin::Pin};
+
+use fom_durable::{
+    Address, DurableCxExt as _, DurableExt as _, DurableFomExt as _, DurableSubmissionExt as _,
+    End, Lookup, NotCommitted, NotSentReason, Sent,
+};
+use fom_runtime::{
+    Cx, Key, Persistent, Runtime,
+    machine::Savable,
+    snapshot::{Snapshot, SnapshotError},
+};
+
+use crate::call::{At, Blob, Content, Name, Refusal, Reply, Submit};
+
+/// A reply that comes later.
+pub(crate) type Replying<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
+
+/// The operation types that a node serves.
+#[derive(Default)]
+pub(crate) struct Registry(HashMap<Name, Box<dyn Serves>>);
+
+impl Registry {
+    /// Adds an operation type.
+    pub(crate) fn add<O>(&mut self)
+    where
+        O: Persistent,
+        O::Event: Savable,
+    {
+        self.0
+            .insert(name_of::<O>(), Box::new(Of::<O>(PhantomData)));
+    }
+
+    pub(crate) fn get(&self, name: &Name) -> Option<&dyn Serves> {
+        self.0.get(name).map(|serves| &**serves)
+    }
+}
+
+/// Returns the names of an operation type.
+pub(crate) fn name_of<O: Persistent>() -> Name {
+    Name {
+        machine: O::GRAPH.name().to_owned(),
+        operation: O::GRAPH.operation().to_owned(),
+    }
+}
+
+/// Serves the requests for one operation type.
+pub(crate) trait Serves: Send + Sync {
+    fn submit(&self, runtime: Runtime, submit: Submit) -> Replying<'_>;
+    fn ended(&self, runtime: Runtime, once: Key) -> Replying<'_>;
+    fn find(&self, runtime: &Runtime, at: At) -> Reply;
+    fn send(&self, runtime: Runtime, to: At, event: Blob, once: Key) -> Replying<'_>;
+
+    /// Gives the content of a letter to the outbox of a phase.
+    ///
+    /// # Errors
+    ///
+    /// Fails if this release cannot read it.
+    fn take(&self, cx: &Cx<'_, crate::letters::Delivered>, content: &Content)
+    -> Result<(), String>;
+}
+
+struct Of<O>(PhantomData<fn() -> O>);
+
+impl<O> Serves for Of<O>
+where
+    O: Persistent,
+    O::Event: Savable,
+{
+    fn submit(&self, runtime: Runtime, submit: Submit) -> Replying<'_> {
+        Box::pin(async move {
+            let operation = match read::<O>(submit.operation) {
+                Ok(operation) => operation,
+                Err(why) => return Reply::Failed(why),
+            };
+            let handle = {
+                let mut submission = runtime.submit(operation);
+                if let Some(key) = submit.key {
+                    submission = submission.key(key);
+                }
+                if let Some(series) = submit.serial {
+                    submission = submission.serial(series);
+                }
+                if submit.queues {
+                    submission = submission.queue();
+                }
+                if let Some(once) = submit.once {
+                    submission = submission.once(once);
+                }
+                match submission.start() {
+                    Ok(handle) => handle,
+                    Err(refused) => {
+                        return match Refusal::of(refused.reason()) {
+                            Some(refusal) => Reply::Refused(refusal),
+                            None => Reply::Moved,
+                        };
+                    }
+                }
+            };
+            match handle.committed().await {
+                Ok(()) | Err(NotCommitted::NotKept) => Reply::Started(handle.id().get()),
+                // The caller asks again: the operation runs once for its id.
+                Err(_) => Reply::Moved,
+            }
+        })
+    }
+
+    fn ended(&self, runtime: Runtime, once: Key) -> Replying<'_> {
+        Box::pin(async move {
+            match runtime.ended::<O>(once).await {
+                End::Saved(end) => Reply::Ended(Blob(end.to_bytes())),
+                End::Quarantined => Reply::Quarantined,
+                End::Unknown => Reply::Unknown,
+                // It goes on at another owner.
+                _ => Reply::Moved,
+            }
+        })
+    }
+
+    fn find(&self, runtime: &Runtime, at: At) -> Reply {
+        let Some(address) = address(at) else {
+            return Reply::Unknown;
+        };
+        match runtime.outcome::<O>(address) {
+            Lookup::InFlight(id) => Reply::InFlight(id.get()),
+            Lookup::Ended { .. } => Reply::Done,
+            Lookup::Quarantined(_) => Reply::Quarantined,
+            _ => Reply::Unknown,
+        }
+    }
+
+    fn send(&self, runtime: Runtime, to: At, event: Blob, once: Key) -> Replying<'_> {
+        Box::pin(async move {
+            let event: O::Event = match rmp_serde::from_slice(&event.0) {
+                Ok(event) => event,
+                Err(error) => return Reply::Failed(format!("the event cannot be read: {error}")),
+            };
+            let Some(address) = address(to) else {
+                return Reply::Unknown;
+            };
+            match runtime.send_durably::<O>(address, event, once).await {
+                Ok(Sent::Now) => Reply::Done,
+                Ok(_) => Reply::Before,
+                Err(not_sent) => match not_sent.reason {
+                    NotSentReason::NoReceiver { .. } => Reply::Unknown,
+                    NotSentReason::NotAccepted | NotSentReason::Journal(_) => Reply::Moved,
+                    NotSentReason::QuarantineFull => Reply::Quarantined,
+                    reason => Reply::Failed(reason.to_string()),
+                },
+            }
+        })
+    }
+
+    fn take(
+        &self,
+        cx: &Cx<'_, crate::letters::Delivered>,
+        content: &Content,
+    ) -> Result<(), String> {
+        let saved = |error: SnapshotError| error.to_string();
+        match content.clone() {
+            Content::Event { to, event } => {
+                let event: O::Event =
+                    rmp_serde::from_slice(&event.0).map_err(|error| error.to_string())?;
+                let key = to.key.ok_or("a letter goes to a key")?;
+                cx.outbox().send::<O>(key, event).map_err(saved)
+            }
+            Content::Submit(submit) => {
+                let mut posting = cx.outbox().submit(read::<O>(submit.operation)?);
+                if let Some(key) = submit.key {
+                    posting = posting.key(key);
+                }
+                posting = match submit.serial {
+                    Some(series) => posting.serial(series),
+                    None => posting.queue(),
+                };
+                posting.post().map(drop).map_err(saved)
+            }
+        }
+    }
+}
+
+fn read<O: Persistent>(bytes: Blob) -> Result<O, String> {
+    let snapshot = Snapshot::from_bytes(bytes.0).map_err(|error| error.to_string())?;
+    let restored = O::restore(&snapshot);
+    let (operation, phase) = restored.map_err(|error| error.to_string())?;
+    match O::kind(&phase) == O::kind(&O::start()) {
+        true => Ok(operation),
+        false => Err("a submitted operation is not at its start".to_owned()),
+    }
+}
+
+fn address(at: At) -> Option<Address> {
+    match (at.key, at.once) {
+        (Some(key), _) => Some(Address::Key(key)),
+        (None, Some(id)) => Some(Address::Once(id)),
+        (None, None) => None,
+    }
+}

@@ -1,0 +1,173 @@
+//! How a request reaches the owner of its slot, wherever that is now. And how an owner serves it.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use fom_runtime::Runtime;
+
+use crate::{
+    call::{Reply, Request, What, decode, encode},
+    clock::boot_time,
+    engine::View,
+    error::ClusterError,
+    letters::deliver,
+    network::Serve,
+    node::Node,
+    slot::Slot,
+};
+
+/// How long a caller waits for a slot that no node serves.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most requests that a node serves at once. Waits for the end of an operation do not count.
+const WINDOW: usize = 1024;
+
+/// Asks the owner of a slot. If the slot moves meanwhile, or an answer is lost, asks again: what is asked has an id.
+///
+/// # Errors
+///
+/// Fails if no node answers for a minute, if the owner is busy, and if this node has left.
+///
+/// # Cancel safety
+///
+/// If the future is dropped, the request may be executed.
+pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, ClusterError> {
+    let slot = Slot(request.slot);
+    let mut seen = node.watch();
+    let mut since = boot_time();
+    loop {
+        if node.has_left() {
+            return Err(ClusterError::Left);
+        }
+        let view = Arc::clone(&seen.borrow_and_update());
+        let owner = owner_of(&view, slot);
+        let asked = async {
+            match (node.runtime(slot), &owner) {
+                (Some(runtime), _) => Some(serve_here(node, runtime, request.clone()).await),
+                (None, Some((_, address))) => {
+                    let answer = node.network.call(address, encode(&request)).await.ok()?;
+                    decode(&answer).ok()
+                }
+                (None, None) => None,
+            }
+        };
+        let reply = {
+            let mut asked = std::pin::pin!(asked);
+            loop {
+                tokio::select! {
+                    biased;
+                    reply = &mut asked => break reply,
+                    changed = seen.changed() => {
+                        // A node that does not answer may have lost the slot.
+                        let now = Arc::clone(&seen.borrow_and_update());
+                        let is_lost = owner_of(&now, slot) != owner && node.runtime(slot).is_none();
+                        if changed.is_err() || is_lost {
+                            break None;
+                        }
+                        if owner.is_some() {
+                            // The owner lives.
+                            since = boot_time();
+                        }
+                    }
+                }
+            }
+        };
+        match reply {
+            None | Some(Reply::Moved) => {}
+            Some(Reply::Busy) => return Err(ClusterError::Busy),
+            Some(reply) => return Ok(reply),
+        }
+        let waited = boot_time().saturating_sub(since);
+        if waited >= PATIENCE {
+            return Err(ClusterError::NoOwner { slot, waited });
+        }
+        // Each heartbeat of this node is a change.
+        let _ = seen.changed().await;
+    }
+}
+
+/// Returns the owner of a slot, if it lives: its incarnation and its address.
+fn owner_of(view: &View, slot: Slot) -> Option<(String, String)> {
+    let row = view.slots.get(usize::from(slot.0))?;
+    let owner = row.owner.as_ref()?;
+    let node = view.nodes.get(owner)?;
+    Some((owner.clone(), node.info.address.clone()))
+}
+
+/// Returns what serves the requests of other nodes.
+pub(crate) fn serves(node: &Arc<Node>) -> Serve {
+    let node = Arc::downgrade(node);
+    Arc::new(move |request| {
+        let node = node.upgrade();
+        Box::pin(async move {
+            let reply = match (node, decode::<Request>(&request)) {
+                (Some(node), Ok(request)) => serve(&node, request).await,
+                (None, _) => Reply::Moved,
+                (_, Err(why)) => Reply::Failed(why),
+            };
+            encode(&reply)
+        })
+    })
+}
+
+async fn serve(node: &Arc<Node>, request: Request) -> Reply {
+    if request.what == What::Wake {
+        node.wake();
+        return Reply::Done;
+    }
+    match node.runtime(Slot(request.slot)) {
+        Some(runtime) => serve_here(node, runtime, request).await,
+        None => Reply::Moved,
+    }
+}
+
+/// Serves a request to a slot that this node owns.
+async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Reply {
+    let Request { of, what, .. } = request;
+    if let What::Deliver(letter) = what {
+        return deliver(&runtime, of, letter).await;
+    }
+    let Some(serves) = node.registry.get(&of) else {
+        return Reply::Failed(format!(
+            "the owner does not serve {of}; call `operation` for it on each node"
+        ));
+    };
+    if let What::Ended { once } = what {
+        return match once {
+            Some(once) => serves.ended(runtime, once).await,
+            None => Reply::Unknown,
+        };
+    }
+    let _serving = match Serving::begin(node) {
+        Some(serving) => serving,
+        None => return Reply::Busy,
+    };
+    match what {
+        What::Submit(submit) => serves.submit(runtime, submit).await,
+        What::Find(at) => serves.find(&runtime, at),
+        What::Send { to, event, once } => match once {
+            Some(once) => serves.send(runtime, to, event, once).await,
+            None => Reply::Failed("an event has no id".to_owned()),
+        },
+        What::Ended { .. } | What::Deliver(_) | What::Wake => Reply::Done,
+    }
+}
+
+/// A request that is served.
+struct Serving(Arc<Node>);
+
+impl Serving {
+    fn begin(node: &Arc<Node>) -> Option<Self> {
+        let before = node.serving.fetch_add(1, Ordering::AcqRel);
+        let this = Self(Arc::clone(node));
+        (before < WINDOW).then_some(this)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.serving.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,277 @@
+//! Clusters with faults: each transfer between accounts of different slots is booked once, in order, whatever happens.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted};
+use fom_durable::prelude::*;
+use fom_sim::{self as sim, Process, Sim};
+use serde::{Deserialize, Serialize};
+
+use crate::kit::Simulated;
+
+const SECOND: Duration = Duration::from_secs(1);
+const ACCOUNTS: u32 = 3;
+const CLIENTS: u32 = 3;
+const TRANSFERS: u32 = 3;
+
+/// What phases have seen, in the order in which it happened.
+#[derive(Clone, Debug, Default)]
+struct World(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The term in which each phase function was entered last, by the name of the operation.
+    terms: BTreeMap<String, u64>,
+    /// Effects of former owners after those of later ones.
+    stale: u32,
+    /// The step keys of each visit.
+    keys: BTreeMap<(String, u32), BTreeSet<String>>,
+}
+
+impl World {
+    /// Notes that a phase function was entered.
+    fn enters<E>(&self, cx: &Cx<'_, E>, name: String, step: u32) {
+        let mut seen = self.0.lock().unwrap();
+        let term = cx.term().expect("a lease");
+        let before = seen.terms.insert(name.clone(), term);
+        if before.is_some_and(|before| before > term) {
+            seen.stale += 1;
+        }
+        let key = cx.step_key().to_string();
+        seen.keys.entry((name, step)).or_default().insert(key);
+    }
+}
+
+/// Moves money between two accounts: one part after the other.
+#[derive(Serialize, Deserialize)]
+struct Transfer {
+    number: u32,
+    from: u32,
+    to: u32,
+}
+
+#[fom(operation(Transfer))]
+enum Moving {
+    #[phase(start, to(Deposit))]
+    Withdraw,
+    #[phase(to(Done))]
+    Deposit,
+    #[phase(end)]
+    Done,
+}
+
+impl MovingTransitions for Transfer {
+    async fn withdraw(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.resource::<World>()
+            .enters(cx, format!("transfer {}", self.number), 0);
+        cx.sleep(SECOND / 2).await;
+        let booking = Booking::Book {
+            transfer: self.number,
+            cents: -i64::from(self.number),
+        };
+        cx.letters()
+            .send::<Account>(("account", self.from), booking)?;
+        Ok(())
+    }
+
+    async fn deposit(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.resource::<World>()
+            .enters(cx, format!("transfer {}", self.number), 1);
+        let booking = Booking::Book {
+            transfer: self.number,
+            cents: i64::from(self.number),
+        };
+        cx.letters()
+            .send::<Account>(("account", self.to), booking)?;
+        Ok(())
+    }
+}
+
+/// An account. It ends when it has so many bookings.
+#[derive(Serialize, Deserialize)]
+struct Account {
+    number: u32,
+    expects: usize,
+    balance: i64,
+    booked: Vec<(u32, bool)>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Booking {
+    Book { transfer: u32, cents: i64 },
+}
+
+#[fom(operation(Account), event(Booking))]
+enum Keeping {
+    #[phase(start, sync, on(Book), to(Open, Closed))]
+    Open,
+    #[phase(end)]
+    Closed,
+}
+
+impl KeepingTransitions for Account {
+    fn open(
+        &mut self,
+        cx: &mut Cx<'_, Booking>,
+        event: Booking,
+    ) -> Result<KeepingAfterOpen, BoxError> {
+        let Booking::Book { transfer, cents } = event;
+        let step = self.booked.len() as u32;
+        cx.resource::<World>()
+            .enters(cx, format!("account {}", self.number), step);
+        self.balance += cents;
+        self.booked.push((transfer, cents > 0));
+        Ok(match self.booked.len() < self.expects {
+            true => KeepingAfterOpen::Open,
+            false => KeepingAfterOpen::Closed,
+        })
+    }
+}
+
+fn bank(builder: ClusterBuilder) -> ClusterBuilder {
+    builder.operation::<Transfer>().operation::<Account>()
+}
+
+/// Returns the two accounts of a transfer.
+fn accounts_of(number: u32) -> (u32, u32) {
+    (number % ACCOUNTS, (number + 1) % ACCOUNTS)
+}
+
+/// Submits an operation until it has started, from any node, and waits until it has ended.
+async fn carry_out<O: Persistent + Sync>(
+    nodes: &[Process<Cluster>],
+    first: usize,
+    key: fom_runtime::Key,
+    make: impl Fn() -> O + Clone + Send + 'static,
+) -> fom_runtime::submission::Ended<O>
+where
+    O::End: Sync,
+    O::Event: Sync,
+    O::Error: Sync,
+    O::Kind: Sync,
+{
+    for node in nodes.iter().cycle().skip(first) {
+        let (key, make) = (key.clone(), make.clone());
+        let asked = node.call(async move |cluster: Cluster| {
+            let submission = cluster.submit(make()).key(key).once("the one");
+            match submission.start().await {
+                Ok(started) => started.await,
+                Err(NotStarted { reason, .. }) => Err(reason),
+            }
+        });
+        match asked.await {
+            Ok(Ok(outcome)) => return outcome.expect("it ends well"),
+            // The node was killed, or leaves, or the slot has no owner for long: another node may know it.
+            Err(_) | Ok(Err(ClusterError::NoOwner { .. } | ClusterError::Left)) => {}
+            Ok(Err(error)) => panic!("{error}"),
+        }
+    }
+    unreachable!("there are nodes")
+}
+
+/// Runs the bank with faults, and checks that each booking was made once and in order.
+fn transfers(
+    sim: &mut Sim,
+    faults: impl FnOnce(&mut fom_sim::Chaos) -> &mut fom_sim::Chaos,
+) -> World {
+    let (mut cluster, world) = (Simulated::new(), World::default());
+    for name in ["a", "b", "c"] {
+        cluster.start(sim, name, &world, bank);
+    }
+    cluster.wait_for_owners();
+    sim.during(faults);
+    let all = CLIENTS * TRANSFERS;
+    for number in 0..ACCOUNTS {
+        let nodes = cluster.nodes.clone();
+        let expects = |account: u32| {
+            let parts = (0..all).map(accounts_of);
+            parts
+                .flat_map(|(from, to)| [from, to])
+                .filter(|one| *one == account)
+                .count()
+        };
+        let expected: i64 = (0..all)
+            .map(|transfer| {
+                let (from, to) = accounts_of(transfer);
+                i64::from(transfer) * (i64::from(to == number) - i64::from(from == number))
+            })
+            .sum();
+        let expects = expects(number);
+        sim.spawn(async move {
+            let open = move || Account {
+                number,
+                expects,
+                balance: 0,
+                booked: Vec::new(),
+            };
+            let key = ("account", number).into();
+            let closed = carry_out(&nodes, number as usize, key, open)
+                .await
+                .operation;
+            assert_eq!(
+                closed.balance, expected,
+                "account {number}: {:?}",
+                closed.booked
+            );
+            let once: BTreeSet<_> = closed.booked.iter().collect();
+            assert_eq!(once.len(), expects, "booked twice: {:?}", closed.booked);
+        });
+    }
+    for client in 0..CLIENTS {
+        let nodes = cluster.nodes.clone();
+        sim.spawn(async move {
+            for number in (client * TRANSFERS)..((client + 1) * TRANSFERS) {
+                let (from, to) = accounts_of(number);
+                let transfer = move || Transfer { number, from, to };
+                let key = ("transfer", number).into();
+                carry_out(&nodes, client as usize, key, transfer).await;
+            }
+        });
+    }
+    sim.settle(SECOND * 600);
+    let seen = world.0.lock().unwrap();
+    for (visit, keys) in &seen.keys {
+        assert_eq!(keys.len(), 1, "{visit:?} has several step keys: {keys:?}");
+    }
+    drop(seen);
+    world
+}
+
+#[test]
+fn without_faults_each_booking_is_made_once() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let world = transfers(sim, |chaos| chaos);
+        assert_eq!(world.0.lock().unwrap().stale, 0);
+    });
+}
+
+#[test]
+fn kills() {
+    sim::explore(0..200, |sim: &mut Sim| {
+        let world = transfers(sim, |chaos| chaos.kill("a", 2).kill("b", 2).kill("c", 1));
+        assert_eq!(world.0.lock().unwrap().stale, 0);
+    });
+}
+
+#[test]
+fn lost_messages_and_late_requests() {
+    sim::explore(0..200, |sim: &mut Sim| {
+        let world = transfers(sim, |chaos| chaos.lose().delay(SECOND));
+        assert_eq!(world.0.lock().unwrap().stale, 0);
+    });
+}
+
+#[test]
+fn everything_at_once() {
+    sim::explore(0..200, |sim: &mut Sim| {
+        transfers(sim, |chaos| {
+            let chaos = chaos.kill("a", 2).kill("b", 1);
+            let chaos = chaos.stop("b", 3, SECOND * 30).stop("c", 3, SECOND * 30);
+            chaos.lose().delay(SECOND * 2).clock_jumps(SECOND * 3600)
+        });
+    });
+}

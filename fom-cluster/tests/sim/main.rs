@@ -1,0 +1,7 @@
+//! Clusters of several nodes in a simulation: kills, pauses, lost messages and late requests to the engine.
+
+mod clean;
+mod faults;
+mod kit;
+
+fom_sim::interpose!();
