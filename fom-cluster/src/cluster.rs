@@ -411,7 +411,7 @@ impl<'a, O: Persistent> Submission<'a, O> {
             operation: Blob(snapshot.as_bytes().to_vec()),
             key: place.key.clone(),
             serial: place.serial.clone(),
-            once: place.once.clone(),
+            once: place.operation_id(),
             queues,
         };
         let request = request::<O>(node, &place, What::Submit(submit));
@@ -499,7 +499,7 @@ async fn outcome<O: Persistent>(
     place: &Place,
 ) -> Result<Outcome<O>, ClusterError> {
     let what = What::Ended {
-        once: place.once.clone(),
+        once: place.operation_id(),
     };
     match ask(node, request::<O>(node, place, what)).await? {
         Reply::Ended(end) => {
@@ -522,7 +522,7 @@ fn request<O: Persistent>(node: &Node, place: &Place, what: What) -> Request {
 fn at(place: &Place) -> At {
     At {
         key: place.key.clone(),
-        once: place.once.clone(),
+        once: place.operation_id(),
     }
 }
 

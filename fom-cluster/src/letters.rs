@@ -277,8 +277,8 @@ impl Letters<'_> {
         let event = Blob(bytes.map_err(|error| SnapshotError::Operation(error.to_string()))?);
         let slot = to.slot(self.slots);
         let to = At {
+            once: to.operation_id(),
             key: to.key,
-            once: to.once,
         };
         self.post::<O>(slot, Content::Event { to, event })
     }
@@ -299,7 +299,7 @@ impl Letters<'_> {
             operation: Blob(snapshot.as_bytes().to_vec()),
             key: at.key,
             serial: at.serial,
-            once: at.once,
+            once: None,
             queues: true,
         };
         self.post::<O>(slot, Content::Submit(submit))

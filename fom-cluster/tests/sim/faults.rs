@@ -2,12 +2,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted};
 use fom_durable::prelude::*;
+use fom_protocol::sync::block_on;
 use fom_sim::{self as sim, Process, Sim};
 use serde::{Deserialize, Serialize};
 
@@ -73,8 +75,7 @@ impl MovingTransitions for Transfer {
             transfer: self.number,
             cents: -i64::from(self.number),
         };
-        cx.letters()
-            .send::<Account>(("account", self.from), booking)?;
+        cx.letters().send::<Account>(account(self.from), booking)?;
         Ok(())
     }
 
@@ -85,8 +86,7 @@ impl MovingTransitions for Transfer {
             transfer: self.number,
             cents: i64::from(self.number),
         };
-        cx.letters()
-            .send::<Account>(("account", self.to), booking)?;
+        cx.letters().send::<Account>(account(self.to), booking)?;
         Ok(())
     }
 }
@@ -136,23 +136,25 @@ fn bank(builder: ClusterBuilder) -> ClusterBuilder {
     builder.operation::<Transfer>().operation::<Account>()
 }
 
+/// Returns the key of an account.
+fn account(number: u32) -> String {
+    format!("account {number}")
+}
+
 /// Returns the two accounts of a transfer.
 fn accounts_of(number: u32) -> (u32, u32) {
     (number % ACCOUNTS, (number + 1) % ACCOUNTS)
 }
 
 /// Submits an operation until it has started, from any node, and waits until it has ended.
-async fn carry_out<O: Persistent + Sync>(
+async fn carry_out<O: Persistent>(
     nodes: &[Process<Cluster>],
     first: usize,
     key: fom_runtime::Key,
     make: impl Fn() -> O + Clone + Send + 'static,
 ) -> fom_runtime::submission::Ended<O>
 where
-    O::End: Sync,
-    O::Event: Sync,
-    O::Error: Sync,
-    O::Kind: Sync,
+    O::Error: fmt::Debug,
 {
     for node in nodes.iter().cycle().skip(first) {
         let (key, make) = (key.clone(), make.clone());
@@ -183,33 +185,35 @@ fn transfers(
         cluster.start(sim, name, &world, bank);
     }
     cluster.wait_for_owners();
-    sim.during(faults);
     let all = CLIENTS * TRANSFERS;
+    let parts = (0..all).map(accounts_of).flat_map(|(from, to)| [from, to]);
+    let expects = |account| parts.clone().filter(|one| *one == account).count();
+    let open = move |number, expects| Account {
+        number,
+        expects,
+        balance: 0,
+        booked: Vec::new(),
+    };
+    // A letter to an account that is not there would be quarantined.
     for number in 0..ACCOUNTS {
-        let nodes = cluster.nodes.clone();
-        let expects = |account: u32| {
-            let parts = (0..all).map(accounts_of);
-            parts
-                .flat_map(|(from, to)| [from, to])
-                .filter(|one| *one == account)
-                .count()
-        };
+        let node = cluster.nodes[0].get();
+        let opened = node.submit(open(number, expects(number)));
+        let started = opened.key(account(number)).once("the one").start();
+        drop(block_on(started).unwrap());
+    }
+    sim.during(faults);
+    for number in 0..ACCOUNTS {
+        let (nodes, expects) = (cluster.nodes.clone(), expects(number));
         let expected: i64 = (0..all)
             .map(|transfer| {
                 let (from, to) = accounts_of(transfer);
                 i64::from(transfer) * (i64::from(to == number) - i64::from(from == number))
             })
             .sum();
-        let expects = expects(number);
         sim.spawn(async move {
-            let open = move || Account {
-                number,
-                expects,
-                balance: 0,
-                booked: Vec::new(),
-            };
-            let key = ("account", number).into();
-            let closed = carry_out(&nodes, number as usize, key, open)
+            let again = move || open(number, expects);
+            let key = account(number).into();
+            let closed = carry_out(&nodes, number as usize, key, again)
                 .await
                 .operation;
             assert_eq!(
@@ -227,7 +231,7 @@ fn transfers(
             for number in (client * TRANSFERS)..((client + 1) * TRANSFERS) {
                 let (from, to) = accounts_of(number);
                 let transfer = move || Transfer { number, from, to };
-                let key = ("transfer", number).into();
+                let key = format!("transfer {number}").into();
                 carry_out(&nodes, client as usize, key, transfer).await;
             }
         });
