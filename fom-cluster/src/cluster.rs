@@ -65,9 +65,10 @@ impl ClusterBuilder {
     }
 
     /// Sets up the runtime of each slot: resources, capacity, listeners. The number of localities is one, unless the function
-    /// sets it. It must not set a journal.
+    /// sets it. It must not set a journal. A second function sets up what the first one returns.
     pub fn runtime(mut self, set_up: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> Self {
-        self.set_up = Box::new(set_up);
+        let first = self.set_up;
+        self.set_up = Box::new(move |builder| set_up(first(builder)));
         self
     }
 

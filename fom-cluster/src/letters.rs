@@ -67,7 +67,8 @@ impl CarryingTransitions for Courier {
                 of: self.of.clone(),
                 what: What::Deliver(letter),
             };
-            match ask(&node, request).await {
+            let asked = ask(&node, request).await;
+            match asked {
                 Ok(Reply::Done) => return Ok(()),
                 // The target has no owner, or is busy. The letter stays, and those after it wait.
                 _ => cx.sleep(std::time::Duration::from_secs(1)).await,
@@ -114,6 +115,14 @@ impl TakingTransitions for Inbox {
             Delivered::Close => return Ok(TakingAfterTake::Closed),
         };
         let attempt = (letter.term, letter.attempt);
+        eprintln!(
+            "TAKE at {} from {} id {} attempt {attempt:?} newest {:?} last {:?}",
+            cx.resource::<Here>().slot,
+            letter.source,
+            letter.id,
+            self.newest,
+            self.last
+        );
         // A sender has one letter under way. An older attempt is of a letter that was taken, or of a former owner; a newer
         // attempt with the same letter is its repetition.
         if attempt > self.newest && self.last != Some(letter.id) {

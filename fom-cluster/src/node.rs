@@ -109,9 +109,9 @@ impl Node {
         Arc::clone(&self.state.lock().incarnation)
     }
 
-    /// Returns the runtime of a slot that this node owns.
-    pub(crate) fn runtime(&self, slot: Slot) -> Option<Runtime> {
-        self.state.lock().runtime(slot)
+    /// Returns a slot that this node owns, and its runtime.
+    pub(crate) fn serving(&self, slot: Slot) -> Option<(Arc<Owned>, Runtime)> {
+        self.state.lock().serving(slot)
     }
 
     /// Returns the slots that this node serves, with their terms.

@@ -10,6 +10,7 @@ use fom_runtime::Runtime;
 use crate::{
     call::{Reply, Request, What, decode, encode},
     clock::boot_time,
+    commits::Owned,
     engine::View,
     error::ClusterError,
     letters::deliver,
@@ -44,8 +45,8 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
         let view = Arc::clone(&seen.borrow_and_update());
         let owner = owner_of(&view, slot);
         let asked = async {
-            match (node.runtime(slot), &owner) {
-                (Some(runtime), _) => Some(serve_here(node, runtime, request.clone()).await),
+            match (node.serving(slot), &owner) {
+                (Some(serving), _) => Some(serve_owned(node, serving, request.clone()).await),
                 (None, Some((_, address))) => {
                     let answer = node.network.call(address, encode(&request)).await.ok()?;
                     decode(&answer).ok()
@@ -62,7 +63,7 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
                     changed = seen.changed() => {
                         // A node that does not answer may have lost the slot.
                         let now = Arc::clone(&seen.borrow_and_update());
-                        let is_lost = owner_of(&now, slot) != owner && node.runtime(slot).is_none();
+                        let is_lost = owner_of(&now, slot) != owner && node.serving(slot).is_none();
                         if changed.is_err() || is_lost {
                             break None;
                         }
@@ -117,9 +118,23 @@ async fn serve(node: &Arc<Node>, request: Request) -> Reply {
         node.wake();
         return Reply::Done;
     }
-    match node.runtime(Slot(request.slot)) {
-        Some(runtime) => serve_here(node, runtime, request).await,
+    match node.serving(Slot(request.slot)) {
+        Some(serving) => serve_owned(node, serving, request).await,
         None => Reply::Moved,
+    }
+}
+
+/// Serves a request, if this node owned the slot when the reply was known. Another node may have claimed the slot, and may know
+/// what this one does not.
+async fn serve_owned(
+    node: &Arc<Node>,
+    (owned, runtime): (Arc<Owned>, Runtime),
+    request: Request,
+) -> Reply {
+    let reply = serve_here(node, runtime, request).await;
+    match owned.lease.holds() {
+        true => reply,
+        false => Reply::Moved,
     }
 }
 

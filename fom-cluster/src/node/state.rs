@@ -98,9 +98,9 @@ impl State {
         self.slots.is_empty()
     }
 
-    pub(crate) fn runtime(&self, slot: Slot) -> Option<Runtime> {
+    pub(crate) fn serving(&self, slot: Slot) -> Option<(Arc<Owned>, Runtime)> {
         match self.slots.get(&slot) {
-            Some(Held::Serving(_, runtime)) => Some(runtime.clone()),
+            Some(Held::Serving(owned, runtime)) => Some((Arc::clone(owned), runtime.clone())),
             _ => None,
         }
     }

@@ -133,7 +133,10 @@ impl KeepingTransitions for Account {
 }
 
 fn bank(builder: ClusterBuilder) -> ClusterBuilder {
-    builder.operation::<Transfer>().operation::<Account>()
+    // A client may ask again after hours.
+    let days = SECOND * 86_400 * 100;
+    let builder = builder.operation::<Transfer>().operation::<Account>();
+    builder.runtime(move |builder| builder.remember(10_000, days))
 }
 
 /// Returns the key of an account.

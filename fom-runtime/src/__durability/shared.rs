@@ -153,7 +153,12 @@ pub fn fom_id(number: u64) -> FomId {
 
 /// Returns a new id. On a thread of a locality, this takes no lock and touches no shared counter.
 pub fn new_id(shared: &Shared) -> FomId {
-    crate::locality::with_core(|core| core.one_numbered()).unwrap_or_else(|| shared.next_id())
+    // The thread may hold a locality of another runtime, whose ids are others.
+    let here = crate::locality::with_core(|core| {
+        let is_ours = core.home.env().is(&shared.env);
+        is_ours.then(|| core.one_numbered())
+    });
+    here.flatten().unwrap_or_else(|| shared.next_id())
 }
 
 /// Returns the number of the next event that this thread sends. No other event of this run has it.
