@@ -176,10 +176,9 @@ impl Cluster {
     /// Waits until the node is a member.
     async fn until_member(&self, name: &str) -> Result<(), ClusterError> {
         let node = &self.0.0;
-        let mut seen = node.watch();
         let mut first = None;
         loop {
-            let view = Arc::clone(&seen.borrow_and_update());
+            let (view, version) = node.seen.get();
             if view.is_member {
                 return Ok(());
             }
@@ -190,9 +189,7 @@ impl Cluster {
                     return Err(ClusterError::NameInUse(name.to_owned()));
                 }
             }
-            if seen.changed().await.is_err() {
-                return Err(ClusterError::Left);
-            }
+            node.seen.changed(version).await;
         }
     }
 
@@ -303,9 +300,14 @@ impl Cluster {
     /// If the future is dropped, the node goes on to leave.
     pub async fn leave(&self) {
         let node = &self.0.0;
-        let mut seen = node.watch();
         node.begin_leave();
-        while !node.has_left() && seen.changed().await.is_ok() {}
+        loop {
+            let (_, version) = node.seen.get();
+            if node.has_left() {
+                return;
+            }
+            node.seen.changed(version).await;
+        }
     }
 
     async fn ask<O: Persistent>(&self, place: &Place, what: What) -> Result<Reply, ClusterError> {

@@ -2,6 +2,7 @@
 
 mod hand_over;
 mod load;
+mod seen;
 mod state;
 
 use std::{
@@ -17,7 +18,6 @@ use fom_protocol::{
     sync::{Condvar, Mutex},
 };
 use fom_runtime::{Builder, Runtime};
-use tokio::sync::watch;
 
 use crate::{
     clock::boot_time,
@@ -30,6 +30,7 @@ use crate::{
     slot::Slot,
     time::ClusterTime,
 };
+use seen::Seen;
 use state::{Stage, State};
 
 /// Sets up the runtime of a slot.
@@ -47,8 +48,8 @@ pub(crate) struct Node {
     state: Mutex<State>,
     /// Wakes the thread of the heartbeats.
     woken: Condvar,
-    /// What the last heartbeat saw. It changes with each heartbeat, answered or not.
-    seen: watch::Sender<Arc<View>>,
+    /// What the last heartbeat saw.
+    pub(crate) seen: Seen,
     /// The number of requests that are served.
     pub(crate) serving: AtomicUsize,
     /// Numbers the attempts to deliver a letter.
@@ -76,7 +77,7 @@ impl Node {
             commits: Arc::default(),
             state: Mutex::new(State::new(info)),
             woken: Condvar::default(),
-            seen: watch::Sender::new(Arc::default()),
+            seen: Seen::default(),
             serving: AtomicUsize::new(0),
             attempts: AtomicU64::new(1),
         })
@@ -124,13 +125,8 @@ impl Node {
         self.state.lock().troubles()
     }
 
-    /// Watches the cluster.
-    pub(crate) fn watch(&self) -> watch::Receiver<Arc<View>> {
-        self.seen.subscribe()
-    }
-
     pub(crate) fn view(&self) -> Arc<View> {
-        Arc::clone(&self.seen.borrow())
+        self.seen.get().0
     }
 
     /// Sends a heartbeat at once.
@@ -156,7 +152,7 @@ impl Node {
 
     /// Tells all callers that something has changed.
     fn tell(&self) {
-        self.seen.send_modify(|_| {});
+        self.seen.tell();
     }
 
     fn beats(self: &Arc<Self>) {
@@ -208,7 +204,7 @@ impl Node {
             }
         };
         let view = Arc::new(view);
-        self.seen.send_replace(Arc::clone(&view));
+        self.seen.set(Arc::clone(&view));
         self.end(lost);
         if view.is_member {
             self.act(membership, &view, now);

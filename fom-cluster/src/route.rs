@@ -36,13 +36,12 @@ const WINDOW: usize = 1024;
 /// If the future is dropped, the request may be executed.
 pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, ClusterError> {
     let slot = Slot(request.slot);
-    let mut seen = node.watch();
     let mut since = boot_time();
     loop {
         if node.has_left() {
             return Err(ClusterError::Left);
         }
-        let view = Arc::clone(&seen.borrow_and_update());
+        let (view, mut version) = node.seen.get();
         let owner = owner_of(&view, slot);
         let asked = async {
             match (node.serving(slot), &owner) {
@@ -60,11 +59,11 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
                 tokio::select! {
                     biased;
                     reply = &mut asked => break reply,
-                    changed = seen.changed() => {
+                    () = node.seen.changed(version) => {
                         // A node that does not answer may have lost the slot.
-                        let now = Arc::clone(&seen.borrow_and_update());
-                        let is_lost = owner_of(&now, slot) != owner && node.serving(slot).is_none();
-                        if changed.is_err() || is_lost {
+                        let (now, changed) = node.seen.get();
+                        version = changed;
+                        if owner_of(&now, slot) != owner && node.serving(slot).is_none() {
                             break None;
                         }
                         if owner.is_some() {
@@ -85,7 +84,7 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
             return Err(ClusterError::NoOwner { slot, waited });
         }
         // Each heartbeat of this node is a change.
-        let _ = seen.changed().await;
+        node.seen.changed(version).await;
     }
 }
 

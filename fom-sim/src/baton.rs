@@ -63,6 +63,8 @@ pub(crate) struct Entries {
 #[derive(Debug)]
 struct State {
     threads: Vec<Member>,
+    /// The threads that have not ended, in ascending order.
+    alive: Vec<usize>,
     /// The thread that has the baton.
     runs: usize,
     choices: Choices,
@@ -131,12 +133,21 @@ impl Member {
     }
 }
 
+impl State {
+    /// Notes that a thread has ended.
+    fn gone(&mut self, thread: usize) {
+        self.threads[thread].stands = Stands::Gone;
+        self.alive.retain(|alive| *alive != thread);
+    }
+}
+
 impl Baton {
     /// Makes the baton. The driver has it.
     pub(crate) fn new(choices: Choices, entries: Entries) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State {
                 threads: vec![Member::new("the test".to_owned(), Group::Test)],
+                alive: vec![DRIVER],
                 runs: DRIVER,
                 choices,
                 trouble: None,
@@ -204,8 +215,10 @@ impl Baton {
     ) -> io::Result<()> {
         let me = {
             let mut state = self.lock();
+            let me = state.threads.len();
             state.threads.push(Member::new(name.clone(), group));
-            state.threads.len() - 1
+            state.alive.push(me);
+            me
         };
         let baton = Arc::clone(self);
         let spawn = move || {
@@ -220,7 +233,7 @@ impl Baton {
         let spawned = thread::Builder::new().name(name).spawn(spawn);
         SPAWNS.set(false);
         if spawned.is_err() {
-            self.lock().threads[me].stands = Stands::Gone;
+            self.lock().gone(me);
         }
         spawned.map(drop)
     }
@@ -228,7 +241,7 @@ impl Baton {
     /// Ends the part of this thread.
     fn leave(&self, me: usize, panicked: bool) {
         let mut state = self.lock();
-        state.threads[me].stands = Stands::Gone;
+        state.gone(me);
         if panicked && !state.over {
             let reason = format!("the thread {} panicked", state.threads[me].name);
             state.trouble.get_or_insert(reason);
@@ -386,42 +399,43 @@ fn nanos(time: Duration) -> u64 {
 
 /// Makes the threads that wait for this ready: all of them, or one that is drawn.
 fn notify(state: &mut State, on: usize, all: bool) {
-    let waits =
-        |thread: &&mut Member| matches!(thread.stands, Stands::Waits { on: its, .. } if its == on);
-    let mut waiting: Vec<_> = state.threads.iter_mut().filter(waits).collect();
-    if all {
-        waiting.into_iter().for_each(|thread| thread.wake(false));
-    } else if !waiting.is_empty() {
+    let waits = |at: &usize| matches!(state.threads[*at].stands, Stands::Waits { on: its, .. } if its == on);
+    let mut waiting: Vec<_> = state.alive.iter().copied().filter(waits).collect();
+    if !all && !waiting.is_empty() {
         let one = state.choices.draw(waiting.len() as u32);
-        waiting.swap_remove(one as usize).wake(false);
+        waiting = vec![waiting[one as usize]];
+    }
+    for thread in waiting {
+        state.threads[thread].wake(false);
     }
 }
 
 /// Chooses the thread that runs next, and returns what wakes it. The plainest choice is the thread that runs now.
 fn choose(state: &mut State, now: &AtomicU64, me: usize) -> Arc<Condvar> {
     loop {
-        let count = state.threads.len();
         let is_ready = |at: &usize| state.threads[*at].is_ready();
-        let ready: Vec<_> = (0..count)
-            .map(|n| (me + n) % count)
-            .filter(is_ready)
-            .collect();
+        let (before, from_me) = state
+            .alive
+            .split_at(state.alive.partition_point(|at| *at < me));
+        let ready = from_me.iter().chain(before).copied().filter(is_ready);
+        let ready: Vec<_> = ready.collect();
         if !ready.is_empty() {
             let next = ready[state.choices.choose(&ready) as usize];
             state.runs = next;
             return Arc::clone(&state.threads[next].bell);
         }
         let untils = state
-            .threads
+            .alive
             .iter()
-            .filter_map(|thread| match thread.stands {
-                Stands::Waits { until, .. } if !thread.is_stopped => until,
+            .filter_map(|at| match state.threads[*at].stands {
+                Stands::Waits { until, .. } if !state.threads[*at].is_stopped => until,
                 _ => None,
             });
         match untils.min() {
             Some(first) => {
                 now.fetch_max(first, Ordering::Relaxed);
-                for thread in &mut state.threads {
+                for at in &state.alive {
+                    let thread = &mut state.threads[*at];
                     if matches!(thread.stands, Stands::Waits { until: Some(until), .. } if until <= first)
                     {
                         thread.wake(true);

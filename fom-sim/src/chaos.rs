@@ -23,6 +23,8 @@ pub struct Chaos {
     kills: BTreeMap<String, u32>,
     /// How many stops of each node are left, and the longest.
     stops: BTreeMap<String, (u32, Duration)>,
+    /// How long a node stays down after a kill, at most.
+    downtime: Option<Duration>,
     /// A kill happens at one of so many places.
     rate: u32,
     slow_disk: Duration,
@@ -41,6 +43,12 @@ impl Chaos {
     /// and during a long wait. The node stays down for a drawn time, of at most 38 hours.
     pub fn kill(&mut self, node: &str, times: u32) -> &mut Self {
         self.kills.insert(node.to_owned(), times);
+        self
+    }
+
+    /// A node that is killed stays down for at most this time. So the run of a program with heartbeats stays short.
+    pub fn downtime(&mut self, most: Duration) -> &mut Self {
+        self.downtime = Some(most);
         self
     }
 
@@ -95,6 +103,14 @@ impl Chaos {
     }
 }
 
+impl Chaos {
+    /// Draws how long a node stays down.
+    fn draw_pause(&self, baton: &Baton) -> Duration {
+        let drawn = Duration::from_micros(1 << baton.draw(PAUSES + 1));
+        self.downtime.map_or(drawn, |most| drawn.min(most))
+    }
+}
+
 /// The faults that may happen now.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -139,7 +155,7 @@ impl Faults {
         let kills = chaos.kills.iter().filter(|(_, left)| **left > 0);
         kills
             .filter(|_| baton.draw(2) == 1)
-            .map(|(node, _)| (node.clone(), self.draw_pause(baton)))
+            .map(|(node, _)| (node.clone(), chaos.draw_pause(baton)))
             .collect()
     }
 
@@ -184,7 +200,7 @@ impl Faults {
     }
 
     pub(crate) fn draw_pause(&self, baton: &Baton) -> Duration {
-        Duration::from_micros(1 << baton.draw(PAUSES + 1))
+        self.lock().draw_pause(baton)
     }
 
     /// Waits for this time, or until all faults end.

@@ -259,7 +259,10 @@ fn without_faults_each_booking_is_made_once() {
 #[test]
 fn kills() {
     sim::explore(0..200, |sim: &mut Sim| {
-        let world = transfers(sim, |chaos| chaos.kill("a", 2).kill("b", 2).kill("c", 1));
+        let world = transfers(sim, |chaos| {
+            let chaos = chaos.kill("a", 2).kill("b", 2).kill("c", 1);
+            chaos.downtime(SECOND * 60)
+        });
         assert_eq!(world.0.lock().unwrap().stale, 0);
     });
 }
@@ -276,7 +279,7 @@ fn lost_messages_and_late_requests() {
 fn everything_at_once() {
     sim::explore(0..200, |sim: &mut Sim| {
         transfers(sim, |chaos| {
-            let chaos = chaos.kill("a", 2).kill("b", 1);
+            let chaos = chaos.kill("a", 2).kill("b", 1).downtime(SECOND * 60);
             let chaos = chaos.stop("b", 3, SECOND * 30).stop("c", 3, SECOND * 30);
             chaos.lose().delay(SECOND * 2).clock_jumps(SECOND * 3600)
         });
