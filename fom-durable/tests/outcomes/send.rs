@@ -344,3 +344,58 @@ fn of_callers_at_once_one_sends() {
         assert_eq!(cents, (0..20).collect::<Vec<_>>());
     });
 }
+
+/// Sends payments durably from a phase, to an order of any runtime of the process.
+struct Relay {
+    to: Runtime,
+    cents: Vec<u32>,
+}
+
+#[fom(operation(Relay), transient)]
+enum Relaying {
+    #[phase(start, to(Sent))]
+    Send,
+    #[phase(end)]
+    Sent,
+}
+
+impl RelayingTransitions for Relay {
+    async fn send(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        for cents in &self.cents {
+            paid(&self.to, "7", *cents, &format!("w{cents}")).await;
+        }
+        Ok(())
+    }
+}
+
+/// A phase of one runtime sends to another runtime. The ids of the entries are those of the receiver's journal.
+#[test]
+fn phases_of_two_runtimes_send_durably_to_one() {
+    limited(async || {
+        let shop = Shop::default();
+        let runtime = shop.builder().localities(2).build().unwrap();
+        let order = Order::default();
+        let order = runtime.submit(order).key("7").place(Placement::Locality(1));
+        order.start().unwrap().committed().await.unwrap();
+        let other = one(&shop.clock).localities(2).build().unwrap();
+        // The locality of the order stands still, so all events are in the journal at once.
+        let gate = Gate::close(&runtime, 1);
+        for (from, cents) in [(&runtime, vec![1, 2, 3]), (&other, vec![4, 5, 6])] {
+            let to = runtime.clone();
+            let relay = from
+                .submit(Relay { to, cents })
+                .place(Placement::Locality(0));
+            relay.start().unwrap().await.unwrap();
+        }
+        let shop = Shop {
+            journal: shop.journal.fork(),
+            clock: shop.clock.clone(),
+            fixed: shop.fixed.clone(),
+        };
+        gate.open();
+        drop((runtime, other));
+        let runtime = remembering(&shop);
+        runtime.quiet().await;
+        assert_eq!(close(&runtime, "7").await, [1, 2, 3, 4, 5, 6]);
+    });
+}
