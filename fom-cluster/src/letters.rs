@@ -115,14 +115,6 @@ impl TakingTransitions for Inbox {
             Delivered::Close => return Ok(TakingAfterTake::Closed),
         };
         let attempt = (letter.term, letter.attempt);
-        eprintln!(
-            "TAKE at {} from {} id {} attempt {attempt:?} newest {:?} last {:?}",
-            cx.resource::<Here>().slot,
-            letter.source,
-            letter.id,
-            self.newest,
-            self.last
-        );
         // A sender has one letter under way. An older attempt is of a letter that was taken, or of a former owner; a newer
         // attempt with the same letter is its repetition.
         if attempt > self.newest && self.last != Some(letter.id) {

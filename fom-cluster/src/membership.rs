@@ -17,8 +17,9 @@ const LOOKS: u32 = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
     others: BTreeMap<String, Seen>,
-    /// When the set of members last changed.
+    /// When the set of members last changed, or the engine last answered again.
     changed: Option<Duration>,
+    is_broken: bool,
 }
 
 /// What was seen of a node.
@@ -34,8 +35,9 @@ impl Membership {
     /// Notes an answered heartbeat. Returns the dead nodes, with their heartbeats.
     pub(crate) fn look(&mut self, view: &View, now: Duration) -> Vec<(String, u64)> {
         let before = self.others.len();
+        let was_broken = std::mem::take(&mut self.is_broken);
         self.others.retain(|name, _| view.nodes.contains_key(name));
-        let mut has_changed = self.others.len() != before;
+        let mut has_changed = was_broken || self.others.len() != before;
         let mut dead = Vec::new();
         for (incarnation, row) in &view.nodes {
             match self.others.get_mut(incarnation) {
@@ -64,12 +66,13 @@ impl Membership {
 
     /// Notes that a heartbeat was not answered. Another server may answer the next one.
     pub(crate) fn break_off(&mut self) {
+        self.is_broken = true;
         for seen in self.others.values_mut() {
             seen.answers = 0;
         }
     }
 
-    /// Returns since when the members are the same.
+    /// Returns since when the members are the same, and the engine answers.
     pub(crate) fn changed(&self) -> Option<Duration> {
         self.changed
     }
@@ -144,5 +147,9 @@ mod tests {
         assert_eq!(seen.changed(), Some(at(2)));
         seen.look(&view(&[("b", 2)]), at(3));
         assert_eq!(seen.changed(), Some(at(3)));
+        seen.break_off();
+        seen.look(&view(&[("b", 3)]), at(9));
+        seen.look(&view(&[("b", 4)]), at(10));
+        assert_eq!(seen.changed(), Some(at(9)), "the engine answers again");
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct MemoryEngine(Arc<Mutex<Content>>);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Content {
     facts: Option<Facts>,
     nodes: BTreeMap<String, NodeRow>,
@@ -27,7 +27,7 @@ struct Content {
     beaten: Option<Duration>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Kept {
     row: SlotRow,
     time: Duration,
@@ -39,6 +39,17 @@ impl MemoryEngine {
     /// Returns an engine without a cluster.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns a separate engine with a copy of the content, as a backup is.
+    pub fn fork(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.lock().clone())))
+    }
+
+    /// Replaces the content by that of another engine, as a restored backup does.
+    pub fn restore(&self, backup: &Self) {
+        let content = backup.lock().clone();
+        *self.lock() = content;
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {

@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -20,18 +23,30 @@ pub(crate) const SLOTS: u16 = 4;
 /// How long a node waits for an engine that does not answer.
 const SILENT: Duration = Duration::from_secs(2);
 
+/// Whether the engine is gone.
+#[derive(Clone, Default)]
+pub(crate) struct Outage(Arc<AtomicBool>);
+
+impl Outage {
+    pub(crate) fn set(&self, is_gone: bool) {
+        self.0.store(is_gone, Ordering::SeqCst);
+    }
+}
+
 /// An engine behind a network that delays and loses messages. A request of which the answer is lost may be executed later.
 #[derive(Clone)]
 pub(crate) struct SimEngine {
     engine: MemoryEngine,
+    outage: Outage,
     /// The node that asks.
     node: String,
 }
 
 impl SimEngine {
-    pub(crate) fn new(engine: &MemoryEngine, node: &str) -> Self {
+    pub(crate) fn new(engine: &MemoryEngine, outage: &Outage, node: &str) -> Self {
         Self {
             engine: engine.clone(),
+            outage: outage.clone(),
             node: node.to_owned(),
         }
     }
@@ -44,6 +59,9 @@ impl SimEngine {
             sim::sleep(SILENT);
             Err(EngineError::unknown("the network lost a message"))
         };
+        if self.outage.0.load(Ordering::SeqCst) {
+            return silent();
+        }
         if !sim::message(&self.node, "engine") {
             // Lost, or only late.
             if sim::draw(4) == 3 {
@@ -161,17 +179,16 @@ impl Network for SimNetwork {
 /// A cluster in a simulation.
 pub(crate) struct Simulated {
     pub(crate) engine: MemoryEngine,
+    pub(crate) outage: Outage,
     pub(crate) nodes: Vec<Process<Cluster>>,
     hub: Hub,
 }
-
-/// Sets up a node.
-type Settings = fn(ClusterBuilder) -> ClusterBuilder;
 
 impl Simulated {
     pub(crate) fn new() -> Self {
         Self {
             engine: MemoryEngine::new(),
+            outage: Outage::default(),
             nodes: Vec::new(),
             hub: Hub::default(),
         }
@@ -183,9 +200,12 @@ impl Simulated {
         sim: &mut Sim,
         name: &str,
         resource: &R,
-        settings: Settings,
+        settings: impl Fn(ClusterBuilder) -> ClusterBuilder + Send + Sync + 'static,
     ) -> Process<Cluster> {
-        let (engine, hub) = (SimEngine::new(&self.engine, name), self.hub.clone());
+        let (engine, hub) = (
+            SimEngine::new(&self.engine, &self.outage, name),
+            self.hub.clone(),
+        );
         let (resource, node) = (resource.clone(), name.to_owned());
         let main = move || loop {
             let resource = resource.clone();

@@ -3,5 +3,6 @@
 mod clean;
 mod faults;
 mod kit;
+mod scenarios;
 
 fom_sim::interpose!();

@@ -1,0 +1,325 @@
+//! Single events in the life of a cluster, and how it goes on.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, Slot, Status};
+use fom_durable::prelude::*;
+use fom_protocol::sync::block_on;
+use fom_sim::{self as sim, Sim};
+use serde::{Deserialize, Serialize};
+
+use crate::kit::{SLOTS, Simulated};
+
+const SECOND: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(10);
+
+/// Which errands have ended, and which operations have failed.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    fn push(&self, text: impl Into<String>) {
+        self.0.lock().unwrap().push(text.into());
+    }
+
+    fn count(&self, text: &str) -> usize {
+        let log = self.0.lock().unwrap();
+        log.iter().filter(|line| line.starts_with(text)).count()
+    }
+}
+
+/// Waits, and sends a letter to a counter.
+#[derive(Serialize, Deserialize)]
+struct Errand {
+    number: u32,
+    seconds: u32,
+}
+
+#[fom(operation(Errand))]
+enum Running {
+    #[phase(start, to(Tell))]
+    Wait,
+    #[phase(sync, to(Done))]
+    Tell,
+    #[phase(end)]
+    Done,
+}
+
+impl RunningTransitions for Errand {
+    async fn wait(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.sleep(SECOND * self.seconds).await;
+        Ok(())
+    }
+
+    fn tell(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.resource::<Log>().push(format!("errand {}", self.number));
+        let counted = Counted::Errand {
+            number: self.number,
+        };
+        cx.letters().send::<Counter>("counter", counted)?;
+        Ok(())
+    }
+}
+
+/// Counts errands.
+#[derive(Serialize, Deserialize)]
+struct Counter {
+    expects: usize,
+    numbers: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Counted {
+    Errand { number: u32 },
+}
+
+#[fom(operation(Counter), event(Counted))]
+enum Counting {
+    #[phase(start, sync, on(Errand), to(Count, Full))]
+    Count,
+    #[phase(end)]
+    Full,
+}
+
+impl CountingTransitions for Counter {
+    fn count(
+        &mut self,
+        _: &mut Cx<'_, Counted>,
+        event: Counted,
+    ) -> Result<CountingAfterCount, BoxError> {
+        let Counted::Errand { number } = event;
+        self.numbers.push(number);
+        Ok(match self.numbers.len() < self.expects {
+            true => CountingAfterCount::Count,
+            false => CountingAfterCount::Full,
+        })
+    }
+}
+
+fn errands(builder: ClusterBuilder) -> ClusterBuilder {
+    builder.operation::<Errand>().operation::<Counter>()
+}
+
+/// Starts errands of this length, and a counter for all of them. Returns when all are in journals.
+fn start_errands(node: &Cluster, count: u32, seconds: u32) {
+    let counter = Counter {
+        expects: count as usize,
+        numbers: Vec::new(),
+    };
+    drop(block_on(node.submit(counter).key("counter").once("one").start()).unwrap());
+    for number in 0..count {
+        let errand = Errand { number, seconds };
+        let submission = node.submit(errand).key(format!("errand {number}"));
+        drop(block_on(submission.start()).unwrap());
+    }
+}
+
+/// Waits until the counter is full. Returns the numbers, in ascending order.
+async fn counted(node: &Cluster) -> Vec<u32> {
+    let place = fom_cluster::Place::key("counter").with_once("one");
+    let ended = node.outcome::<Counter>(place).await.unwrap().unwrap();
+    let mut numbers = ended.operation.numbers;
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Returns the longest time for which some slot was not served, watched until `end` on the clock of the simulation.
+fn longest_gap(sim: &Sim, cluster: &Simulated, end: Duration) -> Duration {
+    let (mut longest, mut since) = (Duration::ZERO, None);
+    while sim.now() < end {
+        if cluster.served() < usize::from(SLOTS) {
+            let since = *since.get_or_insert(sim.now());
+            longest = longest.max(sim.now() - since + TICK);
+        } else {
+            since = None;
+        }
+        sim::sleep(TICK);
+    }
+    assert_eq!(since, None, "a slot has no owner at the end");
+    longest
+}
+
+/// While a node leaves in order, no slot is without an owner for more than a second.
+#[test]
+fn a_planned_leave_is_short() {
+    sim::explore(0..100, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, errands));
+        cluster.wait_for_owners();
+        start_errands(&nodes[0].get(), 6, 20);
+        sim::sleep(SECOND * 12);
+        let leaves = nodes.iter().map(|node| node.get());
+        let leaves = leaves.max_by_key(|node| node.served().len()).unwrap();
+        let stays = nodes
+            .iter()
+            .map(|node| node.get())
+            .find(|node| node.served() != leaves.served());
+        sim.spawn(async move { leaves.leave().await });
+        let gap = longest_gap(sim, &cluster, sim.now() + SECOND * 15);
+        assert!(gap <= SECOND, "a slot was without an owner for {gap:?}");
+        let stays = stays.expect("another node has slots, too");
+        sim.spawn(async move { assert_eq!(counted(&stays).await, [0, 1, 2, 3, 4, 5]) });
+        sim.settle(SECOND * 100);
+        assert_eq!(log.count("errand"), 6, "each ran once");
+    });
+}
+
+/// After a kill, all slots are served again within ten seconds.
+#[test]
+fn a_takeover_takes_less_than_ten_seconds() {
+    sim::explore(0..100, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, errands));
+        cluster.wait_for_owners();
+        start_errands(&nodes[0].get(), 6, 3);
+        let most = nodes
+            .iter()
+            .max_by_key(|node| node.get().served().len())
+            .unwrap();
+        sim.during(|chaos| chaos.downtime(SECOND * 60));
+        most.kill();
+        let killed = sim.now();
+        // Its process may be back at once. Its name is taken until the dead process is noticed.
+        let gap = longest_gap(sim, &cluster, killed + SECOND * 80);
+        assert!(gap < SECOND * 10, "a slot was without an owner for {gap:?}");
+        let survivor = nodes[0].get();
+        sim.spawn(async move { assert_eq!(counted(&survivor).await, [0, 1, 2, 3, 4, 5]) });
+        sim.settle(SECOND * 100);
+    });
+}
+
+/// While the engine is gone, no node takes a slot from another one, and no phase function begins. After its return, all goes
+/// on with the same owners and the same terms.
+#[test]
+fn an_outage_of_the_engine_moves_nothing() {
+    sim::explore(0..25, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, errands));
+        cluster.wait_for_owners();
+        start_errands(&nodes[0].get(), 6, 10);
+        // Slots move to their best owners, if they do, before that.
+        sim::sleep(SECOND * 5);
+        let served = || {
+            nodes
+                .iter()
+                .map(|node| node.get().served())
+                .collect::<Vec<_>>()
+        };
+        let before = served();
+        cluster.outage.set(true);
+        sim::sleep(SECOND * 60);
+        assert_eq!(
+            log.count("errand"),
+            0,
+            "a phase function began without a lease"
+        );
+        assert_eq!(served(), before, "a slot has moved");
+        cluster.outage.set(false);
+        let returned = sim.now();
+        let node = nodes[0].get();
+        sim.spawn(async move { assert_eq!(counted(&node).await, [0, 1, 2, 3, 4, 5]) });
+        sim.settle(SECOND * 100);
+        let took = sim.now() - returned;
+        assert!(
+            took <= SECOND * 7,
+            "it took {took:?} after the return of the engine"
+        );
+        assert_eq!(log.count("errand"), 6);
+        let terms =
+            |nodes: &[Vec<(Slot, u64)>]| nodes.iter().flatten().map(|(_, term)| *term).sum::<u64>();
+        // A commit that was under way claims its slot again, which adds to its term.
+        assert!(terms(&served()) - terms(&before) <= u64::from(SLOTS));
+    });
+}
+
+/// A node that saw a higher term refuses an engine that was restored from an old backup, and writes nothing.
+#[test]
+fn an_engine_that_has_lost_commits_is_refused() {
+    sim::explore(0..100, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let a = cluster.start(sim, "a", &log, errands).get();
+        cluster.wait_for_owners();
+        let backup = cluster.engine.fork();
+        let b = cluster.start(sim, "b", &log, errands).get();
+        // Slots move to `b`, and their terms grow.
+        sim::sleep(SECOND * 30);
+        assert!(!b.served().is_empty());
+        cluster.engine.restore(&backup);
+        sim::sleep(SECOND * 30);
+        let troubles = |status: Status| {
+            let back =
+                |trouble: &ClusterError| matches!(trouble, ClusterError::TermWentBack { .. });
+            status
+                .troubles
+                .iter()
+                .filter(|trouble| back(trouble))
+                .count()
+        };
+        assert_eq!(troubles(a.status()), 1, "{}", a.status());
+        assert_eq!(troubles(b.status()), 1, "{}", b.status());
+        let before = cluster.engine.fork();
+        sim::sleep(SECOND * 30);
+        for slot in 0..SLOTS {
+            use fom_cluster::engine::Engine as _;
+            let load =
+                |engine: &fom_cluster::MemoryEngine| engine.load(Slot(slot), 0, u64::MAX).unwrap();
+            assert_eq!(load(&cluster.engine), load(&before), "a log has changed");
+        }
+    });
+}
+
+/// The name of a node that lives is refused.
+#[test]
+fn two_processes_with_one_name_are_refused() {
+    sim::explore(0..100, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let a = cluster.start(sim, "a", &log, errands).get();
+        cluster.wait_for_owners();
+        let engine = cluster.engine.clone();
+        sim.spawn(async move {
+            let again = Cluster::builder(engine.clone(), "a").slots(SLOTS).join();
+            assert!(matches!(again.await, Err(ClusterError::NameInUse(name)) if name == "a"));
+            let other = Cluster::builder(engine, "b").slots(SLOTS + 1).join().await;
+            assert!(matches!(
+                other,
+                Err(ClusterError::OtherSlots { found: SLOTS, .. })
+            ));
+        });
+        sim.settle(SECOND * 60);
+        assert_eq!(a.served().len(), usize::from(SLOTS));
+    });
+}
+
+/// A letter that its target cannot read counts as taken, and is in quarantine. Letters after it arrive.
+#[test]
+fn a_letter_that_cannot_be_read_holds_no_other_up() {
+    sim::explore(0..100, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        // No node serves `Counter`.
+        let fails = log.clone();
+        let settings = move |builder: ClusterBuilder| {
+            let fails = fails.clone();
+            builder.operation::<Errand>().runtime(move |builder| {
+                let fails = fails.clone();
+                builder.listen(move |transition| {
+                    if transition.to().is_none() {
+                        fails.push(format!("failed {}", transition.operation_type()));
+                    }
+                })
+            })
+        };
+        let a = cluster.start(sim, "a", &log, settings).get();
+        cluster.wait_for_owners();
+        for number in 0..3 {
+            let errand = Errand { number, seconds: 1 };
+            drop(block_on(a.submit(errand).start()).unwrap());
+        }
+        sim::sleep(SECOND * 20);
+        assert_eq!(log.count("errand"), 3);
+        assert_eq!(log.count("failed UnreadLetter"), 3);
+        assert_eq!(log.count("failed"), 3);
+    });
+}
