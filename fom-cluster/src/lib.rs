@@ -19,6 +19,7 @@ mod registry;
 mod route;
 mod slot;
 mod status;
+mod tcp;
 mod time;
 
 pub use call::Refusal;
@@ -29,3 +30,4 @@ pub use memory::MemoryEngine;
 pub use network::{Answering, Lost, Network, Serve};
 pub use slot::{Place, Slot};
 pub use status::{NodeStatus, SlotStatus, Status};
+pub use tcp::Tcp;

@@ -1,0 +1,300 @@
+//! Calls between nodes over TCP: one connection for each pair of nodes and direction, with many calls on it.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs},
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{
+        TcpListener, TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{Semaphore, mpsc, oneshot},
+    time::timeout,
+};
+
+use crate::network::{Answering, Lost, Network, Serve};
+
+/// The first bytes of each connection, in both directions: what it is, and the version of the frames.
+const HELLO: [u8; 8] = *b"fom-tcp1";
+/// The number of a call, and the length of its content.
+const HEAD: usize = 12;
+/// The longest content of a frame.
+const LONGEST: usize = 65 << 20;
+/// The most calls of one connection that are served at once. Further ones wait in the socket.
+const SERVED: usize = 16_384;
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// A network of nodes over TCP. A connection is not encrypted, and whoever can reach the address can make calls: use it inside
+/// of a network that only the nodes can reach.
+///
+/// ```no_run
+/// use fom_cluster::Tcp;
+///
+/// // The socket is on all addresses of this machine; other nodes use this one.
+/// let network = Tcp::bind("0.0.0.0:7070")?.advertise("10.0.0.5:7070");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Tcp {
+    listener: Mutex<Option<StdListener>>,
+    address: String,
+    calls: mpsc::UnboundedSender<Call>,
+    /// Until the node listens.
+    receiver: Mutex<Option<mpsc::UnboundedReceiver<Call>>>,
+}
+
+/// A call to another node.
+#[derive(Debug)]
+struct Call {
+    to: String,
+    request: Vec<u8>,
+    answer: oneshot::Sender<Vec<u8>>,
+}
+
+impl Tcp {
+    /// Binds the address of this node. Port 0 chooses a free port.
+    ///
+    /// # Errors
+    ///
+    /// Fails with the error of the system, such as an address that is in use.
+    pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+        let listener = StdListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let (calls, receiver) = mpsc::unbounded_channel();
+        Ok(Self {
+            address: listener.local_addr()?.to_string(),
+            listener: Mutex::new(Some(listener)),
+            calls,
+            receiver: Mutex::new(Some(receiver)),
+        })
+    }
+
+    /// Sets the address at which other nodes reach this one. Default: the one that is bound.
+    pub fn advertise(mut self, address: impl Into<String>) -> Self {
+        self.address = address.into();
+        self
+    }
+
+    /// Returns the address that is bound, until the node listens.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
+        listener
+            .as_ref()
+            .and_then(|listener| listener.local_addr().ok())
+    }
+}
+
+impl Network for Tcp {
+    fn listen(&self, serve: Serve) -> io::Result<String> {
+        let taken = |at: &Mutex<Option<StdListener>>| {
+            at.lock().unwrap_or_else(PoisonError::into_inner).take()
+        };
+        let receiver = self
+            .receiver
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        let (Some(listener), Some(calls)) = (taken(&self.listener), receiver) else {
+            return Err(io::Error::other("this network belongs to another node"));
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let main = move || {
+            runtime.block_on(async move {
+                let Ok(listener) = TcpListener::from_std(listener) else {
+                    return;
+                };
+                let accepts = tokio::spawn(accept(listener, serve));
+                connect(calls).await;
+                accepts.abort();
+            });
+        };
+        thread::Builder::new()
+            .name("fom-tcp".to_owned())
+            .spawn(main)?;
+        Ok(self.address.clone())
+    }
+
+    fn call(&self, address: &str, request: Vec<u8>) -> Answering<Result<Vec<u8>, Lost>> {
+        let (answer, answered) = oneshot::channel();
+        let call = Call {
+            to: address.to_owned(),
+            request,
+            answer,
+        };
+        // If the thread has ended, the answer is dropped.
+        let _ = self.calls.send(call);
+        Box::pin(async move { answered.await.map_err(|_| Lost) })
+    }
+}
+
+/// The answers that are expected on a connection. `None` once it is broken.
+type Expected = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Vec<u8>>>>>>;
+
+fn locked(
+    expected: &Expected,
+) -> std::sync::MutexGuard<'_, Option<HashMap<u64, oneshot::Sender<Vec<u8>>>>> {
+    expected.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes calls on to a task for each node. Ends when the node is dropped.
+async fn connect(mut calls: mpsc::UnboundedReceiver<Call>) {
+    let mut lines: HashMap<String, mpsc::UnboundedSender<Call>> = HashMap::new();
+    while let Some(call) = calls.recv().await {
+        let to = call.to.clone();
+        let line = lines.entry(to.clone()).or_insert_with(|| {
+            let (line, calls) = mpsc::unbounded_channel();
+            tokio::spawn(serve_line(to, calls));
+            line
+        });
+        // The task ends only with its sender.
+        let _ = line.send(call);
+    }
+}
+
+/// Makes calls to one node. Connects again when the connection has failed.
+async fn serve_line(to: String, mut calls: mpsc::UnboundedReceiver<Call>) {
+    let mut open: Option<(OwnedWriteHalf, Expected)> = None;
+    let mut next = 0u64;
+    while let Some(call) = calls.recv().await {
+        if call.answer.is_closed() {
+            continue;
+        }
+        if open
+            .as_ref()
+            .is_none_or(|(_, expected)| locked(expected).is_none())
+        {
+            open = timeout(CONNECT, dial(&to)).await.ok().and_then(Result::ok);
+        }
+        // A call without a connection drops its answer: it is lost.
+        let Some((writer, expected)) = &mut open else {
+            continue;
+        };
+        next += 1;
+        match &mut *locked(expected) {
+            Some(expected) => {
+                expected.retain(|_, answer| !answer.is_closed());
+                expected.insert(next, call.answer);
+            }
+            None => continue,
+        }
+        if write(writer, next, &call.request).await.is_err() {
+            locked(expected).take();
+            open = None;
+        }
+    }
+}
+
+async fn dial(to: &str) -> io::Result<(OwnedWriteHalf, Expected)> {
+    let (mut reader, writer) = greet(TcpStream::connect(to).await?).await?;
+    let expected: Expected = Arc::new(Mutex::new(Some(HashMap::new())));
+    let answers = Arc::clone(&expected);
+    tokio::spawn(async move {
+        while let Ok((number, content)) = read(&mut reader).await {
+            let answer = locked(&answers)
+                .as_mut()
+                .and_then(|all| all.remove(&number));
+            // The caller may have gone.
+            drop(answer.map(|answer| answer.send(content)));
+        }
+        // All other answers are lost.
+        locked(&answers).take();
+    });
+    Ok((writer, expected))
+}
+
+/// Sends the first bytes, and checks those of the other side.
+async fn greet(stream: TcpStream) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
+    stream.set_nodelay(true)?;
+    let (mut reader, mut writer) = stream.into_split();
+    writer.write_all(&HELLO).await?;
+    let mut hello = [0; HELLO.len()];
+    timeout(CONNECT, reader.read_exact(&mut hello)).await??;
+    match hello == HELLO {
+        true => Ok((reader, writer)),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the other side is no node of a cluster of this protocol",
+        )),
+    }
+}
+
+async fn write(to: &mut OwnedWriteHalf, number: u64, content: &[u8]) -> io::Result<()> {
+    let mut frame = Vec::with_capacity(HEAD + content.len());
+    frame.extend_from_slice(&number.to_le_bytes());
+    frame.extend_from_slice(&(content.len() as u32).to_le_bytes());
+    frame.extend_from_slice(content);
+    to.write_all(&frame).await
+}
+
+/// Reads a frame. An error ends the connection.
+async fn read(from: &mut OwnedReadHalf) -> io::Result<(u64, Vec<u8>)> {
+    let number = from.read_u64_le().await?;
+    let length = from.read_u32_le().await? as usize;
+    if length > LONGEST {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a frame is too long",
+        ));
+    }
+    // Read in parts: a hostile length must not take memory for what never comes.
+    let mut content = Vec::new();
+    let read = from.take(length as u64).read_to_end(&mut content).await?;
+    match read == length {
+        true => Ok((number, content)),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+async fn accept(listener: TcpListener, serve: Serve) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => _ = tokio::spawn(answer(stream, Arc::clone(&serve))),
+            // No file descriptors are left, for example.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// Serves the calls of one connection.
+async fn answer(stream: TcpStream, serve: Serve) {
+    let Ok((mut reader, writer)) = greet(stream).await else {
+        return;
+    };
+    let (answers, answered) = mpsc::unbounded_channel();
+    let writes = tokio::spawn(write_answers(writer, answered));
+    let served = Arc::new(Semaphore::new(SERVED));
+    while let Ok((number, request)) = read(&mut reader).await {
+        let Ok(permit) = Arc::clone(&served).acquire_owned().await else {
+            break;
+        };
+        let (answers, serving) = (answers.clone(), serve(request));
+        tokio::spawn(async move {
+            let content = serving.await;
+            // The connection may be broken.
+            let _ = answers.send((number, content));
+            drop(permit);
+        });
+    }
+    writes.abort();
+}
+
+async fn write_answers(
+    mut writer: OwnedWriteHalf,
+    mut answers: mpsc::UnboundedReceiver<(u64, Vec<u8>)>,
+) {
+    while let Some((number, content)) = answers.recv().await {
+        if write(&mut writer, number, &content).await.is_err() {
+            return;
+        }
+    }
+}
