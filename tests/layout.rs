@@ -149,6 +149,31 @@ const POSTGRES: &[&str] = &[
     "lib",
 ];
 
+/// The folders of `fom-cluster`, lowest first.
+const CLUSTER: &[&str] = &[
+    "clock",
+    "slot",
+    "engine",
+    "memory",
+    "conformance",
+    "membership",
+    "owners",
+    "time",
+    "commits",
+    "call",
+    "error",
+    "network",
+    "registry",
+    "node",
+    "inbox",
+    "route",
+    "letters",
+    "status",
+    "cluster",
+    "tcp",
+    "lib",
+];
+
 /// The folders of `fom-sim`, lowest first.
 const SIM: &[&str] = &[
     "choices",
@@ -191,6 +216,10 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-recorder", &["fom-runtime"]),
     ("fom-net", &["fom-protocol", "fom-runtime"]),
     ("fom-postgres", &["fom-journal"]),
+    (
+        "fom-cluster",
+        &["fom-durable", "fom-journal", "fom-protocol", "fom-runtime"],
+    ),
     ("fom-sim", &["fom-journal", "fom-protocol", "fom-runtime"]),
 ];
 
@@ -298,6 +327,11 @@ fn folders_of_the_journal_in_postgres_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_cluster_import_lower_ones_only() {
+    check("fom-cluster", CLUSTER);
+}
+
+#[test]
 fn folders_of_the_spans_import_lower_ones_only() {
     check("fom-tracing", TRACING);
 }
@@ -365,6 +399,7 @@ fn packages_on_top_use_no_hidden_item() {
         "fom-recorder",
         "fom-net",
         "fom-postgres",
+        "fom-cluster",
         "fom-sim",
         "fom-watch",
         "fom-cli",

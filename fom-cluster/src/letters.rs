@@ -4,32 +4,24 @@
 //! one is under way at a time, and they arrive in the order of the transitions. The target has an operation for each
 //! source: its state is the watermark, and it takes a letter in the step that moves the watermark.
 
-use fom_durable::{
-    DurableBuilderExt as _, DurableCxExt as _, DurableExt as _, DurableFomExt as _, Outbox,
-};
+use fom_durable::{DurableBuilderExt as _, DurableCxExt as _, Outbox};
 use fom_runtime::{
-    Builder, Cx, Key, Persistent, Runtime, error::BoxError, fom, machine::Savable,
-    snapshot::SnapshotError,
+    Builder, Cx, Persistent, error::BoxError, fom, machine::Savable, snapshot::SnapshotError,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::{
     call::{At, Blob, Content, Letter, Name, Reply, Request, Submit, What},
-    here::Here,
+    inbox::{self, KEY},
+    node::Here,
     registry::name_of,
     route::ask,
     slot::{Place, Slot},
 };
 
-/// The first part of the keys of the operations of this file.
-const KEY: &str = "fom-cluster";
-
-/// Adds the operations of this file to a runtime.
+/// Adds the operations of letters to a runtime.
 pub(crate) fn set_up(builder: Builder) -> Builder {
-    builder
-        .operation::<Courier>()
-        .operation::<Inbox>()
-        .operation::<UnreadLetter>()
+    inbox::set_up(builder.operation::<Courier>())
 }
 
 /// Brings one letter to its target.
@@ -74,121 +66,6 @@ impl CarryingTransitions for Courier {
                 _ => cx.sleep(std::time::Duration::from_secs(1)).await,
             }
         }
-    }
-}
-
-/// What an inbox takes.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Delivered {
-    /// A letter, and the operation type that it is for.
-    Letter(Box<(Name, Letter)>),
-    /// Ends the inbox.
-    Close,
-}
-
-/// The letters that a slot has taken from another one.
-#[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Inbox {
-    source: u16,
-    /// The newest attempt: the term and the number of its sender.
-    newest: (u64, u64),
-    /// The letter that was taken last.
-    last: Option<u64>,
-}
-
-#[fom(operation(Inbox), event(Delivered))]
-pub(crate) enum Taking {
-    #[phase(start, sync, on(Letter, Close), to(Take, Closed))]
-    Take,
-    #[phase(end)]
-    Closed,
-}
-
-impl TakingTransitions for Inbox {
-    fn take(
-        &mut self,
-        cx: &mut Cx<'_, Delivered>,
-        event: Delivered,
-    ) -> Result<TakingAfterTake, BoxError> {
-        let (of, letter) = match event {
-            Delivered::Letter(letter) => *letter,
-            Delivered::Close => return Ok(TakingAfterTake::Closed),
-        };
-        let attempt = (letter.term, letter.attempt);
-        // A sender has one letter under way. An older attempt is of a letter that was taken, or of a former owner; a newer
-        // attempt with the same letter is its repetition.
-        if attempt > self.newest && self.last != Some(letter.id) {
-            let node = cx.resource::<Here>().node().ok_or("the node ends")?;
-            let taken = match node.registry.get(&of) {
-                Some(serves) => serves.take(cx, &letter.content),
-                None => Err(format!("this node does not serve {of}")),
-            };
-            if let Err(why) = taken {
-                let unread = UnreadLetter {
-                    of,
-                    letter: letter.clone(),
-                    why,
-                };
-                cx.outbox().submit(unread).post()?;
-            }
-            self.last = Some(letter.id);
-        }
-        self.newest = self.newest.max(attempt);
-        Ok(TakingAfterTake::Take)
-    }
-}
-
-/// A letter that the target could not read. It counts as taken, and is in quarantine.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct UnreadLetter {
-    of: Name,
-    letter: Letter,
-    why: String,
-}
-
-#[fom(operation(UnreadLetter))]
-pub(crate) enum Unread {
-    #[phase(start, sync, to(Read))]
-    Fail,
-    #[phase(end)]
-    Read,
-}
-
-impl UnreadTransitions for UnreadLetter {
-    fn fail(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
-        let node = cx.resource::<Here>().node().ok_or("the node ends")?;
-        // After a retry, this release may serve it.
-        match node.registry.get(&self.of) {
-            Some(_) => Err(format!("a letter cannot be read: {}", self.why).into()),
-            None => Err(format!(
-                "a letter is for {}, which this node does not serve",
-                self.of
-            )
-            .into()),
-        }
-    }
-}
-
-/// Takes a letter: when this returns [`Reply::Done`], the journal of the slot has it.
-pub(crate) async fn deliver(runtime: &Runtime, of: Name, letter: Letter) -> Reply {
-    let key = Key::from((KEY, (u64::from(letter.source), "inbox")));
-    if runtime.find::<Inbox>(key.clone()).is_none() {
-        let inbox = Inbox {
-            source: letter.source,
-            ..Inbox::default()
-        };
-        // Another letter of the same source may be faster.
-        if let Ok(inbox) = runtime.submit(inbox).key(key.clone()).start()
-            && inbox.committed().await.is_err()
-        {
-            return Reply::Moved;
-        }
-    }
-    let once = (letter.term, letter.attempt);
-    let event = Delivered::Letter(Box::new((of, letter)));
-    match runtime.send_durably::<Inbox>(key, event, once).await {
-        Ok(_) => Reply::Done,
-        Err(_) => Reply::Moved,
     }
 }
 

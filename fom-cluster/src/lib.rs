@@ -1,4 +1,119 @@
 //! The operations of fom on several machines.
+//!
+//! The keys of a cluster are divided into *slots*. One node owns each slot: it runs the operations with its keys in a runtime of
+//! their own, and an *engine*, such as a replicated database, keeps them. When a node dies or leaves, the other nodes take its slots
+//! over, and each operation goes on in the phase that it last committed. A call reaches an operation by its key, wherever it is.
+//!
+//! ```
+//! use fom_cluster::{Cluster, ClusterCxExt as _, MemoryEngine, Tcp};
+//! use fom_durable::prelude::*;
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Order { cents: u64 }
+//!
+//! #[derive(Serialize, Deserialize)]
+//! enum News { Paid }
+//!
+//! #[fom(operation(Order), event(News))]
+//! enum Selling {
+//!     #[phase(start, sync, on(Paid), to(Sent))]
+//!     Wait,
+//!     #[phase(end)]
+//!     Sent,
+//! }
+//!
+//! impl SellingTransitions for Order {
+//!     fn wait(&mut self, _: &mut Cx<'_, News>, _: News) -> Result<SellingAfterWait, BoxError> {
+//!         Ok(SellingAfterWait::Sent)
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), BoxError> {
+//! // Nodes whose engines are clones are one cluster. This engine is for tests: it is in the memory of one process.
+//! let engine = MemoryEngine::new();
+//! let mut nodes = Vec::new();
+//! for name in ["a", "b"] {
+//!     let builder = Cluster::builder(engine.clone(), name);
+//!     let builder = builder.network(Tcp::bind("127.0.0.1:0")?).operation::<Order>();
+//!     nodes.push(builder.join().await?);
+//! }
+//!
+//! let order = nodes[0].submit(Order { cents: 900 }).key("order 7").once("cart 31").start().await?;
+//! // From any node:
+//! nodes[1].send::<Order>("order 7", News::Paid, "webhook 5").await?;
+//! let ended = order.await?.expect("it ends well");
+//! assert_eq!(ended.operation.cents, 900);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! - Each node sends a heartbeat to the engine each second, and reads all others with the answer. A node whose heartbeat has not
+//!   changed for 5 s, in at least three answers and by the reader's own clock, is *buried*. A buried node that still runs learns
+//!   of that with its next heartbeat: it ends its runtimes, and joins anew.
+//! - The owner of a slot should be the node with the highest hash of its name and the slot. Each node computes this from what it
+//!   has read; there is no coordinator. A node *claims* a slot that has no living owner. A claim succeeds only if the slot is as the
+//!   node has read it, and adds one to the *term* of the slot.
+//! - All slots of a node are committed with one request, which says the term of each. What has another term is refused. So no commit
+//!   of a former owner is kept. If the answer is lost, the node claims the slot again: the acknowledgment of that write proves what
+//!   is kept.
+//! - A runtime enters no phase function later than 4 s after the node sent the last heartbeat that was answered, and a node answers
+//!   no call for a slot after that. While the engine does not answer, everything waits, and goes on afterwards.
+//! - A slot moves to a better owner one at a time, after ten seconds in which the members were the same. The owner ends the runtime
+//!   of the slot, releases it, and tells the new owner.
+//! - A phase sends to operations of any slot by [letters](ClusterCxExt::letters): they leave with the commit of the transition, and
+//!   arrive once and in order.
+//!
+//! # Promises
+//!
+//! | what | promise |
+//! | --- | --- |
+//! | transitions | exactly once |
+//! | effects of a phase function | at least once, with the same [step key](https://docs.rs/fom-runtime/latest/fom_runtime/struct.Cx.html#method.step_key) |
+//! | operations with one key | at most one of a type in the cluster |
+//! | submissions with one operation id and key | one operation, as long as its outcome is remembered: an hour, unless the builder says otherwise |
+//! | letters from one slot to another | each taken once, in the order of the transitions that sent them |
+//!
+//! No system can exclude that a process is paused between the check of its lease and an effect. The effect can then come after those
+//! of the next owner. It has a lower [term](https://docs.rs/fom-durable/latest/fom_durable/trait.DurableCxExt.html#tymethod.term).
+//!
+//! # Limits
+//!
+//! - An engine for processes is still to come: [`MemoryEngine`] is for tests. To write one, implement [`engine::Engine`]; the
+//!   feature `testing` has `conformance` for it.
+//! - Keys, locks and the outbox of `fom-durable` reach the operations of their own slot. For other slots there are letters.
+//! - Each node must serve each operation type.
+//! - Capacity and limits of the builder count for each slot.
+//!
+//! # Modules
+//!
+//! From the bottom. Each module imports only from modules above it in this table; `tests/layout.rs` checks this.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `clock` | the clock of leases |
+//! | `slot` | slots, and the place of an operation |
+//! | [`engine`] | what a cluster is kept in |
+//! | `memory` | the engine in memory |
+//! | `conformance` | the tests of an engine |
+//! | `membership` | which nodes live |
+//! | `owners` | which node should own a slot |
+//! | `time` | the time of the cluster |
+//! | `commits` | the commits of all slots of a node |
+//! | `call` | the messages between nodes |
+//! | `error` | the errors |
+//! | `network` | how nodes reach each other |
+//! | `registry` | the operation types that a node serves |
+//! | `node` | one node: heartbeats, slots and runtimes |
+//! | `inbox` | what a slot has taken from other slots |
+//! | `route` | how a request reaches the owner of its slot |
+//! | `letters` | what a phase sends to other slots |
+//! | `status` | what a node knows of the cluster |
+//! | `cluster` | a cluster, as a program uses it |
+//! | `tcp` | the network over TCP |
 
 mod call;
 mod clock;
@@ -8,7 +123,7 @@ mod commits;
 pub mod conformance;
 pub mod engine;
 mod error;
-mod here;
+mod inbox;
 mod letters;
 mod membership;
 mod memory;
@@ -31,3 +146,8 @@ pub use network::{Answering, Lost, Network, Serve};
 pub use slot::{Place, Slot};
 pub use status::{NodeStatus, SlotStatus, Status};
 pub use tcp::Tcp;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,7 @@
 //! One node: its heartbeats, the slots that it owns with their runtimes, and what it has seen of the others.
 
 mod hand_over;
+mod here;
 mod load;
 mod seen;
 mod state;
@@ -30,6 +31,7 @@ use crate::{
     slot::Slot,
     time::ClusterTime,
 };
+pub(crate) use here::Here;
 use seen::Seen;
 use state::{Stage, State};
 

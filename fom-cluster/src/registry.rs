@@ -3,11 +3,11 @@
 use std::{collections::HashMap, future::Future, marker::PhantomData, pin::Pin};
 
 use fom_durable::{
-    Address, DurableCxExt as _, DurableExt as _, DurableFomExt as _, DurableSubmissionExt as _,
-    End, Lookup, NotCommitted, NotSentReason, Sent,
+    Address, DurableExt as _, DurableFomExt as _, DurableSubmissionExt as _, End, Lookup,
+    NotCommitted, NotSentReason, Outbox, Sent,
 };
 use fom_runtime::{
-    Cx, Key, Persistent, Runtime,
+    Key, Persistent, Runtime,
     machine::Savable,
     snapshot::{Snapshot, SnapshotError},
 };
@@ -57,8 +57,7 @@ pub(crate) trait Serves: Send + Sync {
     /// # Errors
     ///
     /// Fails if this release cannot read it.
-    fn take(&self, cx: &Cx<'_, crate::letters::Delivered>, content: &Content)
-    -> Result<(), String>;
+    fn take(&self, outbox: &Outbox<'_>, content: &Content) -> Result<(), String>;
 }
 
 struct Of<O>(PhantomData<fn() -> O>);
@@ -152,21 +151,17 @@ where
         })
     }
 
-    fn take(
-        &self,
-        cx: &Cx<'_, crate::letters::Delivered>,
-        content: &Content,
-    ) -> Result<(), String> {
+    fn take(&self, outbox: &Outbox<'_>, content: &Content) -> Result<(), String> {
         let saved = |error: SnapshotError| error.to_string();
         match content.clone() {
             Content::Event { to, event } => {
                 let event: O::Event =
                     rmp_serde::from_slice(&event.0).map_err(|error| error.to_string())?;
                 let key = to.key.ok_or("a letter goes to a key")?;
-                cx.outbox().send::<O>(key, event).map_err(saved)
+                outbox.send::<O>(key, event).map_err(saved)
             }
             Content::Submit(submit) => {
-                let mut posting = cx.outbox().submit(read::<O>(submit.operation)?);
+                let mut posting = outbox.submit(read::<O>(submit.operation)?);
                 if let Some(key) = submit.key {
                     posting = posting.key(key);
                 }

@@ -13,7 +13,7 @@ use crate::{
     commits::Owned,
     engine::View,
     error::ClusterError,
-    letters::deliver,
+    inbox::deliver,
     network::Serve,
     node::Node,
     slot::Slot,

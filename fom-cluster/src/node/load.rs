@@ -7,13 +7,12 @@ use fom_journal::{Lease, log::LogJournal};
 use fom_protocol::schedule::spawn;
 use fom_runtime::Runtime;
 
-use super::Node;
+use super::{Here, Node};
 use crate::{
     clock::boot_time,
     commits::{Owned, SlotStore},
     engine::{Claim, EngineError},
     error::ClusterError,
-    here::Here,
     slot::Slot,
 };
 

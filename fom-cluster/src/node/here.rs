@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use crate::{commits::Owned, node::Node, slot::Slot};
+use super::Node;
+use crate::{commits::Owned, slot::Slot};
 
 /// The node and the slot of a runtime: a resource of it.
 pub(crate) struct Here {
