@@ -285,3 +285,58 @@ fn everything_at_once() {
         });
     });
 }
+
+/// Beats until it has beaten so many times.
+#[derive(Serialize, Deserialize)]
+struct Pulse {
+    number: u32,
+    left: u32,
+}
+
+#[fom(operation(Pulse))]
+enum Beating {
+    #[phase(start, to(Beat, Still))]
+    Beat,
+    #[phase(end)]
+    Still,
+}
+
+impl BeatingTransitions for Pulse {
+    async fn beat(&mut self, cx: &mut Cx<'_>) -> Result<BeatingAfterBeat, BoxError> {
+        let name = format!("pulse {}", self.number);
+        cx.resource::<World>().enters(cx, name, self.left);
+        cx.sleep(SECOND / 4).await;
+        self.left -= 1;
+        Ok(match self.left {
+            0 => BeatingAfterBeat::Still,
+            _ => BeatingAfterBeat::Beat,
+        })
+    }
+}
+
+/// I5: no phase function is entered after the lease is over. So none is entered after one was entered under a later term.
+#[test]
+fn functions_begin_under_one_term_after_the_other() {
+    sim::explore(0..100, |sim: &mut Sim| {
+        let (mut cluster, world) = (Simulated::new(), World::default());
+        for name in ["a", "b", "c"] {
+            cluster.start(sim, name, &world, |builder| builder.operation::<Pulse>());
+        }
+        cluster.wait_for_owners();
+        sim.during(|chaos| {
+            let chaos = chaos.kill("a", 1).kill("b", 1).downtime(SECOND * 60);
+            chaos.lose().delay(SECOND * 2)
+        });
+        for number in 0..8 {
+            let nodes = cluster.nodes.clone();
+            sim.spawn(async move {
+                let make = move || Pulse { number, left: 60 };
+                let key = format!("pulse {number}").into();
+                carry_out(&nodes, number as usize, key, make).await;
+            });
+        }
+        sim.settle(SECOND * 600);
+        let seen = world.0.lock().unwrap();
+        assert_eq!(seen.stale, 0, "a former owner has entered a function");
+    });
+}
