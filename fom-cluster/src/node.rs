@@ -197,8 +197,10 @@ impl Node {
             state.note(&view);
             match view.is_member {
                 true => {
+                    // First: the lease of a slot that another node has is not extended.
+                    let lost = state.fenced(&view);
                     state.confirm(sent + LEASE - MARGIN);
-                    Vec::new()
+                    lost
                 }
                 // Another node has buried this one.
                 false if !state.is_first => state.bury(),
@@ -215,14 +217,11 @@ impl Node {
 
     /// Claims slots, and gives slots up.
     fn act(self: &Arc<Self>, membership: &Membership, view: &View, now: Duration) {
-        let (claims, lost, gives) = {
+        let (claims, gives) = {
             let mut state = self.state.lock();
-            let lost = state.fenced(view);
             let claims = state.claims(view);
-            let gives = state.gives(view, membership.changed(), now);
-            (claims, lost, gives)
+            (claims, state.gives(view, membership.changed(), now))
         };
-        self.end(lost);
         for (slot, seen) in claims {
             self.load(slot, seen);
         }

@@ -22,6 +22,9 @@ use crate::{
 /// How long a caller waits for a slot that no node serves.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a caller repeats a request. Outcomes are remembered for longer, so what is repeated runs once.
+const REPEATS: Duration = Duration::from_secs(30 * 60);
+
 /// The most requests that a node serves at once. Waits for the end of an operation do not count.
 const WINDOW: usize = 1024;
 
@@ -36,7 +39,8 @@ const WINDOW: usize = 1024;
 /// If the future is dropped, the request may be executed.
 pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, ClusterError> {
     let slot = Slot(request.slot);
-    let mut since = boot_time();
+    let begun = boot_time();
+    let mut since = begun;
     loop {
         if node.has_left() {
             return Err(ClusterError::Left);
@@ -79,8 +83,10 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
             Some(Reply::Busy) => return Err(ClusterError::Busy),
             Some(reply) => return Ok(reply),
         }
-        let waited = boot_time().saturating_sub(since);
-        if waited >= PATIENCE {
+        let now = boot_time();
+        let waited = now.saturating_sub(since);
+        let is_wait = matches!(request.what, What::Ended { .. });
+        if waited >= PATIENCE || !is_wait && now.saturating_sub(begun) >= REPEATS {
             return Err(ClusterError::NoOwner { slot, waited });
         }
         // Each heartbeat of this node is a change.
