@@ -286,14 +286,14 @@ fn everything_at_once() {
     });
 }
 
-/// Beats until it has beaten so many times.
+/// Beats until it has beaten so many times. It does not wait for commits, so only the lease keeps a former owner from beating.
 #[derive(Serialize, Deserialize)]
 struct Pulse {
     number: u32,
     left: u32,
 }
 
-#[fom(operation(Pulse))]
+#[fom(operation(Pulse), durability = "lazy")]
 enum Beating {
     #[phase(start, to(Beat, Still))]
     Beat,
