@@ -162,6 +162,7 @@ const CLUSTER: &[&str] = &[
     "commits",
     "call",
     "error",
+    "poison",
     "network",
     "registry",
     "node",

@@ -102,6 +102,11 @@ impl Owned {
         }
     }
 
+    /// Whether this incarnation has claimed it.
+    pub(crate) fn is_of(&self, incarnation: &str) -> bool {
+        *self.incarnation == *incarnation
+    }
+
     pub(crate) fn term(&self) -> u64 {
         self.lease.term()
     }

@@ -31,6 +31,7 @@ pub fn check<E: Engine>(mut fresh: impl FnMut() -> E) {
     commits_are_answered_for_each_slot(&fresh());
     logs_keep_their_order(&fresh());
     time_never_goes_back(&fresh());
+    notes_go_to_the_next_owner(&fresh());
 }
 
 /// A node of a check.
@@ -377,5 +378,41 @@ fn time_never_goes_back(engine: &impl Engine) {
     assert!(
         view.time >= SECOND * 100,
         "the time goes on after all nodes have left"
+    );
+}
+
+fn notes_go_to_the_next_owner(engine: &impl Engine) {
+    let (a, b) = (Node::join(engine, "a"), Node::join(engine, "b"));
+    let claims = |node: &Node<'_, _>, seen| {
+        let claim = Claim::new(Slot(0), seen, node.incarnation, SECOND);
+        let claimed = engine.claim(&claim).expect("it is answered");
+        claimed.expect("it is free")
+    };
+    let claimed = claims(&a, 0);
+    assert_eq!(
+        (claimed.was_dead, &*claimed.notes),
+        (false, &[][..]),
+        "a new slot has no notes"
+    );
+    let noted = |term, notes| engine.note(Slot(0), term, notes).expect("it is answered");
+    assert!(noted(1, b"first"), "an owner notes");
+    assert!(!noted(2, b"other"), "only the owner notes");
+    assert!(noted(1, b"second"), "notes are replaced");
+    b.buries("a");
+    let claimed = claims(&b, 1);
+    assert!(claimed.was_dead, "a claim says that the owner was removed");
+    assert_eq!(claimed.notes, b"second", "a claim returns the notes");
+    assert!(!noted(1, b"late"), "a former owner notes nothing");
+    assert!(
+        !claims(&b, 2).was_dead,
+        "an owner that claims again is not dead"
+    );
+    engine.release(Slot(0), 3).expect("it is answered");
+    assert!(!noted(3, b"late"), "a slot without an owner takes no notes");
+    let claimed = claims(&b, 3);
+    assert_eq!(
+        (claimed.was_dead, &*claimed.notes),
+        (false, &b"second"[..]),
+        "a release keeps the notes"
     );
 }

@@ -67,6 +67,13 @@ pub trait Engine: Send + Sync + 'static {
     /// After an error, the bodies may be there or not.
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError>;
 
+    /// Replaces the notes of a slot, if it has this term. Returns whether it has. A claim returns them.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the notes may be replaced or not.
+    fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError>;
+
     /// Gives a slot up, if it has this term. Another node can claim it at once.
     ///
     /// # Errors
@@ -181,7 +188,7 @@ pub struct Claim<'a> {
 }
 
 /// A slot that was claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Claimed {
     /// The term from now on.
@@ -190,6 +197,10 @@ pub struct Claimed {
     pub last: u64,
     /// The greatest time that a claim or a commit of the slot had.
     pub time: Duration,
+    /// Whether the slot had an owner that was removed.
+    pub was_dead: bool,
+    /// The notes of the slot; empty if it never had some.
+    pub notes: Vec<u8>,
 }
 
 /// Bodies for one slot.
@@ -275,8 +286,14 @@ impl<'a> Claim<'a> {
 
 impl Claimed {
     /// Returns the answer to a claim.
-    pub fn new(term: u64, last: u64, time: Duration) -> Self {
-        Self { term, last, time }
+    pub fn new(term: u64, last: u64, time: Duration, was_dead: bool, notes: Vec<u8>) -> Self {
+        Self {
+            term,
+            last,
+            time,
+            was_dead,
+            notes,
+        }
     }
 }
 

@@ -86,6 +86,8 @@
 //!   feature `testing` has `conformance` for it.
 //! - Keys, locks and the outbox of `fom-durable` reach the operations of their own slot. For other slots there are letters.
 //! - Each node must serve each operation type.
+//! - After two owners of a slot have died, one after the other, its next owner notes each fom before it runs it, which costs a request
+//!   to the engine. The fom that ran at the third death goes into quarantine.
 //! - Capacity and limits of the builder count for each slot.
 //!
 //! # Modules
@@ -105,6 +107,7 @@
 //! | `commits` | the commits of all slots of a node |
 //! | `call` | the messages between nodes |
 //! | `error` | the errors |
+//! | `poison` | operations whose functions end the process |
 //! | `network` | how nodes reach each other |
 //! | `registry` | the operation types that a node serves |
 //! | `node` | one node: heartbeats, slots and runtimes |
@@ -130,6 +133,7 @@ mod memory;
 mod network;
 mod node;
 mod owners;
+mod poison;
 mod registry;
 mod route;
 mod slot;

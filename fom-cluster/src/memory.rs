@@ -31,6 +31,7 @@ struct Content {
 struct Kept {
     row: SlotRow,
     time: Duration,
+    notes: Vec<u8>,
     last: u64,
     log: BTreeMap<u64, Vec<u8>>,
 }
@@ -119,7 +120,8 @@ impl Engine for MemoryEngine {
         let is_member = content.nodes.contains_key(claim.incarnation);
         let owner = content.slot(claim.slot)?.row.owner.clone();
         let is_mine = owner.as_deref() == Some(claim.incarnation);
-        let is_free = !owner.is_some_and(|owner| content.nodes.contains_key(&owner));
+        let lives = |owner: &String| content.nodes.contains_key(owner);
+        let is_free = !owner.as_ref().is_some_and(lives);
         let kept = content.slot(claim.slot)?;
         let is_claimed = is_mine || is_free && kept.row.term == claim.seen;
         if !is_member || !is_claimed {
@@ -128,7 +130,15 @@ impl Engine for MemoryEngine {
         kept.row.term += 1;
         kept.row.owner = Some(claim.incarnation.to_owned());
         kept.time = kept.time.max(claim.time);
-        Ok(Some(Claimed::new(kept.row.term, kept.last, kept.time)))
+        let was_dead = !is_mine && owner.is_some();
+        let (term, last, time) = (kept.row.term, kept.last, kept.time);
+        Ok(Some(Claimed::new(
+            term,
+            last,
+            time,
+            was_dead,
+            kept.notes.clone(),
+        )))
     }
 
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError> {
@@ -168,6 +178,16 @@ impl Engine for MemoryEngine {
             kept.log.retain(|number, _| *number > last);
         }
         Ok(())
+    }
+
+    fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError> {
+        let mut content = self.lock();
+        let kept = content.slot(slot)?;
+        let is_owned = kept.row.term == term && kept.row.owner.is_some();
+        if is_owned {
+            kept.notes = notes.to_vec();
+        }
+        Ok(is_owned)
     }
 
     fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {

@@ -217,11 +217,16 @@ impl Node {
 
     /// Claims slots, and gives slots up.
     fn act(self: &Arc<Self>, membership: &Membership, view: &View, now: Duration) {
-        let (claims, gives) = {
+        let (claims, gives, lived) = {
             let mut state = self.state.lock();
             let claims = state.claims(view);
-            (claims, state.gives(view, membership.changed(), now))
+            let gives = state.gives(view, membership.changed(), now);
+            (claims, gives, state.lived(now))
         };
+        for noter in lived {
+            // Without a thread, the notes go on.
+            let _ = spawn("fom-notes", move || noter.has_lived());
+        }
         for (slot, seen) in claims {
             self.load(slot, seen);
         }

@@ -13,6 +13,7 @@ use crate::{
     commits::{Owned, SlotStore},
     engine::{Claim, EngineError},
     error::ClusterError,
+    poison::{Noter, Notes, NotesRuns},
     slot::Slot,
 };
 
@@ -31,8 +32,8 @@ impl Node {
     }
 
     fn load_here(self: &Arc<Self>, slot: Slot, seen: u64) {
-        let owned = match self.claim(slot, seen) {
-            Ok(Some(owned)) => owned,
+        let (owned, notes) = match self.claim(slot, seen) {
+            Ok(Some(claimed)) => claimed,
             // Another node was faster.
             Ok(None) => return self.state.lock().not_loaded(slot, None, None),
             Err(error) => {
@@ -43,7 +44,15 @@ impl Node {
         if !self.state.lock().claimed(&owned) {
             return;
         }
-        match self.build(&owned) {
+        let noter = Noter::new(Arc::clone(&self.engine), Arc::clone(&owned), notes);
+        // Before a fom runs: a death that is not noted does not count.
+        if !noter.write() {
+            return self.state.lock().not_loaded(slot, Some(&owned), None);
+        }
+        if noter.is_noting() {
+            self.state.lock().noting(&noter, boot_time());
+        }
+        match self.build(&owned, &noter) {
             Ok(runtime) => {
                 let late = self.state.lock().loaded(&owned, runtime);
                 drop(late);
@@ -58,7 +67,7 @@ impl Node {
         self.tell();
     }
 
-    fn claim(&self, slot: Slot, seen: u64) -> Result<Option<Arc<Owned>>, EngineError> {
+    fn claim(&self, slot: Slot, seen: u64) -> Result<Option<(Arc<Owned>, Notes)>, EngineError> {
         let incarnation = self.incarnation();
         let claim = Claim::new(slot, seen, &incarnation, self.time.now());
         let Some(claimed) = self.engine.claim(&claim)? else {
@@ -69,10 +78,14 @@ impl Node {
         let until = self.state.lock().until();
         let lease = Lease::new(claimed.term, until, boot_time);
         let owned = Owned::new(slot, incarnation, lease, claimed.last);
-        Ok(Some(Arc::new(owned)))
+        Ok(Some((Arc::new(owned), Notes::of(&claimed))))
     }
 
-    fn build(self: &Arc<Self>, owned: &Arc<Owned>) -> Result<Runtime, ClusterError> {
+    fn build(
+        self: &Arc<Self>,
+        owned: &Arc<Owned>,
+        noter: &Arc<Noter>,
+    ) -> Result<Runtime, ClusterError> {
         let store = SlotStore {
             owned: Arc::clone(owned),
             commits: Arc::clone(&self.commits),
@@ -80,9 +93,13 @@ impl Node {
             time: Arc::clone(&self.time),
         };
         let builder = (self.set_up)(Runtime::builder().localities(1));
-        let builder = builder
+        let mut builder = builder
             .resource(Here::new(self, owned))
-            .journal_with(LogJournal::new(store));
+            .journal_with(LogJournal::new(store))
+            .hold_back(noter.held_back());
+        if noter.is_noting() {
+            builder = builder.listen_to_runs(NotesRuns(Arc::clone(noter)));
+        }
         builder.build().map_err(|error| ClusterError::Build {
             slot: owned.slot,
             source: Arc::new(error),

@@ -10,6 +10,7 @@ use crate::{
     engine::{NodeInfo, View},
     error::ClusterError,
     owners::owner,
+    poison::Noter,
     slot::Slot,
 };
 
@@ -17,6 +18,8 @@ use crate::{
 const LOADS: usize = 4;
 /// No slot moves to a better owner within this time after a change of the members.
 const CALM: Duration = Duration::from_secs(10);
+/// An owner that lives for so long after the deaths of others needs no notes of its runs.
+const LIFE: Duration = Duration::from_secs(600);
 
 /// A slot of this node.
 pub(crate) enum Held {
@@ -67,6 +70,8 @@ pub(crate) struct State {
     failed: BTreeMap<Slot, ClusterError>,
     /// The highest term that was seen of each slot.
     terms: Vec<u64>,
+    /// The slots whose runs are noted, and since when.
+    noting: BTreeMap<Slot, (Arc<Noter>, Duration)>,
     went_back: Option<ClusterError>,
 }
 
@@ -82,6 +87,7 @@ impl State {
             slots: BTreeMap::new(),
             failed: BTreeMap::new(),
             terms: Vec::new(),
+            noting: BTreeMap::new(),
             went_back: None,
         }
     }
@@ -238,12 +244,25 @@ impl State {
     /// Notes that a slot is claimed. Returns `false` if the node was buried meanwhile.
     pub(crate) fn claimed(&mut self, owned: &Arc<Owned>) -> bool {
         match self.slots.get_mut(&owned.slot) {
-            Some(held @ Held::Loading(None)) => {
+            // A claim of an earlier incarnation may come late.
+            Some(held @ Held::Loading(None)) if owned.is_of(&self.incarnation) => {
                 *held = Held::Loading(Some(Arc::clone(owned)));
                 true
             }
             _ => false,
         }
+    }
+
+    /// Notes that the runs of a slot are noted.
+    pub(crate) fn noting(&mut self, noter: &Arc<Noter>, now: Duration) {
+        self.noting.insert(noter.slot(), (Arc::clone(noter), now));
+    }
+
+    /// Returns the slots whose runs need no notes any more.
+    pub(crate) fn lived(&mut self, now: Duration) -> Vec<Arc<Noter>> {
+        let lived = |since: &Duration| now.saturating_sub(*since) >= LIFE;
+        let slots = self.noting.extract_if(.., |_, (_, since)| lived(since));
+        slots.map(|(_, (noter, _))| noter).collect()
     }
 
     /// Notes that the runtime of a slot runs. Returns the runtime if the slot was lost meanwhile.

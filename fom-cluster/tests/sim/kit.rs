@@ -127,6 +127,11 @@ impl Engine for SimEngine {
         self.ask(move |engine| engine.delete_until(slot, term, last))
     }
 
+    fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError> {
+        let notes = notes.to_vec();
+        self.ask(move |engine| engine.note(slot, term, &notes))
+    }
+
     fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {
         self.ask(move |engine| engine.release(slot, term))
     }

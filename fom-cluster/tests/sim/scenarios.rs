@@ -5,10 +5,10 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, Slot, Status};
+use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, Found, Slot, Status};
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
-use fom_sim::{self as sim, Sim};
+use fom_sim::{self as sim, Process, Sim};
 use serde::{Deserialize, Serialize};
 
 use crate::kit::{SLOTS, Simulated};
@@ -321,5 +321,119 @@ fn a_letter_that_cannot_be_read_holds_no_other_up() {
         assert_eq!(log.count("errand"), 3);
         assert_eq!(log.count("failed UnreadLetter"), 3);
         assert_eq!(log.count("failed"), 3);
+    });
+}
+
+/// The nodes, which a bomb kills, and how often it did.
+#[derive(Clone, Default)]
+struct Bombs {
+    nodes: Arc<Mutex<Vec<Process<Cluster>>>>,
+    log: Log,
+    /// The node of this runtime.
+    me: String,
+}
+
+/// Ends the process that runs it, as an abort does.
+#[derive(Serialize, Deserialize)]
+struct Bomb;
+
+#[fom(operation(Bomb))]
+enum Bombing {
+    #[phase(start, sync, to(Never))]
+    Abort,
+    #[phase(end)]
+    Never,
+}
+
+impl BombingTransitions for Bomb {
+    fn abort(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        let bombs = cx.resource::<Bombs>();
+        bombs.log.push("death");
+        let nodes = bombs.nodes.lock().unwrap().clone();
+        let me = nodes.iter().find(|node| node.name() == bombs.me);
+        me.expect("it is listed").kill();
+        unreachable!("a killed process never goes on")
+    }
+}
+
+/// Works beside a bomb, in the same slot.
+#[derive(Serialize, Deserialize)]
+struct Bystander {
+    steps: u32,
+}
+
+#[fom(operation(Bystander))]
+enum Working {
+    #[phase(start, to(Work, Done))]
+    Work,
+    #[phase(end)]
+    Done,
+}
+
+impl WorkingTransitions for Bystander {
+    async fn work(&mut self, cx: &mut Cx<'_>) -> Result<WorkingAfterWork, BoxError> {
+        cx.sleep(SECOND / 2).await;
+        self.steps -= 1;
+        Ok(match self.steps {
+            0 => WorkingAfterWork::Done,
+            _ => WorkingAfterWork::Work,
+        })
+    }
+}
+
+/// An operation that ends each process that runs it ends three, and goes into quarantine. The others of its slot go on.
+#[test]
+fn a_poison_operation_ends_three_owners_and_no_more() {
+    sim::explore(0..60, |sim: &mut Sim| {
+        let (mut cluster, bombs) = (Simulated::new(), Bombs::default());
+        let nodes = ["a", "b", "c"].map(|name| {
+            let me = Bombs {
+                me: name.to_owned(),
+                ..bombs.clone()
+            };
+            cluster.start(sim, name, &me, |builder| {
+                builder.operation::<Bomb>().operation::<Bystander>()
+            })
+        });
+        bombs.nodes.lock().unwrap().extend(nodes.iter().cloned());
+        sim.during(|chaos| chaos.downtime(SECOND * 5));
+        cluster.wait_for_owners();
+        let client = nodes[0].clone();
+        sim.spawn(async move {
+            let ask = async |key: &'static str| {
+                loop {
+                    let asked = client.call(async move |cluster: Cluster| {
+                        let bystander = cluster.submit(Bystander { steps: 20 });
+                        match bystander.key((key, "bystander")).once("one").start().await {
+                            Ok(started) => started.await.map(drop),
+                            Err(not) => Err(not.reason),
+                        }
+                    });
+                    if let Ok(Ok(())) = asked.await {
+                        return;
+                    }
+                }
+            };
+            let asked = client.call(async |cluster: Cluster| {
+                let bomb = cluster.submit(Bomb).key(("slot", "bomb")).once("one");
+                bomb.start().await.map(drop).map_err(|not| not.reason)
+            });
+            // The bomb may end this node.
+            drop(asked.await);
+            ask("slot").await;
+            loop {
+                let asked = client.call(async |cluster: Cluster| {
+                    let place = fom_cluster::Place::key(("slot", "bomb")).with_once("one");
+                    cluster.find::<Bomb>(place).await
+                });
+                if let Ok(Ok(found)) = asked.await {
+                    assert!(matches!(found, Found::Quarantined), "{found:?}");
+                    return;
+                }
+            }
+        });
+        sim.settle(SECOND * 600);
+        assert_eq!(bombs.log.count("death"), 3);
+        bombs.nodes.lock().unwrap().clear();
     });
 }

@@ -268,6 +268,25 @@ pub trait DurableBuilderExt: Sized {
     /// [`Operations::passive`](fom_runtime::observe::Operations::passive) counts them. [`build`](Builder::build)
     /// refuses a limit of zero.
     fn resident(self, most: usize) -> Self;
+
+    /// Puts these foms into [quarantine](crate::DurableExt::quarantine) when the journal is read, before any function of them
+    /// runs, with [`RestoreError::HeldBack`](fom_runtime::snapshot::RestoreError). So a program starts again although a phase
+    /// function of an operation ends the process. A caller can try them again, or discard them.
+    ///
+    /// Foms that are not in the journal have no effect. The next start without this method brings the foms back.
+    ///
+    /// ```
+    /// use fom_durable::{journal::MemoryJournal, prelude::*};
+    /// use fom_runtime::FomId;
+    ///
+    /// # fn start(journal: MemoryJournal, poison: Option<FomId>) -> Result<(), BoxError> {
+    /// let runtime = Runtime::builder().journal_with(journal).hold_back(poison).build()?;
+    /// # Ok(())
+    /// # }
+    /// # start(MemoryJournal::new(), None)?;
+    /// # Ok::<(), BoxError>(())
+    /// ```
+    fn hold_back(self, foms: impl IntoIterator<Item = FomId>) -> Self;
 }
 
 impl DurableBuilderExt for Builder {
@@ -328,6 +347,11 @@ impl DurableBuilderExt for Builder {
 
     fn resident(mut self, most: usize) -> Self {
         settings(&mut self).limits.resident = most;
+        self
+    }
+
+    fn hold_back(mut self, foms: impl IntoIterator<Item = FomId>) -> Self {
+        settings(&mut self).limits.held_back.extend(foms);
         self
     }
 }

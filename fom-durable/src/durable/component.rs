@@ -2,7 +2,7 @@
 
 use std::{
     any::{Any, TypeId},
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
@@ -36,6 +36,8 @@ pub(super) struct Limits {
     pub(super) events: (usize, Duration),
     /// The foms that are back out of the journal at once.
     pub(super) resident: usize,
+    /// The foms that go into quarantine when the journal is read.
+    pub(super) held_back: HashSet<FomId>,
 }
 
 impl Default for Limits {
@@ -46,6 +48,7 @@ impl Default for Limits {
             failed: (10_000, Duration::from_secs(30 * 24 * 3600)),
             events: (10_000, Duration::from_secs(30 * 24 * 3600)),
             resident: usize::MAX,
+            held_back: HashSet::new(),
         }
     }
 }
@@ -72,6 +75,8 @@ pub(crate) struct Durable {
     pub(super) gate_recovery: GateRecovery,
     /// Operation ids, and the outcomes that are remembered by them.
     pub(super) memory: Arc<IdempotencyStore>,
+    /// The foms that go into quarantine when the journal is read.
+    pub(super) held_back: HashSet<FomId>,
 }
 
 impl Durable {
@@ -90,6 +95,7 @@ impl Durable {
             quarantine: QuarantineList::new(nanos(limits.failed), nanos(limits.events)),
             passive: Arc::new(Passive::new(limits.resident)),
             gate_recovery: GateRecovery::default(),
+            held_back: limits.held_back.clone(),
             memory: Arc::new(IdempotencyStore::new(Bounds {
                 identified: nanos(limits.remember),
                 types: limits

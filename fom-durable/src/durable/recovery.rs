@@ -257,6 +257,12 @@ impl Sink<'_> {
     }
 
     fn bring_back(&mut self, id: EntryId, bytes: &[u8]) {
+        let durable = Durable::of(self.shared);
+        if durable.held_back.contains(&fom_of(id)) {
+            let held = durable.hold_back(self.shared, fom_of(id), bytes);
+            self.quarantined(held);
+            return;
+        }
         match Types::bring_back(self.shared, id, bytes) {
             Ok(resident) => self.foms.push((fom_of(id), resident)),
             Err(quarantined) => self.quarantined(*quarantined),
@@ -328,7 +334,7 @@ impl Recover for Sink<'_> {
         }
         let fom = fom_of(id);
         let durable = Durable::of(self.shared);
-        if durable.passive.is_limited() {
+        if durable.passive.is_limited() && !durable.held_back.contains(&fom) {
             match durable.enter(bytes) {
                 // Foms that held their gates are made at once, so that later requests, such as for locks, queue behind
                 // them.

@@ -118,6 +118,9 @@ pub enum RestoreError {
     /// The last transition of the fom could not be committed. The fom continues when the journal works again.
     #[error("its last transition could not be committed: {0}")]
     NotCommitted(String),
+    /// The program holds the operation back, for example because a function of it has ended the process before.
+    #[error("the program holds it back; try it again, or discard it")]
+    HeldBack,
     /// The operation failed. A caller can try it again.
     #[error("it failed: {cause}; try it again, or discard it")]
     Failed {
