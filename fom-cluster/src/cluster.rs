@@ -173,6 +173,11 @@ impl Cluster {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn node(&self) -> &Arc<Node> {
+        &self.0.0
+    }
+
     /// Waits until the node is a member.
     async fn until_member(&self, name: &str) -> Result<(), ClusterError> {
         let node = &self.0.0;

@@ -132,3 +132,105 @@ pub(crate) async fn deliver(runtime: &Runtime, of: Name, letter: Letter) -> Repl
         Err(_) => Reply::Moved,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fom_durable::DurableExt as _;
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+    use crate::{
+        Cluster, MemoryEngine, Slot,
+        call::{At, Blob, Content},
+        registry::name_of,
+    };
+
+    /// Keeps the numbers that letters bring, and ends with 0.
+    #[derive(Serialize, Deserialize)]
+    struct List {
+        numbers: Vec<u64>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    enum Brought {
+        Number { number: u64 },
+    }
+
+    #[fom(operation(List), event(Brought))]
+    enum Listing {
+        #[phase(start, sync, on(Number), to(List, Done))]
+        List,
+        #[phase(end)]
+        Done,
+    }
+
+    impl ListingTransitions for List {
+        fn list(
+            &mut self,
+            _: &mut Cx<'_, Brought>,
+            event: Brought,
+        ) -> Result<ListingAfterList, BoxError> {
+            let Brought::Number { number } = event;
+            self.numbers.push(number);
+            Ok(match number {
+                0 => ListingAfterList::Done,
+                _ => ListingAfterList::List,
+            })
+        }
+    }
+
+    fn letter((term, attempt): (u64, u64), id: u64, number: u64) -> Letter {
+        let event = rmp_serde::to_vec_named(&Brought::Number { number }).unwrap();
+        let to = At {
+            key: Some("list".into()),
+            once: None,
+        };
+        Letter {
+            source: 3,
+            term,
+            attempt,
+            id,
+            content: Content::Event {
+                to,
+                event: Blob(event),
+            },
+        }
+    }
+
+    /// A repeated attempt of the last letter is taken once. An attempt that was overtaken by later letters, or by those of a
+    /// later owner of its slot, is dropped.
+    #[tokio::test]
+    async fn each_letter_is_taken_once_and_in_order() {
+        let builder = Cluster::builder(MemoryEngine::new(), "a").slots(1);
+        let cluster = builder.operation::<List>().join().await.unwrap();
+        let list = List { numbers: vec![] };
+        let started = cluster.submit(list).key("list").start().await.unwrap();
+        let (_, runtime) = cluster
+            .node()
+            .serving(Slot(0))
+            .expect("it has started there");
+        let deliveries = [
+            ((1, 2), 70, 1),
+            // The answer was lost.
+            ((1, 3), 70, 1),
+            ((1, 5), 71, 2),
+            // These were under way for long.
+            ((1, 1), 70, 1),
+            ((1, 4), 71, 2),
+            // Another owner, which does not know that the last letter has arrived. Its attempts begin anew.
+            ((2, 1), 71, 2),
+            ((2, 2), 72, 3),
+            // The former owner is still there.
+            ((1, 6), 72, 3),
+            ((2, 3), 73, 0),
+        ];
+        for (attempt, id, number) in deliveries {
+            let letter = letter(attempt, id, number);
+            let reply = deliver(&runtime, name_of::<List>(), letter).await;
+            assert_eq!(reply, Reply::Done);
+        }
+        let ended = started.await.unwrap().unwrap();
+        assert_eq!(ended.operation.numbers, [1, 2, 3, 0]);
+        assert!(runtime.quarantine().list().is_empty());
+    }
+}
