@@ -51,13 +51,16 @@ pub(crate) struct Baton {
     entries: Entries,
 }
 
+/// What a thread runs.
+pub(crate) type Main = Box<dyn FnOnce() + Send>;
+
 /// How what a program makes becomes a part of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries {
     /// For a runtime.
     pub(crate) adopt: fn(&mut Builder),
     /// For a thread.
-    pub(crate) spawn: fn(&str, Box<dyn FnOnce() + Send>) -> io::Result<()>,
+    pub(crate) spawn: fn(&str, Main) -> io::Result<()>,
 }
 
 #[derive(Debug)]
@@ -388,7 +391,7 @@ impl Schedule for Baton {
         }
     }
 
-    fn spawn(&self, name: &str, main: Box<dyn FnOnce() + Send>) -> io::Result<()> {
+    fn spawn(&self, name: &str, main: Main) -> io::Result<()> {
         (self.entries.spawn)(name, main)
     }
 }
