@@ -390,8 +390,8 @@ fn notes_go_to_the_next_owner(engine: &impl Engine) {
     };
     let claimed = claims(&a, 0);
     assert_eq!(
-        (claimed.was_dead, &*claimed.notes),
-        (false, &[][..]),
+        (claimed.dead.as_deref(), &*claimed.notes),
+        (None, &[][..]),
         "a new slot has no notes"
     );
     let noted = |term, notes| engine.note(Slot(0), term, notes).expect("it is answered");
@@ -400,19 +400,23 @@ fn notes_go_to_the_next_owner(engine: &impl Engine) {
     assert!(noted(1, b"second"), "notes are replaced");
     b.buries("a");
     let claimed = claims(&b, 1);
-    assert!(claimed.was_dead, "a claim says that the owner was removed");
+    assert_eq!(
+        claimed.dead.as_deref(),
+        Some("a"),
+        "a claim says which owner was removed"
+    );
     assert_eq!(claimed.notes, b"second", "a claim returns the notes");
     assert!(!noted(1, b"late"), "a former owner notes nothing");
     assert!(
-        !claims(&b, 2).was_dead,
+        claims(&b, 2).dead.is_none(),
         "an owner that claims again is not dead"
     );
     engine.release(Slot(0), 3).expect("it is answered");
     assert!(!noted(3, b"late"), "a slot without an owner takes no notes");
     let claimed = claims(&b, 3);
     assert_eq!(
-        (claimed.was_dead, &*claimed.notes),
-        (false, &b"second"[..]),
+        (claimed.dead.as_deref(), &*claimed.notes),
+        (None, &b"second"[..]),
         "a release keeps the notes"
     );
 }

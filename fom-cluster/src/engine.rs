@@ -135,6 +135,8 @@ pub struct NodeInfo {
     pub weight: u32,
     /// The version of the protocol between nodes.
     pub protocol: u32,
+    /// Former incarnations of the process, which were removed while it lived, such as during a partition of the network.
+    pub survived: Vec<String>,
 }
 
 /// A node, as others see it.
@@ -197,8 +199,8 @@ pub struct Claimed {
     pub last: u64,
     /// The greatest time that a claim or a commit of the slot had.
     pub time: Duration,
-    /// Whether the slot had an owner that was removed.
-    pub was_dead: bool,
+    /// The incarnation of the last owner, if it was removed while it had the slot.
+    pub dead: Option<String>,
     /// The notes of the slot; empty if it never had some.
     pub notes: Vec<u8>,
 }
@@ -225,6 +227,7 @@ impl NodeInfo {
             address: address.into(),
             weight: 1,
             protocol: 1,
+            survived: Vec::new(),
         }
     }
 }
@@ -286,12 +289,12 @@ impl<'a> Claim<'a> {
 
 impl Claimed {
     /// Returns the answer to a claim.
-    pub fn new(term: u64, last: u64, time: Duration, was_dead: bool, notes: Vec<u8>) -> Self {
+    pub fn new(term: u64, last: u64, time: Duration, dead: Option<String>, notes: Vec<u8>) -> Self {
         Self {
             term,
             last,
             time,
-            was_dead,
+            dead,
             notes,
         }
     }

@@ -130,13 +130,13 @@ impl Engine for MemoryEngine {
         kept.row.term += 1;
         kept.row.owner = Some(claim.incarnation.to_owned());
         kept.time = kept.time.max(claim.time);
-        let was_dead = !is_mine && owner.is_some();
+        let dead = owner.filter(|_| !is_mine);
         let (term, last, time) = (kept.row.term, kept.last, kept.time);
         Ok(Some(Claimed::new(
             term,
             last,
             time,
-            was_dead,
+            dead,
             kept.notes.clone(),
         )))
     }

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use fom_durable::DurableExt as _;
 use fom_protocol::{
     schedule::spawn,
     sync::{Condvar, Mutex},
@@ -217,15 +218,28 @@ impl Node {
 
     /// Claims slots, and gives slots up.
     fn act(self: &Arc<Self>, membership: &Membership, view: &View, now: Duration) {
-        let (claims, gives, lived) = {
+        let (claims, gives, lived, noters) = {
             let mut state = self.state.lock();
             let claims = state.claims(view);
             let gives = state.gives(view, membership.changed(), now);
-            (claims, gives, state.lived(now))
+            (claims, gives, state.lived(now), state.noters())
         };
         for noter in lived {
             // Without a thread, the notes go on.
             let _ = spawn("fom-notes", move || noter.has_lived());
+        }
+        for noter in noters.into_iter().filter(|noter| noter.forgives(view)) {
+            let (node, view) = (Arc::clone(self), view.clone());
+            let main = move || {
+                for fom in noter.forgive(&view) {
+                    if let Some((_, runtime)) = node.serving(noter.slot()) {
+                        // It may have been tried again, or discarded.
+                        let _ = runtime.quarantine().retry(fom);
+                    }
+                }
+            };
+            // Without a thread, the next heartbeat tries again.
+            let _ = spawn("fom-notes", main);
         }
         for (slot, seen) in claims {
             self.load(slot, seen);

@@ -1,7 +1,8 @@
 //! Operations whose functions end the process. Such an operation would end one owner of its slot after the other.
 //!
 //! After two owners of a slot have died, the next one notes each fom before it runs it. If that owner dies, too, the fom that it
-//! noted last goes into quarantine. Other foms of the slot go on.
+//! noted last goes into quarantine. Other foms of the slot go on. An owner that was only not heard of has not died: when its
+//! process is a member again, its death is forgotten, and the fom is tried again.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -18,45 +19,67 @@ use serde::{Deserialize, Serialize};
 use crate::{
     call::{decode, encode},
     commits::{AGAIN, Owned},
-    engine::{Claimed, Engine},
+    engine::{Claimed, Engine, View},
     slot::Slot,
 };
 
 /// From so many deaths on, an owner notes what it runs.
-const NOTED: u32 = 2;
+const NOTED: usize = 2;
 
 /// The notes of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notes {
-    /// How many owners have died, one after the other.
-    deaths: u32,
+    /// The owners that have died, one after the other.
+    deaths: Vec<String>,
     /// The fom that ran last.
     entered: Option<FomId>,
-    /// The foms in quarantine.
-    held_back: Vec<FomId>,
+    /// The foms in quarantine, and the owner that each has ended.
+    held_back: Vec<(FomId, String)>,
 }
 
 impl Notes {
     /// Returns the notes for the next owner.
-    pub(crate) fn of(claimed: &Claimed) -> Self {
+    pub(crate) fn of(claimed: &Claimed, view: &View) -> Self {
         // Notes of another release count for nothing.
         let mut notes: Self = decode(&claimed.notes).unwrap_or_default();
         let entered = notes.entered.take();
-        if !claimed.was_dead {
-            notes.deaths = 0;
+        notes.forgive(view);
+        let Some(dead) = &claimed.dead else {
+            notes.deaths.clear();
+            return notes;
+        };
+        if has_survived(view, dead) {
             return notes;
         }
-        notes.deaths += 1;
-        if notes.deaths > NOTED
+        notes.deaths.push(dead.clone());
+        if notes.deaths.len() > NOTED
             && let Some(fom) = entered
-            && !notes.held_back.contains(&fom)
         {
-            notes.held_back.push(fom);
+            notes.held_back.push((fom, dead.clone()));
             // The others get the same chance.
-            notes.deaths = 0;
+            notes.deaths.clear();
         }
         notes
     }
+
+    /// Forgets the deaths of processes that live. Returns the foms that are free again.
+    fn forgive(&mut self, view: &View) -> Vec<FomId> {
+        self.deaths.retain(|dead| !has_survived(view, dead));
+        let free = self
+            .held_back
+            .extract_if(.., |(_, dead)| has_survived(view, dead));
+        free.map(|(fom, _)| fom).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.deaths.is_empty() && self.held_back.is_empty()
+    }
+}
+
+/// Returns whether the process of this incarnation lives: it was only not heard of.
+fn has_survived(view: &View, incarnation: &str) -> bool {
+    let mut rows = view.nodes.values();
+    rows.any(|row| row.info.survived.iter().any(|one| one == incarnation))
 }
 
 /// Writes the notes of one slot.
@@ -72,7 +95,7 @@ impl Noter {
         Arc::new(Self {
             engine,
             owned,
-            is_noting: AtomicBool::new(notes.deaths >= NOTED),
+            is_noting: AtomicBool::new(notes.deaths.len() >= NOTED),
             notes: Mutex::new(notes),
         })
     }
@@ -98,7 +121,36 @@ impl Noter {
     /// Returns the foms in quarantine.
     pub(crate) fn held_back(&self) -> Vec<FomId> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.held_back.clone()
+        notes.held_back.iter().map(|(fom, _)| *fom).collect()
+    }
+
+    /// Whether there is something in the notes.
+    pub(crate) fn has_notes(&self) -> bool {
+        !self
+            .notes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_empty()
+    }
+
+    /// Whether a process that has seemed to die lives.
+    pub(crate) fn forgives(&self, view: &View) -> bool {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = notes.held_back.iter().map(|(_, dead)| dead);
+        let mut dead = notes.deaths.iter().chain(held);
+        dead.any(|dead| has_survived(view, dead))
+    }
+
+    /// Forgets the deaths of processes that live. Returns the foms that are free again.
+    pub(crate) fn forgive(&self, view: &View) -> Vec<FomId> {
+        let free = {
+            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            notes.forgive(view)
+        };
+        match self.write() {
+            true => free,
+            false => Vec::new(),
+        }
     }
 
     /// Whether each run is noted.
@@ -110,7 +162,8 @@ impl Noter {
     pub(crate) fn has_lived(&self) {
         {
             let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-            (notes.deaths, notes.entered) = (0, None);
+            notes.deaths.clear();
+            notes.entered = None;
         }
         if self.write() {
             self.is_noting.store(false, Ordering::Release);
@@ -140,46 +193,62 @@ impl RunListener for NotesRuns {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{collections::BTreeMap, time::Duration};
 
     use super::*;
+    use crate::engine::{NodeInfo, NodeRow};
 
     fn fom(number: u64) -> FomId {
         // Ids are numbers for serde.
         rmp_serde::from_slice(&rmp_serde::to_vec(&number).unwrap()).unwrap()
     }
 
-    fn claimed(was_dead: bool, notes: &Notes) -> Claimed {
-        Claimed::new(1, 0, Duration::ZERO, was_dead, encode(notes))
+    fn claimed(dead: Option<&str>, notes: &Notes) -> Claimed {
+        let dead = dead.map(str::to_owned);
+        Claimed::new(1, 0, Duration::ZERO, dead, encode(notes))
+    }
+
+    /// The notes after three deaths, the last one with this fom.
+    fn after_three(fom: FomId) -> Notes {
+        let (mut notes, view) = (Notes::default(), View::default());
+        for (dead, deaths) in [("a", 1), ("b", 2)] {
+            // Before the second death, nothing is noted.
+            notes = Notes::of(&claimed(Some(dead), &notes), &view);
+            assert_eq!((notes.deaths.len(), notes.held_back.len()), (deaths, 0));
+        }
+        notes.entered = Some(fom);
+        Notes::of(&claimed(Some("c"), &notes), &view)
     }
 
     #[test]
     fn the_fom_of_the_third_death_is_held_back() {
-        let mut notes = Notes::default();
-        for deaths in 1..=2 {
-            // Before the second death, nothing is noted.
-            notes = Notes::of(&claimed(true, &notes));
-            assert_eq!((notes.deaths, notes.held_back.len()), (deaths, 0));
-        }
-        notes.entered = Some(fom(7));
-        let notes = Notes::of(&claimed(true, &notes));
-        assert_eq!(notes.held_back, [fom(7)]);
-        assert_eq!((notes.deaths, notes.entered), (0, None));
+        let notes = after_three(fom(7));
+        assert_eq!(notes.held_back, [(fom(7), "c".to_owned())]);
+        assert_eq!((notes.deaths.len(), notes.entered), (0, None));
+    }
+
+    #[test]
+    fn a_process_that_lives_has_not_died() {
+        let mut info = NodeInfo::new("c", "");
+        info.survived = vec!["c".to_owned()];
+        let nodes = BTreeMap::from([("c again".to_owned(), NodeRow::new(info, 1))]);
+        let view = View::new(true, nodes, Vec::new(), Duration::ZERO);
+        let mut notes = after_three(fom(7));
+        assert_eq!(notes.forgive(&view), [fom(7)]);
+        assert!(notes.is_empty());
+        let notes = Notes::of(&claimed(Some("c"), &notes), &view);
+        assert!(notes.is_empty(), "its death does not count");
     }
 
     #[test]
     fn an_orderly_end_is_no_death() {
-        let notes = Notes {
-            deaths: 2,
-            entered: Some(fom(7)),
-            held_back: vec![fom(3)],
-        };
-        let notes = Notes::of(&claimed(false, &notes));
-        assert_eq!((notes.deaths, notes.entered), (0, None));
-        assert_eq!(notes.held_back, [fom(3)]);
-        assert_eq!(
-            Notes::of(&Claimed::new(1, 0, Duration::ZERO, false, vec![9])),
-            Notes::default()
-        );
+        let (view, mut notes) = (View::default(), after_three(fom(3)));
+        notes.deaths = vec!["a".to_owned(), "b".to_owned()];
+        notes.entered = Some(fom(7));
+        let notes = Notes::of(&claimed(None, &notes), &view);
+        assert_eq!((notes.deaths.len(), notes.entered), (0, None));
+        assert_eq!(notes.held_back, [(fom(3), "c".to_owned())]);
+        let unread = Claimed::new(1, 0, Duration::ZERO, None, vec![9]);
+        assert_eq!(Notes::of(&unread, &view), Notes::default());
     }
 }

@@ -49,7 +49,7 @@ impl Node {
         if !noter.write() {
             return self.state.lock().not_loaded(slot, Some(&owned), None);
         }
-        if noter.is_noting() {
+        if noter.has_notes() {
             self.state.lock().noting(&noter, boot_time());
         }
         match self.build(&owned, &noter) {
@@ -78,7 +78,7 @@ impl Node {
         let until = self.state.lock().until();
         let lease = Lease::new(claimed.term, until, boot_time);
         let owned = Owned::new(slot, incarnation, lease, claimed.last);
-        Ok(Some((Arc::new(owned), Notes::of(&claimed))))
+        Ok(Some((Arc::new(owned), Notes::of(&claimed, &self.view()))))
     }
 
     fn build(

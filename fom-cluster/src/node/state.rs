@@ -18,6 +18,8 @@ use crate::{
 const LOADS: usize = 4;
 /// No slot moves to a better owner within this time after a change of the members.
 const CALM: Duration = Duration::from_secs(10);
+/// How many former incarnations a node tells.
+const SURVIVED: usize = 16;
 /// An owner that lives for so long after the deaths of others needs no notes of its runs.
 const LIFE: Duration = Duration::from_secs(600);
 
@@ -70,7 +72,7 @@ pub(crate) struct State {
     failed: BTreeMap<Slot, ClusterError>,
     /// The highest term that was seen of each slot.
     terms: Vec<u64>,
-    /// The slots whose runs are noted, and since when.
+    /// The slots with notes, and since when.
     noting: BTreeMap<Slot, (Arc<Noter>, Duration)>,
     went_back: Option<ClusterError>,
 }
@@ -161,7 +163,12 @@ impl State {
 
     /// Begins a new incarnation, because the node was buried. Returns the slots that it had.
     pub(crate) fn bury(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
-        self.incarnation = new_incarnation(&self.info.name);
+        let before = std::mem::replace(&mut self.incarnation, new_incarnation(&self.info.name));
+        let survived = &mut self.info.survived;
+        survived.push(before.to_string());
+        if survived.len() > SURVIVED {
+            survived.remove(0);
+        }
         self.is_first = true;
         self.until = Duration::ZERO;
         let slots = std::mem::take(&mut self.slots);
@@ -253,16 +260,25 @@ impl State {
         }
     }
 
-    /// Notes that the runs of a slot are noted.
+    /// Notes that a slot has notes.
     pub(crate) fn noting(&mut self, noter: &Arc<Noter>, now: Duration) {
         self.noting.insert(noter.slot(), (Arc::clone(noter), now));
     }
 
     /// Returns the slots whose runs need no notes any more.
     pub(crate) fn lived(&mut self, now: Duration) -> Vec<Arc<Noter>> {
-        let lived = |since: &Duration| now.saturating_sub(*since) >= LIFE;
-        let slots = self.noting.extract_if(.., |_, (_, since)| lived(since));
-        slots.map(|(_, (noter, _))| noter).collect()
+        let lived =
+            |noter: &Noter, since: Duration| noter.is_noting() && now.saturating_sub(since) >= LIFE;
+        let noting = self.noting.values();
+        let lived = noting.filter(|(noter, since)| lived(noter, *since));
+        lived.map(|(noter, _)| Arc::clone(noter)).collect()
+    }
+
+    /// Returns the slots that have notes.
+    pub(crate) fn noters(&mut self) -> Vec<Arc<Noter>> {
+        self.noting.retain(|_, (noter, _)| noter.has_notes());
+        let noting = self.noting.values();
+        noting.map(|(noter, _)| Arc::clone(noter)).collect()
     }
 
     /// Notes that the runtime of a slot runs. Returns the runtime if the slot was lost meanwhile.
