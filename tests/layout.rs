@@ -155,6 +155,7 @@ const CLUSTER: &[&str] = &[
     "slot",
     "engine",
     "memory",
+    "guarded",
     "conformance",
     "membership",
     "owners",

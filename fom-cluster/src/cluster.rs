@@ -14,6 +14,7 @@ use crate::{
     call::{At, Blob, Reply, Request, Submit, What},
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
+    guarded::Guarded,
     letters,
     network::{Alone, Network},
     node::{Node, Parts},
@@ -163,7 +164,7 @@ impl Cluster {
     /// Returns the settings of the node with this name, in the cluster that this engine keeps.
     pub fn builder(engine: impl Engine, name: impl Into<String>) -> ClusterBuilder {
         ClusterBuilder {
-            engine: Arc::new(engine),
+            engine: Guarded::guard(engine),
             network: Arc::new(Alone),
             name: name.into(),
             slots: SLOTS,

@@ -1,4 +1,5 @@
-//! The commits of all slots of a node. One thread sends what the slots have handed over with one request to the engine.
+//! The commits of all slots of a node. What the slots hand over while a request is under way goes with the next one: the thread
+//! that comes first leads, and sends for the others. When its own bodies are answered, the next one leads.
 
 use std::{
     mem,
@@ -24,16 +25,19 @@ pub(crate) const AGAIN: Duration = Duration::from_millis(250);
 /// The longest body.
 const LONGEST: usize = 512 << 20;
 
-/// What the slots of a node have handed over.
-#[derive(Debug, Default)]
+/// Commits what the slots of a node hand over.
 pub(crate) struct Commits {
+    engine: Arc<dyn Engine>,
+    time: Arc<ClusterTime>,
     waiting: Mutex<Waiting>,
-    handed: Condvar,
 }
 
-#[derive(Debug, Default)]
+/// What has been handed over and not been sent.
+#[derive(Default)]
 struct Waiting {
     handed: Vec<Arc<Handed>>,
+    /// Whether a thread leads.
+    is_led: bool,
     is_closed: bool,
 }
 
@@ -42,8 +46,17 @@ struct Waiting {
 struct Handed {
     owned: Arc<Owned>,
     bodies: Arc<Vec<(u64, Vec<u8>)>>,
-    answer: Mutex<Option<Result<(), JournalError>>>,
-    answered: Condvar,
+    state: Mutex<Turn>,
+    changed: Condvar,
+}
+
+/// What a thread waits for that has handed bodies over.
+#[derive(Debug)]
+enum Turn {
+    Waits,
+    /// It leads now.
+    Leads,
+    Answered(Result<(), JournalError>),
 }
 
 impl Handed {
@@ -65,8 +78,23 @@ impl Handed {
         if matches!(answer, Err(JournalError::Fenced)) {
             self.owned.lease.lose();
         }
-        *self.answer.lock() = Some(answer);
-        self.answered.notify_all();
+        self.turn(Turn::Answered(answer));
+    }
+
+    fn turn(&self, turn: Turn) {
+        *self.state.lock() = turn;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it leads, or is answered.
+    fn wait(&self) -> Turn {
+        let mut state = self.state.lock();
+        loop {
+            match mem::replace(&mut *state, Turn::Waits) {
+                Turn::Waits => state = self.changed.wait(state),
+                turn => return turn,
+            }
+        }
     }
 }
 
@@ -133,71 +161,62 @@ impl Owned {
     }
 }
 
-/// What the thread needs, which commits.
-pub(crate) struct Committing {
-    pub(crate) commits: Arc<Commits>,
-    pub(crate) engine: Arc<dyn Engine>,
-    pub(crate) time: Arc<ClusterTime>,
-}
-
 impl Commits {
+    pub(crate) fn new(engine: Arc<dyn Engine>, time: Arc<ClusterTime>) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            time,
+            waiting: Mutex::default(),
+        })
+    }
+
     /// Commits bodies. Blocks until it is known whether they are in the log.
     fn commit(&self, owned: &Arc<Owned>, bodies: Vec<(u64, Vec<u8>)>) -> Result<(), JournalError> {
         let handed = Arc::new(Handed {
             owned: Arc::clone(owned),
             bodies: Arc::new(bodies),
-            answer: Mutex::default(),
-            answered: Condvar::default(),
+            state: Mutex::new(Turn::Waits),
+            changed: Condvar::default(),
         });
-        {
+        let leads = {
             let mut waiting = self.waiting.lock();
             if waiting.is_closed {
                 return Err(JournalError::Closed);
             }
             waiting.handed.push(Arc::clone(&handed));
+            !mem::replace(&mut waiting.is_led, true)
+        };
+        if leads {
+            self.lead();
         }
-        self.handed.notify_all();
-        let mut answer = handed.answer.lock();
         loop {
-            if let Some(answer) = answer.take() {
-                return answer;
+            match handed.wait() {
+                Turn::Answered(answer) => return answer,
+                Turn::Leads | Turn::Waits => self.lead(),
             }
-            answer = handed.answered.wait(answer);
         }
     }
 
-    /// Ends the thread, when all that was handed over is answered.
+    /// Sends all that was handed over, with the own bodies, and lets the next thread lead.
+    fn lead(&self) {
+        let mut handed = mem::take(&mut self.waiting.lock().handed);
+        while !handed.is_empty() {
+            handed = self.send(handed);
+        }
+        let mut waiting = self.waiting.lock();
+        match waiting.handed.first() {
+            Some(next) => next.turn(Turn::Leads),
+            None => waiting.is_led = false,
+        }
+    }
+
+    /// Ends all commits.
     pub(crate) fn close(&self) {
         self.waiting.lock().is_closed = true;
-        self.handed.notify_all();
-    }
-
-    /// Waits for the next bodies. `None` after the end.
-    fn next(&self) -> Option<Vec<Arc<Handed>>> {
-        let mut waiting = self.waiting.lock();
-        loop {
-            if !waiting.handed.is_empty() {
-                return Some(mem::take(&mut waiting.handed));
-            }
-            if waiting.is_closed {
-                return None;
-            }
-            waiting = self.handed.wait(waiting);
-        }
     }
 
     fn is_closed(&self) -> bool {
         self.waiting.lock().is_closed
-    }
-}
-
-impl Committing {
-    pub(crate) fn run(&self) {
-        while let Some(mut handed) = self.commits.next() {
-            while !handed.is_empty() {
-                handed = self.send(handed);
-            }
-        }
     }
 
     /// Sends what was handed over. Returns what must be sent again.
@@ -211,11 +230,10 @@ impl Committing {
         let appends: Vec<_> = handed.iter().map(|one| one.append(time)).collect();
         match self.engine.commit(&appends) {
             Ok(kept) => {
-                for (one, is_kept) in handed.iter().zip(kept) {
-                    one.answers(if is_kept {
-                        Ok(())
-                    } else {
-                        Err(JournalError::Fenced)
+                for (at, one) in handed.iter().enumerate() {
+                    one.answers(match kept.get(at) {
+                        Some(true) => Ok(()),
+                        _ => Err(JournalError::Fenced),
                     });
                 }
                 Vec::new()
@@ -249,7 +267,7 @@ impl Committing {
                     one.answers(Err(JournalError::Fenced));
                     false
                 }
-                Err(_) if self.commits.is_closed() => {
+                Err(_) if self.is_closed() => {
                     one.answers(Err(JournalError::Closed));
                     false
                 }

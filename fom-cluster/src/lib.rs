@@ -100,6 +100,7 @@
 //! | `slot` | slots, and the place of an operation |
 //! | [`engine`] | what a cluster is kept in |
 //! | `memory` | the engine in memory |
+//! | `guarded` | an engine whose panics are errors |
 //! | `conformance` | the tests of an engine |
 //! | `membership` | which nodes live |
 //! | `owners` | which node should own a slot |
@@ -126,6 +127,7 @@ mod commits;
 pub mod conformance;
 pub mod engine;
 mod error;
+mod guarded;
 mod inbox;
 mod letters;
 mod membership;

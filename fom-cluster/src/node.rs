@@ -23,7 +23,7 @@ use fom_runtime::{Builder, Runtime};
 
 use crate::{
     clock::boot_time,
-    commits::{Commits, Committing, Owned},
+    commits::{Commits, Owned},
     engine::{Beat, Engine, Facts, NodeInfo, View},
     error::ClusterError,
     membership::{BEAT, LEASE, MARGIN, Membership},
@@ -70,14 +70,15 @@ pub(crate) struct Parts {
 
 impl Node {
     pub(crate) fn new(parts: Parts, info: NodeInfo) -> Arc<Self> {
+        let time: Arc<ClusterTime> = Arc::default();
         Arc::new(Self {
+            commits: Commits::new(Arc::clone(&parts.engine), Arc::clone(&time)),
             engine: parts.engine,
             network: parts.network,
             registry: parts.registry,
             facts: parts.facts,
             set_up: parts.set_up,
-            time: Arc::default(),
-            commits: Arc::default(),
+            time,
             state: Mutex::new(State::new(info)),
             woken: Condvar::default(),
             seen: Seen::default(),
@@ -86,15 +87,9 @@ impl Node {
         })
     }
 
-    /// Starts the threads of the node.
+    /// Starts the thread of the heartbeats.
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), ClusterError> {
         let failed = |error| ClusterError::Thread(Arc::new(error));
-        let committing = Committing {
-            commits: Arc::clone(&self.commits),
-            engine: Arc::clone(&self.engine),
-            time: Arc::clone(&self.time),
-        };
-        spawn("fom-commits", move || committing.run()).map_err(failed)?;
         let node = Arc::clone(self);
         spawn("fom-beats", move || node.beats()).map_err(failed)
     }

@@ -26,6 +26,9 @@ use crate::{
 /// From so many deaths on, an owner notes what it runs.
 const NOTED: usize = 2;
 
+/// A slot whose owner may not note so often is not its own.
+const REFUSED: u32 = 8;
+
 /// The notes of a slot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Notes {
@@ -103,13 +106,19 @@ impl Noter {
     /// Writes the notes. Returns whether the node has the slot.
     pub(crate) fn write(&self) -> bool {
         let notes = encode(&*self.notes.lock().unwrap_or_else(PoisonError::into_inner));
-        while !self.owned.lease.is_lost() {
-            match self.engine.note(self.owned.slot, self.owned.term(), &notes) {
+        let mut refused = 0;
+        while !self.owned.lease.is_lost() && refused < REFUSED {
+            let written = self.engine.note(self.owned.slot, self.owned.term(), &notes);
+            match written {
                 Ok(true) => return true,
-                // A commit may have claimed the slot again meanwhile. If not, its next answer tells.
-                Ok(false) | Err(_) => sleep(AGAIN),
+                // A commit of this node may have claimed the slot again, and may have no answer yet.
+                Ok(false) => refused += 1,
+                Err(_) => {}
             }
+            sleep(AGAIN);
         }
+        // Another node has the slot, or a claim of this one that came late. Then the node claims it again.
+        self.owned.lease.lose();
         false
     }
 
