@@ -160,7 +160,13 @@ fn run_foms<const OBSERVED: bool>(mut core: Box<Core>) -> Box<Core> {
         if OBSERVED {
             core.measure_fom(fom.id());
             let end = core.record_run(&fom);
-            core = run_fom(core, fom);
+            if leased && core.home.env().is_frozen() {
+                // A listener took its time.
+                core.enqueue(fom);
+                run = BATCH;
+            } else {
+                core = run_fom(core, fom);
+            }
             core.measure_end();
             core.record_run_end(end);
         } else {
