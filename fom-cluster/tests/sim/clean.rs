@@ -66,7 +66,7 @@ fn cents(outcome: fom_cluster::Outcome<Order>) -> u32 {
 
 #[test]
 fn an_operation_is_submitted_found_and_paid_from_any_node() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, orders));
         cluster.wait_for_owners();
@@ -101,7 +101,7 @@ fn an_operation_is_submitted_found_and_paid_from_any_node() {
 /// A node that joins gets its slots, one after the other, after ten quiet seconds. Operations that are under way move.
 #[test]
 fn slots_move_to_a_node_that_joins_and_back_when_it_leaves() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let a = cluster.start(sim, "a", &log, orders).get();
         cluster.wait_for_owners();
@@ -145,7 +145,7 @@ fn slots_move_to_a_node_that_joins_and_back_when_it_leaves() {
 /// After a kill, the slots of a node are taken over when its lease is over, and its operations go on.
 #[test]
 fn operations_go_on_elsewhere_after_a_kill() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, orders));
         cluster.wait_for_owners();

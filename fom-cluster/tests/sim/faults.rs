@@ -260,7 +260,7 @@ fn without_faults_each_booking_is_made_once() {
 
 #[test]
 fn kills() {
-    sim::explore(0..200, |sim: &mut Sim| {
+    sim::explore(0..50, |sim: &mut Sim| {
         let world = transfers(sim, |chaos| {
             // The third death of the owners of a slot would put an operation into quarantine.
             let chaos = chaos.kill("a", 1).kill("b", 1);
@@ -272,7 +272,7 @@ fn kills() {
 
 #[test]
 fn lost_messages_and_late_requests() {
-    sim::explore(0..200, |sim: &mut Sim| {
+    sim::explore(0..50, |sim: &mut Sim| {
         let world = transfers(sim, |chaos| chaos.lose().delay(SECOND));
         assert_eq!(world.0.lock().unwrap().stale, 0);
     });
@@ -280,7 +280,7 @@ fn lost_messages_and_late_requests() {
 
 #[test]
 fn everything_at_once() {
-    sim::explore(0..200, |sim: &mut Sim| {
+    sim::explore(0..50, |sim: &mut Sim| {
         transfers(sim, |chaos| {
             let chaos = chaos.kill("a", 1).kill("b", 1).downtime(SECOND * 60);
             let chaos = chaos.stop("b", 3, SECOND * 30).stop("c", 3, SECOND * 30);
@@ -320,7 +320,7 @@ impl BeatingTransitions for Pulse {
 /// I5: no phase function is entered after the lease is over. So none is entered after one was entered under a later term.
 #[test]
 fn functions_begin_under_one_term_after_the_other() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..30, |sim: &mut Sim| {
         let (mut cluster, world) = (Simulated::new(), World::default());
         for name in ["a", "b", "c"] {
             cluster.start(sim, name, &world, |builder| builder.operation::<Pulse>());

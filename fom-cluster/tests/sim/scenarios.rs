@@ -145,7 +145,7 @@ fn longest_gap(sim: &Sim, cluster: &Simulated, end: Duration) -> Duration {
 /// While a node leaves in order, no slot is without an owner for more than a second.
 #[test]
 fn a_planned_leave_is_short() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, errands));
         cluster.wait_for_owners();
@@ -170,7 +170,7 @@ fn a_planned_leave_is_short() {
 /// After a kill, all slots are served again within ten seconds.
 #[test]
 fn a_takeover_takes_less_than_ten_seconds() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, errands));
         cluster.wait_for_owners();
@@ -195,7 +195,7 @@ fn a_takeover_takes_less_than_ten_seconds() {
 /// on with the same owners and the same terms.
 #[test]
 fn an_outage_of_the_engine_moves_nothing() {
-    sim::explore(0..25, |sim: &mut Sim| {
+    sim::explore(0..10, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, errands));
         cluster.wait_for_owners();
@@ -238,7 +238,7 @@ fn an_outage_of_the_engine_moves_nothing() {
 /// A node that saw a higher term refuses an engine that was restored from an old backup, and writes nothing.
 #[test]
 fn an_engine_that_has_lost_commits_is_refused() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let a = cluster.start(sim, "a", &log, errands).get();
         cluster.wait_for_owners();
@@ -274,7 +274,7 @@ fn an_engine_that_has_lost_commits_is_refused() {
 /// The name of a node that lives is refused.
 #[test]
 fn two_processes_with_one_name_are_refused() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         let a = cluster.start(sim, "a", &log, errands).get();
         cluster.wait_for_owners();
@@ -296,7 +296,7 @@ fn two_processes_with_one_name_are_refused() {
 /// A letter that its target cannot read counts as taken, and is in quarantine. Letters after it arrive.
 #[test]
 fn a_letter_that_cannot_be_read_holds_no_other_up() {
-    sim::explore(0..100, |sim: &mut Sim| {
+    sim::explore(0..40, |sim: &mut Sim| {
         let (mut cluster, log) = (Simulated::new(), Log::default());
         // No node serves `Counter`.
         let fails = log.clone();
@@ -384,7 +384,7 @@ impl WorkingTransitions for Bystander {
 /// An operation that ends each process that runs it ends three, and goes into quarantine. The others of its slot go on.
 #[test]
 fn a_poison_operation_ends_three_owners_and_no_more() {
-    sim::explore(0..60, |sim: &mut Sim| {
+    sim::explore(0..30, |sim: &mut Sim| {
         let (mut cluster, bombs) = (Simulated::new(), Bombs::default());
         let nodes = ["a", "b", "c"].map(|name| {
             let me = Bombs {
