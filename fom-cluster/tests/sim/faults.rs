@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted};
+use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted, Refusal};
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
 use fom_sim::{self as sim, Process, Sim};
@@ -173,7 +173,9 @@ where
             // The node was killed, or leaves, or the slot has no owner for long: another node may know it.
             Err(_) | Ok(Err(ClusterError::NoOwner { .. } | ClusterError::Left)) => {}
             // The fom ran when three owners seemed to die. It comes back when one of them turns out to live.
-            Ok(Err(ClusterError::Quarantined)) => sim::sleep(SECOND),
+            Ok(Err(ClusterError::Quarantined | ClusterError::Refused(Refusal::Quarantined))) => {
+                sim::sleep(SECOND)
+            }
             Ok(Err(error)) => panic!("{error}"),
         }
     }

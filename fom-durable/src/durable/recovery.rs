@@ -9,6 +9,7 @@ use crate::{
         Committer, Durable, Head, Kind, Meta, Types,
         committer::{HEAD_ENTRY, fenced},
         identity::Clocks,
+        quarantine::keep_place,
         record::{is_fom, number_of},
         schemas::Schemas,
     },
@@ -256,12 +257,23 @@ impl Sink<'_> {
         }
     }
 
-    fn bring_back(&mut self, id: EntryId, bytes: &[u8]) {
+    /// Puts a fom into quarantine that is not to run. It keeps its place for its key, and its operation id.
+    fn hold_back(&mut self, id: FomId, bytes: &[u8]) {
         let durable = Durable::of(self.shared);
-        if durable.held_back.contains(&fom_of(id)) {
-            let held = durable.hold_back(self.shared, fom_of(id), bytes);
-            self.quarantined(held);
-            return;
+        if let Ok(entered) = durable.enter(bytes)
+            && let Some(once) = entered.meta.once
+        {
+            durable.memory.quarantined((entered.of.type_id(), once), id);
+        }
+        let mut held = durable.quarantined(id, RestoreError::HeldBack, bytes);
+        keep_place(&mut held, self.shared);
+        self.quarantined(held);
+    }
+
+    fn bring_back(&mut self, id: EntryId, bytes: &[u8]) {
+        let held_back = &Durable::of(self.shared).held_back;
+        if held_back.contains(&fom_of(id)) {
+            return self.hold_back(fom_of(id), bytes);
         }
         match Types::bring_back(self.shared, id, bytes) {
             Ok(resident) => self.foms.push((fom_of(id), resident)),

@@ -321,18 +321,6 @@ impl Types {
 }
 
 impl Durable {
-    /// Puts a fom into quarantine that is not to run. It keeps its place for its key, and its operation id.
-    pub(super) fn hold_back(&self, shared: &Shared, id: FomId, bytes: &[u8]) -> Quarantined {
-        if let Ok(entered) = self.enter(bytes)
-            && let Some(once) = entered.meta.once
-        {
-            self.memory.quarantined((entered.of.type_id(), once), id);
-        }
-        let mut held = self.quarantined(id, RestoreError::HeldBack, bytes);
-        keep_place(&mut held, shared);
-        held
-    }
-
     /// Makes a fom of its entry. The fom is in no queue yet.
     fn read(&self, shared: &Shared, id: FomId, bytes: &[u8]) -> Result<Resident, RestoreError> {
         let entered = self.enter(bytes)?;
