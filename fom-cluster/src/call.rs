@@ -92,7 +92,13 @@ pub(crate) enum What {
     },
     /// Takes a letter of another slot.
     Deliver(Letter),
-    /// Asks for a heartbeat at once, since a slot was given up.
+}
+
+/// A message to another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Message {
+    Ask(Request),
+    /// Asks for a heartbeat at once, because a slot was given up.
     Wake,
 }
 
@@ -143,12 +149,12 @@ pub(crate) enum Content {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Done,
-    /// The operation with this id of a fom has started, and is in the journal.
-    Started(u64),
+    /// The operation has started, and is in the journal.
+    Started,
     /// How the operation ended: the bytes of a `SavedEnd`.
     Ended(Blob),
-    /// The operation is in flight, with this id of its fom.
-    InFlight(u64),
+    /// The operation is in flight.
+    InFlight,
     Quarantined,
     /// No operation is known.
     Unknown,
@@ -159,44 +165,9 @@ pub(crate) enum Reply {
     /// The node has too much to do.
     Busy,
     /// The submission was refused.
-    Refused(Refusal),
+    Refused(RefusedReason),
     /// The request failed for good.
     Failed(String),
-}
-
-/// Why an owner has refused a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refusal {
-    /// The owner has as many foms in flight as it takes.
-    #[error("the owner is full; submit it again later, or shed load")]
-    Full,
-    /// A live fom has this key.
-    #[error("a live fom has this key already; `queue()` waits behind it")]
-    KeyInUse,
-    /// As many foms wait for this key as may.
-    #[error("the queue of this key is full; submit it again later, or shed load")]
-    KeyFull,
-    /// The key is suspended.
-    #[error("the key is suspended; `queue()` waits until it is resumed")]
-    KeySuspended,
-    /// The operation with this operation id is in quarantine.
-    #[error("the operation with this id is quarantined; retry it or discard it on its owner")]
-    Quarantined,
-}
-
-impl Refusal {
-    /// Returns the reason for the caller. `None` if the slot is not owned any more.
-    pub(crate) fn of(reason: RefusedReason) -> Option<Self> {
-        Some(match reason {
-            RefusedReason::Full => Self::Full,
-            RefusedReason::KeyInUse => Self::KeyInUse,
-            RefusedReason::KeyFull => Self::KeyFull,
-            RefusedReason::KeySuspended => Self::KeySuspended,
-            RefusedReason::Quarantined => Self::Quarantined,
-            _ => return None,
-        })
-    }
 }
 
 /// Writes a message.

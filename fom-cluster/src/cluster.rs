@@ -85,7 +85,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets how many slots this node gets, relative to others. Default: 1.
+    /// Sets how many slots this node gets, relative to others. Default: 1. 0 counts as 1.
     pub fn weight(mut self, weight: u32) -> Self {
         self.weight = weight.max(1);
         self
@@ -93,7 +93,8 @@ impl ClusterBuilder {
 
     /// Joins the cluster. Creates it if there is none. Returns when the node is a member; it gets its slots after that.
     ///
-    /// While a dead process with the name of this node has not been noticed, this waits: at most some seconds.
+    /// A dead process with the name of this node is noticed after five to seven seconds. This waits until then. The first
+    /// request to the engine blocks the calling thread.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl Cluster {
     pub async fn find<O: Persistent>(&self, at: impl Into<Place>) -> Result<Found, ClusterError> {
         let place = at.into();
         match self.ask::<O>(&place, What::Find(self::at(&place))).await? {
-            Reply::InFlight(_) => Ok(Found::InFlight),
+            Reply::InFlight => Ok(Found::InFlight),
             Reply::Done => Ok(Found::Ended),
             Reply::Quarantined => Ok(Found::Quarantined),
             Reply::Unknown => Ok(Found::Unknown),
@@ -297,9 +298,7 @@ impl Cluster {
 
     /// Leaves the cluster: gives each slot up, so that another node takes it over at once. Returns when the node has left.
     ///
-    /// # Errors
-    ///
-    /// Never fails. While the engine does not answer, this waits.
+    /// While the engine does not answer, this waits.
     ///
     /// # Cancel safety
     ///
@@ -426,7 +425,7 @@ impl<'a, O: Persistent> Submission<'a, O> {
         let request = request::<O>(node, &place, What::Submit(submit));
         let reply = ask(node, request).await;
         match reply {
-            Ok(Reply::Started(_)) => Ok(Started {
+            Ok(Reply::Started) => Ok(Started {
                 node: Arc::clone(node),
                 place,
                 of: std::marker::PhantomData,
@@ -540,7 +539,7 @@ fn failed(reply: Reply, place: &Place) -> ClusterError {
     match reply {
         Reply::Unknown => ClusterError::Unknown(place.to_string()),
         Reply::Quarantined => ClusterError::Quarantined,
-        Reply::Refused(refusal) => ClusterError::Refused(refusal),
+        Reply::Refused(reason) => ClusterError::Refused(reason),
         Reply::Failed(why) => ClusterError::Failed(why),
         Reply::Busy => ClusterError::Busy,
         other => ClusterError::Failed(format!(

@@ -1,6 +1,6 @@
 //! What a cluster is kept in: a database, or a replicated log, that all nodes reach.
 
-use std::{collections::BTreeMap, error::Error, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use crate::slot::Slot;
 
@@ -133,8 +133,6 @@ pub struct NodeInfo {
     pub address: String,
     /// The share of slots that it takes, relative to others. 0 while it leaves.
     pub weight: u32,
-    /// The version of the protocol between nodes.
-    pub protocol: u32,
     /// Former incarnations of the process, which were removed while it lived, such as during a partition of the network.
     pub survived: Vec<String>,
 }
@@ -226,7 +224,6 @@ impl NodeInfo {
             name: name.into(),
             address: address.into(),
             weight: 1,
-            protocol: 1,
             survived: Vec::new(),
         }
     }
@@ -313,13 +310,15 @@ impl Append {
 }
 
 /// An engine did not do what it was asked. Clones share the source.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
     /// The engine has refused the request, and has done nothing.
-    Refused(Arc<dyn Error + Send + Sync>),
+    #[error("the engine refuses: {0}")]
+    Refused(#[source] Arc<dyn Error + Send + Sync>),
     /// It is not known what the engine has done.
-    Unknown(Arc<dyn Error + Send + Sync>),
+    #[error("the engine does not answer: {0}")]
+    Unknown(#[source] Arc<dyn Error + Send + Sync>),
 }
 
 impl EngineError {
@@ -331,22 +330,5 @@ impl EngineError {
     /// It is not known what the engine has done.
     pub fn unknown(why: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Unknown(Arc::from(why.into()))
-    }
-}
-
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(why) => write!(f, "the engine refuses: {why}"),
-            Self::Unknown(why) => write!(f, "the engine does not answer: {why}"),
-        }
-    }
-}
-
-impl Error for EngineError {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Refused(why) | Self::Unknown(why) => Some(&**why),
-        }
     }
 }

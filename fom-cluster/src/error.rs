@@ -2,9 +2,9 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use fom_runtime::error::BuildError;
+use fom_runtime::error::{BuildError, RefusedReason};
 
-use crate::{call::Refusal, engine::EngineError, slot::Slot};
+use crate::{engine::EngineError, slot::Slot};
 
 /// A cluster did not do what it was asked. Clones share the source.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -87,7 +87,7 @@ pub enum ClusterError {
     Busy,
     /// The owner has refused the submission.
     #[error("{0}")]
-    Refused(#[from] Refusal),
+    Refused(RefusedReason),
     /// No operation is known at this place.
     #[error(
         "no operation is known by {0}: it was never submitted, or its outcome is not remembered any more"

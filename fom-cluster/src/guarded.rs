@@ -1,4 +1,4 @@
-//! An engine whose panics are errors: an engine is code of the user's, and must not take a thread of the node down.
+//! Catches the panics of an engine. An engine is code of the user's, and must not take a thread of the node down.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -12,7 +12,7 @@ use crate::{
     slot::Slot,
 };
 
-/// An engine whose panics are errors. It is not known what a request has done that panicked.
+/// Catches the panics of an engine, and returns each as [`EngineError::Unknown`].
 pub(crate) struct Guarded<E>(E);
 
 impl<E: Engine> Guarded<E> {

@@ -51,9 +51,9 @@
 //!
 //! # How it works
 //!
-//! - Each node sends a heartbeat to the engine each second, and reads all others with the answer. A node whose heartbeat has not
-//!   changed for 5 s, in at least three answers and by the reader's own clock, is *buried*. A buried node that still runs learns
-//!   of that with its next heartbeat: it ends its runtimes, and joins anew.
+//! - Each node sends a heartbeat to the engine each second. The answer has the heartbeats of all nodes. A node *buries* another
+//!   node when it has read the same heartbeat for 5 s by its own clock, in at least three answers. A buried node that still runs
+//!   learns of that with its next heartbeat. It then ends its runtimes and joins anew.
 //! - The owner of a slot should be the node with the highest hash of its name and the slot. Each node computes this from what it
 //!   has read; there is no coordinator. A node *claims* a slot that has no living owner. A claim succeeds only if the slot is as the
 //!   node has read it, and adds one to the *term* of the slot.
@@ -100,7 +100,7 @@
 //! | `slot` | slots, and the place of an operation |
 //! | [`engine`] | what a cluster is kept in |
 //! | `memory` | the engine in memory |
-//! | `guarded` | an engine whose panics are errors |
+//! | `guarded` | catches the panics of an engine |
 //! | `conformance` | the tests of an engine |
 //! | `membership` | which nodes live |
 //! | `owners` | which node should own a slot |
@@ -108,7 +108,7 @@
 //! | `commits` | the commits of all slots of a node |
 //! | `call` | the messages between nodes |
 //! | `error` | the errors |
-//! | `poison` | operations whose functions end the process |
+//! | `poison` | keeps an operation that aborts its process from ending all nodes |
 //! | `network` | how nodes reach each other |
 //! | `registry` | the operation types that a node serves |
 //! | `node` | one node: heartbeats, slots and runtimes |
@@ -143,7 +143,6 @@ mod status;
 mod tcp;
 mod time;
 
-pub use call::Refusal;
 pub use cluster::{Cluster, ClusterBuilder, Found, NotStarted, Outcome, Started, Submission};
 pub use error::ClusterError;
 pub use letters::{ClusterCxExt, Letters};

@@ -1,10 +1,8 @@
 //! An engine in memory, for tests and simulations.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use fom_protocol::sync::{Mutex, MutexGuard};
 
 use crate::{
     clock::boot_time,
@@ -54,7 +52,7 @@ impl MemoryEngine {
     }
 
     fn lock(&self) -> MutexGuard<'_, Content> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

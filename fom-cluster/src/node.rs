@@ -251,9 +251,8 @@ impl Node {
             owned.end();
             let Some(runtime) = runtime else { continue };
             // The drop of a runtime waits for its threads.
-            let dropped = spawn("fom-end", move || drop(runtime));
-            // Without a thread, the runtime was dropped here.
-            drop(dropped);
+            // Without a thread, it is dropped here.
+            let _ = spawn("fom-end", move || drop(runtime));
         }
     }
 

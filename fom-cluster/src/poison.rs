@@ -1,15 +1,15 @@
-//! Operations whose functions end the process. Such an operation would end one owner of its slot after the other.
+//! A phase function can abort its process. Its operation would then end one owner of the slot after the other.
 //!
 //! After two owners of a slot have died, the next one notes each fom before it runs it. If that owner dies, too, the fom that it
 //! noted last goes into quarantine. Other foms of the slot go on. An owner that was only not heard of has not died: when its
 //! process is a member again, its death is forgotten, and the fom is tried again.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-use fom_protocol::sync::sleep;
+use fom_protocol::sync::{Mutex, sleep};
 use fom_runtime::{
     FomId,
     extension::{Run, RunListener},
@@ -26,7 +26,7 @@ use crate::{
 /// From so many deaths on, an owner notes what it runs.
 const NOTED: usize = 2;
 
-/// A slot whose owner may not note so often is not its own.
+/// After so many refused notes, the node takes the slot as lost.
 const REFUSED: u32 = 8;
 
 /// The notes of a slot.
@@ -105,7 +105,7 @@ impl Noter {
 
     /// Writes the notes. Returns whether the node has the slot.
     pub(crate) fn write(&self) -> bool {
-        let notes = encode(&*self.notes.lock().unwrap_or_else(PoisonError::into_inner));
+        let notes = encode(&*self.notes.lock());
         let mut refused = 0;
         while !self.owned.lease.is_lost() && refused < REFUSED {
             let written = self.engine.note(self.owned.slot, self.owned.term(), &notes);
@@ -129,22 +129,18 @@ impl Noter {
 
     /// Returns the foms in quarantine.
     pub(crate) fn held_back(&self) -> Vec<FomId> {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.notes.lock();
         notes.held_back.iter().map(|(fom, _)| *fom).collect()
     }
 
     /// Whether there is something in the notes.
     pub(crate) fn has_notes(&self) -> bool {
-        !self
-            .notes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_empty()
+        !self.notes.lock().is_empty()
     }
 
     /// Whether a process that has seemed to die lives.
     pub(crate) fn forgives(&self, view: &View) -> bool {
-        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.notes.lock();
         let held = notes.held_back.iter().map(|(_, dead)| dead);
         let mut dead = notes.deaths.iter().chain(held);
         dead.any(|dead| has_survived(view, dead))
@@ -153,7 +149,7 @@ impl Noter {
     /// Forgets the deaths of processes that live. Returns the foms that are free again.
     pub(crate) fn forgive(&self, view: &View) -> Vec<FomId> {
         let free = {
-            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut notes = self.notes.lock();
             notes.forgive(view)
         };
         match self.write() {
@@ -170,7 +166,7 @@ impl Noter {
     /// Ends the notes of runs: the owner has lived for long.
     pub(crate) fn has_lived(&self) {
         {
-            let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut notes = self.notes.lock();
             notes.deaths.clear();
             notes.entered = None;
         }
@@ -189,7 +185,7 @@ impl RunListener for NotesRuns {
             return;
         }
         {
-            let mut notes = self.0.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut notes = self.0.notes.lock();
             if notes.entered.replace(run.id()) == Some(run.id()) {
                 return;
             }

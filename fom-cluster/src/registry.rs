@@ -8,11 +8,12 @@ use fom_durable::{
 };
 use fom_runtime::{
     Key, Persistent, Runtime,
+    error::RefusedReason,
     machine::Savable,
     snapshot::{Snapshot, SnapshotError},
 };
 
-use crate::call::{At, Blob, Content, Name, Refusal, Reply, Submit};
+use crate::call::{At, Blob, Content, Name, Reply, Submit};
 
 /// A reply that comes later.
 pub(crate) type Replying<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
@@ -90,15 +91,15 @@ where
                 match submission.start() {
                     Ok(handle) => handle,
                     Err(refused) => {
-                        return match Refusal::of(refused.reason()) {
-                            Some(refusal) => Reply::Refused(refusal),
-                            None => Reply::Moved,
+                        return match refused.reason() {
+                            RefusedReason::ShuttingDown | RefusedReason::Moved => Reply::Moved,
+                            reason => Reply::Refused(reason),
                         };
                     }
                 }
             };
             match handle.committed().await {
-                Ok(()) | Err(NotCommitted::NotKept) => Reply::Started(handle.id().get()),
+                Ok(()) | Err(NotCommitted::NotKept) => Reply::Started,
                 // The caller asks again: the operation runs once for its id.
                 Err(_) => Reply::Moved,
             }
@@ -122,7 +123,7 @@ where
             return Reply::Unknown;
         };
         match runtime.outcome::<O>(address) {
-            Lookup::InFlight(id) => Reply::InFlight(id.get()),
+            Lookup::InFlight(_) => Reply::InFlight,
             Lookup::Ended { .. } => Reply::Done,
             Lookup::Quarantined(_) => Reply::Quarantined,
             _ => Reply::Unknown,

@@ -8,7 +8,7 @@ use std::{
 use fom_runtime::Runtime;
 
 use crate::{
-    call::{Reply, Request, What, decode, encode},
+    call::{Message, Reply, Request, What, decode, encode},
     clock::boot_time,
     commits::Owned,
     engine::View,
@@ -51,7 +51,8 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
             match (node.serving(slot), &owner) {
                 (Some(serving), _) => Some(serve_owned(node, serving, request.clone()).await),
                 (None, Some((_, address))) => {
-                    let answer = node.network.call(address, encode(&request)).await.ok()?;
+                    let message = Message::Ask(request.clone());
+                    let answer = node.network.call(address, encode(&message)).await.ok()?;
                     decode(&answer).ok()
                 }
                 (None, None) => None,
@@ -108,8 +109,8 @@ pub(crate) fn serves(node: &Arc<Node>) -> Serve {
     Arc::new(move |request| {
         let node = node.upgrade();
         Box::pin(async move {
-            let reply = match (node, decode::<Request>(&request)) {
-                (Some(node), Ok(request)) => serve(&node, request).await,
+            let reply = match (node, decode(&request)) {
+                (Some(node), Ok(message)) => serve(&node, message).await,
                 (None, _) => Reply::Moved,
                 (_, Err(why)) => Reply::Failed(why),
             };
@@ -118,11 +119,14 @@ pub(crate) fn serves(node: &Arc<Node>) -> Serve {
     })
 }
 
-async fn serve(node: &Arc<Node>, request: Request) -> Reply {
-    if request.what == What::Wake {
-        node.wake();
-        return Reply::Done;
-    }
+async fn serve(node: &Arc<Node>, message: Message) -> Reply {
+    let request = match message {
+        Message::Ask(request) => request,
+        Message::Wake => {
+            node.wake();
+            return Reply::Done;
+        }
+    };
     match node.serving(Slot(request.slot)) {
         Some(serving) => serve_owned(node, serving, request).await,
         None => Reply::Moved,
@@ -146,32 +150,27 @@ async fn serve_owned(
 /// Serves a request to a slot that this node owns.
 async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Reply {
     let Request { of, what, .. } = request;
-    if let What::Deliver(letter) = what {
-        return deliver(&runtime, of, letter).await;
-    }
-    let Some(serves) = node.registry.get(&of) else {
-        return Reply::Failed(format!(
+    match (what, node.registry.get(&of)) {
+        (What::Deliver(letter), _) => deliver(&runtime, of, letter).await,
+        (_, None) => Reply::Failed(format!(
             "the owner does not serve {of}; call `operation` for it on each node"
-        ));
-    };
-    if let What::Ended { once } = what {
-        return match once {
-            Some(once) => serves.ended(runtime, once).await,
-            None => Reply::Unknown,
-        };
-    }
-    let _serving = match Serving::begin(node) {
-        Some(serving) => serving,
-        None => return Reply::Busy,
-    };
-    match what {
-        What::Submit(submit) => serves.submit(runtime, submit).await,
-        What::Find(at) => serves.find(&runtime, at),
-        What::Send { to, event, once } => match once {
-            Some(once) => serves.send(runtime, to, event, once).await,
-            None => Reply::Failed("an event has no id".to_owned()),
+        )),
+        // A wait does not count.
+        (What::Ended { once: Some(once) }, Some(serves)) => serves.ended(runtime, once).await,
+        (what, Some(serves)) => match (Serving::begin(node), what) {
+            (None, _) => Reply::Busy,
+            (Some(_serving), What::Submit(submit)) => serves.submit(runtime, submit).await,
+            (Some(_serving), What::Find(at)) => serves.find(&runtime, at),
+            (
+                Some(_serving),
+                What::Send {
+                    to,
+                    event,
+                    once: Some(once),
+                },
+            ) => serves.send(runtime, to, event, once).await,
+            (Some(_), _) => Reply::Failed("a request has no id".to_owned()),
         },
-        What::Ended { .. } | What::Deliver(_) | What::Wake => Reply::Done,
     }
 }
 

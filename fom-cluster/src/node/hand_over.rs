@@ -7,7 +7,7 @@ use fom_runtime::{Runtime, config::Shutdown};
 
 use super::Node;
 use crate::{
-    call::{Name, Request, What, encode},
+    call::{Message, encode},
     commits::{AGAIN, Owned},
     slot::Slot,
 };
@@ -61,15 +61,7 @@ impl Node {
         let Some(row) = view.nodes.get(incarnation) else {
             return;
         };
-        let request = Request {
-            slot: 0,
-            of: Name {
-                machine: String::new(),
-                operation: String::new(),
-            },
-            what: What::Wake,
-        };
-        let call = self.network.call(&row.info.address, encode(&request));
+        let call = self.network.call(&row.info.address, encode(&Message::Wake));
         // Without the answer, the other node looks within a second.
         let _ = spawn("fom-wake", move || drop(fom_protocol::sync::block_on(call)));
     }

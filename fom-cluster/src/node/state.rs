@@ -265,7 +265,7 @@ impl State {
         self.noting.insert(noter.slot(), (Arc::clone(noter), now));
     }
 
-    /// Returns the slots whose runs need no notes any more.
+    /// Returns the slots that this node has owned for long enough to stop the notes of runs.
     pub(crate) fn lived(&mut self, now: Duration) -> Vec<Arc<Noter>> {
         let lived =
             |noter: &Noter, since: Duration| noter.is_noting() && now.saturating_sub(since) >= LIFE;

@@ -1,4 +1,4 @@
-//! Clusters with faults: each transfer between accounts of different slots is booked once, in order, whatever happens.
+//! Clusters with faults. Each transfer between accounts of different slots is booked once, and letters keep their order.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,9 +7,10 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted, Refusal};
+use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted};
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
+use fom_runtime::error::RefusedReason;
 use fom_sim::{self as sim, Process, Sim};
 use serde::{Deserialize, Serialize};
 
@@ -173,9 +174,9 @@ where
             // The node was killed, or leaves, or the slot has no owner for long: another node may know it.
             Err(_) | Ok(Err(ClusterError::NoOwner { .. } | ClusterError::Left)) => {}
             // The fom ran when three owners seemed to die. It comes back when one of them turns out to live.
-            Ok(Err(ClusterError::Quarantined | ClusterError::Refused(Refusal::Quarantined))) => {
-                sim::sleep(SECOND)
-            }
+            Ok(Err(
+                ClusterError::Quarantined | ClusterError::Refused(RefusedReason::Quarantined),
+            )) => sim::sleep(SECOND),
             Ok(Err(error)) => panic!("{error}"),
         }
     }
@@ -343,5 +344,115 @@ fn functions_begin_under_one_term_after_the_other() {
         sim.settle(SECOND * 600);
         let seen = world.0.lock().unwrap();
         assert_eq!(seen.stale, 0, "a former owner has entered a function");
+    });
+}
+
+/// Sends its numbers to one reader, each with a transition.
+#[derive(Serialize, Deserialize)]
+struct Writer {
+    number: u32,
+    sent: u32,
+}
+
+#[fom(operation(Writer))]
+enum Writing {
+    #[phase(start, sync, to(Write, Written))]
+    Write,
+    #[phase(end)]
+    Written,
+}
+
+const WRITERS: u32 = 3;
+const NUMBERS: u32 = 5;
+
+impl WritingTransitions for Writer {
+    fn write(&mut self, cx: &mut Cx<'_>) -> Result<WritingAfterWrite, BoxError> {
+        let line = Line::Number {
+            writer: self.number,
+            number: self.sent,
+        };
+        cx.letters().send::<Reader>("reader", line)?;
+        self.sent += 1;
+        Ok(match self.sent < NUMBERS {
+            true => WritingAfterWrite::Write,
+            false => WritingAfterWrite::Written,
+        })
+    }
+}
+
+/// Reads all numbers of all writers.
+#[derive(Serialize, Deserialize)]
+struct Reader {
+    lines: Vec<(u32, u32)>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Line {
+    Number { writer: u32, number: u32 },
+}
+
+#[fom(operation(Reader), event(Line))]
+enum Reading {
+    #[phase(start, sync, on(Number), to(Read, Done))]
+    Read,
+    #[phase(end)]
+    Done,
+}
+
+impl ReadingTransitions for Reader {
+    fn read(&mut self, _: &mut Cx<'_, Line>, line: Line) -> Result<ReadingAfterRead, BoxError> {
+        let Line::Number { writer, number } = line;
+        self.lines.push((writer, number));
+        Ok(match self.lines.len() < (WRITERS * NUMBERS) as usize {
+            true => ReadingAfterRead::Read,
+            false => ReadingAfterRead::Done,
+        })
+    }
+}
+
+#[test]
+fn letters_keep_the_order_of_their_transitions() {
+    sim::explore(0..30, |sim: &mut Sim| {
+        let mut cluster = Simulated::new();
+        for name in ["a", "b", "c"] {
+            cluster.start(sim, name, &(), |builder| {
+                builder.operation::<Writer>().operation::<Reader>()
+            });
+        }
+        cluster.wait_for_owners();
+        let reader = || Reader { lines: Vec::new() };
+        let opened = cluster.nodes[0].get();
+        let started = opened
+            .submit(reader())
+            .key("reader")
+            .once("the one")
+            .start();
+        drop(block_on(started).unwrap());
+        sim.during(|chaos| {
+            let chaos = chaos.kill("a", 1).kill("b", 1).downtime(SECOND * 60);
+            chaos.lose().delay(SECOND)
+        });
+        for number in 0..WRITERS {
+            let nodes = cluster.nodes.clone();
+            sim.spawn(async move {
+                let make = move || Writer { number, sent: 0 };
+                let key = format!("writer {number}").into();
+                carry_out(&nodes, number as usize, key, make).await;
+            });
+        }
+        let nodes = cluster.nodes.clone();
+        sim.spawn(async move {
+            let lines = carry_out(&nodes, 0, "reader".into(), reader).await;
+            let lines = lines.operation.lines;
+            for writer in 0..WRITERS {
+                let its = lines.iter().filter(|(of, _)| *of == writer);
+                let numbers: Vec<_> = its.map(|(_, number)| *number).collect();
+                assert!(
+                    numbers.iter().copied().eq(0..NUMBERS),
+                    "{writer}: {numbers:?}"
+                );
+            }
+        });
+        sim.settle(SECOND * 600);
     });
 }

@@ -1,6 +1,6 @@
 //! A wait until an operation has ended, by its operation id; and how it ended, as bytes for another process.
 
-use std::{any::TypeId, fmt, sync::Arc};
+use std::{any::TypeId, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,8 @@ use fom_runtime::{
 };
 
 /// How an operation ended, in a form that another process can read.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedEnd(Arc<Stored>);
-
-impl fmt::Debug for SavedEnd {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("SavedEnd").field(&self.0).finish()
-    }
-}
 
 /// The bytes of a [`SavedEnd`]: a snapshot, or the cause and the phase of a failure.
 #[derive(Serialize, Deserialize)]

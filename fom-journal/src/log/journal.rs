@@ -16,7 +16,7 @@ const BODY: usize = 32 << 20;
 /// The longest entry.
 const ENTRY: usize = 64 << 20;
 
-/// A journal whose store keeps a log of bodies.
+/// A journal on top of a [`LogStore`].
 #[derive(Debug)]
 pub struct LogJournal<S> {
     store: S,

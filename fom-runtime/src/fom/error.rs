@@ -2,10 +2,12 @@
 
 use std::{error::Error, fmt, io, sync::Arc, time::Duration};
 
+use serde::{Deserialize, Serialize};
+
 use crate::{gate::GateError, snapshot::SnapshotError};
 
 /// The reason why a submission was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum RefusedReason {
     /// The runtime has as many foms in flight as it takes.

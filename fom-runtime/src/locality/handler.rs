@@ -161,9 +161,8 @@ fn run_foms<const OBSERVED: bool>(mut core: Box<Core>) -> Box<Core> {
             core.measure_fom(fom.id());
             let end = core.record_run(&fom);
             if leased && core.home.env().is_frozen() {
-                // A listener took its time.
+                // A listener took its time. The next turn of the loop ends it.
                 core.enqueue(fom);
-                run = BATCH;
             } else {
                 core = run_fom(core, fom);
             }
