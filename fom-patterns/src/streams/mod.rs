@@ -266,7 +266,8 @@ impl<O: Operation, K: StreamKey> KeyedStream<O, K> {
         Producer::new(self.0.clone())
     }
 
-    /// Returns the number of requests that were taken in and have not ended.
+    /// Returns the number of requests that were taken in and have not ended. An ended request counts until its locality
+    /// gives the stream its next turn: await [`Runtime::quiet`] for an exact number.
     pub fn in_flight(&self) -> usize {
         let inlets = self.0.inlets.iter();
         inlets.map(|inlet| inlet.lock().in_flight()).sum()

@@ -119,6 +119,7 @@ fn requests_before_a_barrier_end_before_those_behind_it_begin() {
                 barrier.await.unwrap();
             }
             runtime.idle().await;
+            runtime.quiet().await;
             assert_eq!(stream.in_flight(), 0);
             let mut open: HashMap<u64, u64> = HashMap::new();
             let history = history.take();
@@ -256,6 +257,7 @@ fn the_requests_of_a_key_run_in_batches() {
         assert_eq!(set.stream.in_flight(), 11);
         set.open.send(true).unwrap();
         set.runtime.idle().await;
+        set.runtime.quiet().await;
         let mut batches = Vec::new();
         while let Ok(batch) = set.heard.try_recv() {
             batches.push(batch);
@@ -289,6 +291,7 @@ fn a_predicate_lets_requests_run_beside_their_key() {
         assert_eq!(set.stream.in_flight(), 3);
         set.open.send(true).unwrap();
         set.runtime.idle().await;
+        set.runtime.quiet().await;
         let mut rest = Vec::new();
         while let Ok(told) = set.heard.try_recv() {
             rest.extend(told);

@@ -181,13 +181,13 @@ impl Party {
         told.recv().unwrap()
     }
 
-    /// The same, until some hikers live in locality 1 (which gets foms only while it sleeps).
+    /// The same, until four hikers live in locality 1 (which gets foms only while it sleeps).
     async fn crowd_that_moved(&self) -> Vec<Handle<Hiker>> {
         let mut all = Vec::new();
         loop {
             all.extend(self.crowd(40, |runtime, hiker| runtime.submit(hiker).start().unwrap()));
             resting(&all).await;
-            if all.iter().any(|fom| fom.locality() == 1) {
+            if all.iter().filter(|fom| fom.locality() == 1).count() >= 4 {
                 return all;
             }
         }
