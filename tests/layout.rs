@@ -141,11 +141,13 @@ const POSTGRES: &[&str] = &[
     "tls",
     "connection",
     "settings",
+    "tables",
     "row",
     "standby",
     "appends",
     "thread",
     "journal",
+    "engine",
     "lib",
 ];
 
@@ -217,7 +219,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-tracing", &["fom-runtime"]),
     ("fom-recorder", &["fom-runtime"]),
     ("fom-net", &["fom-protocol", "fom-runtime"]),
-    ("fom-postgres", &["fom-journal"]),
+    ("fom-postgres", &["fom-cluster", "fom-journal"]),
     (
         "fom-cluster",
         &["fom-durable", "fom-journal", "fom-protocol", "fom-runtime"],

@@ -49,6 +49,11 @@
 //! # }
 //! ```
 //!
+//! # Engines
+//!
+//! [`MemoryEngine`] is for tests. `PostgresEngine` in [`fom-postgres`](https://docs.rs/fom-postgres), with the feature `cluster`, is
+//! for processes. For another one, implement [`engine::Engine`]; the feature `testing` has `conformance` for it.
+//!
 //! # How it works
 //!
 //! - Each node sends a heartbeat to the engine each second. The answer has the heartbeats of all nodes. A node *buries* another
@@ -82,8 +87,6 @@
 //!
 //! # Limits
 //!
-//! - An engine for processes is still to come: [`MemoryEngine`] is for tests. To write one, implement [`engine::Engine`]; the
-//!   feature `testing` has `conformance` for it.
 //! - Keys, locks and the outbox of `fom-durable` reach the operations of their own slot. For other slots there are letters.
 //! - Each node must serve each operation type.
 //! - After two owners of a slot have died, one after the other, its next owner notes each fom before it runs it, which costs a request

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fom_journal::{JournalError, Lease};
 use tokio::time::sleep;
-use tokio_postgres::{Statement, error::SqlState, types::Type};
+use tokio_postgres::{Statement, types::Type};
 
 use crate::{
     clock::{JournalTime, boot_time},
@@ -124,7 +124,7 @@ impl Appends {
             if is_over && is_sent {
                 self.doubt = Doubt::GivenUp;
             }
-            if is_over || is_refusal(&error) && !is_sent {
+            if is_over || error.is_refusal() && !is_sent {
                 return Err(error.into());
             }
             sleep(AGAIN).await;
@@ -163,7 +163,7 @@ impl Appends {
                 Ok(Some(seq))
             }
             // The server has rolled the statement back, and says so.
-            Err(error) if is_refusal(&error) && !link.to.is_closed() => Err(error),
+            Err(error) if error.is_refusal() && !link.to.is_closed() => Err(error),
             Err(error) => {
                 self.doubt = Doubt::Sent(seq);
                 self.used = seq;
@@ -266,20 +266,4 @@ enum Resolved {
     Gone,
     /// Another process has the journal.
     Fenced,
-}
-
-/// Returns whether the server has refused the statement, and rolled it back. Every other error leaves that open.
-fn is_refusal(error: &PostgresError) -> bool {
-    match error {
-        PostgresError::Server(error) => error.as_db_error().is_some_and(|error| {
-            // A server that was demoted is left for the new one. A lock that another statement has is waited for.
-            let goes_on = [
-                SqlState::READ_ONLY_SQL_TRANSACTION,
-                SqlState::LOCK_NOT_AVAILABLE,
-            ];
-            error.severity() == "ERROR" && !goes_on.contains(error.code())
-        }),
-        PostgresError::NoFsync | PostgresError::OneCopy => true,
-        _ => false,
-    }
 }

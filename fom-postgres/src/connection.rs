@@ -1,4 +1,4 @@
-//! A connection: its checks, its tables, and a time limit for each statement.
+//! A connection: its checks, and a time limit for each statement.
 
 use std::{
     sync::{
@@ -19,36 +19,6 @@ use crate::{error::PostgresError, tls::Tls};
 
 /// How long a statement may take. After that it is unknown what the server has done.
 const STATEMENT: Duration = Duration::from_secs(5);
-
-/// The version of the tables.
-const TABLES: i32 = 1;
-
-/// Serializes the processes that create the tables. Any number that no other program uses.
-const CREATES: i64 = 0x666f_6d5f_706f_7374;
-
-/// The tables of the first version. Small rows that change often leave room in their pages, so that an update needs no
-/// change of an index.
-const CREATE: &str = "
-CREATE TABLE IF NOT EXISTS fom_tables (version int NOT NULL);
-CREATE TABLE IF NOT EXISTS fom_journal (
-    name text PRIMARY KEY,
-    term bigint NOT NULL,
-    owner text NOT NULL,
-    node text NOT NULL,
-    beat bigint NOT NULL,
-    batch bigint NOT NULL,
-    passed bigint NOT NULL,
-    at timestamptz NOT NULL
-) WITH (fillfactor = 20);
-CREATE TABLE IF NOT EXISTS fom_log (
-    journal text NOT NULL,
-    seq bigint NOT NULL,
-    body bytea NOT NULL,
-    PRIMARY KEY (journal, seq)
-);
-ALTER TABLE fom_log ALTER COLUMN body SET STORAGE EXTERNAL;
-INSERT INTO fom_tables SELECT 1 WHERE NOT EXISTS (SELECT FROM fom_tables);
-";
 
 /// What the caller accepts of a server.
 #[derive(Clone, Copy, Debug, Default)]
@@ -139,26 +109,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Creates the tables, if there are none, and checks their version.
-    pub(crate) async fn create_tables(&self) -> Result<(), PostgresError> {
-        let found = self
-            .one_i32("SELECT CASE WHEN to_regclass('fom_tables') IS NULL THEN 0 ELSE 1 END")
-            .await?;
-        if found == 0 {
-            let create = format!("BEGIN; SELECT pg_advisory_xact_lock({CREATES}); {CREATE} COMMIT");
-            limited(self.client.batch_execute(&create)).await?;
-        }
-        let found = self.one_i32("SELECT max(version) FROM fom_tables").await?;
-        if found > TABLES {
-            return Err(PostgresError::NewerTables {
-                found,
-                known: TABLES,
-            });
-        }
-        Ok(())
+    /// Runs several statements.
+    pub(crate) async fn execute_all(&self, statements: &str) -> Result<(), PostgresError> {
+        self.without_warning(self.client.batch_execute(statements))
+            .await
     }
 
-    async fn one_i32(&self, statement: &str) -> Result<i32, PostgresError> {
+    pub(crate) async fn one_i32(&self, statement: &str) -> Result<i32, PostgresError> {
         let row = limited(self.client.query_one(statement, &[])).await?;
         Ok(row.try_get(0)?)
     }

@@ -3,6 +3,7 @@
 use std::{io, sync::Arc};
 
 use fom_journal::JournalError;
+use tokio_postgres::error::SqlState;
 
 /// The journal could not be opened, or its server does not do what it must.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -45,9 +46,9 @@ pub enum PostgresError {
     )]
     NewerTables {
         /// The version of the tables.
-        found: i32,
+        found: usize,
         /// The latest version that this release knows.
-        known: i32,
+        known: usize,
     },
     /// The term of the journal went back: the server was restored from an old backup, or a standby without the last
     /// commits was promoted.
@@ -86,6 +87,24 @@ pub enum PostgresError {
     /// The thread for the connection has ended.
     #[error("the journal is closed")]
     Closed,
+}
+
+impl PostgresError {
+    /// Returns whether the server has refused the statement, and rolled it back. Every other error leaves that open.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Server(error) => error.as_db_error().is_some_and(|error| {
+                // A server that was demoted is left for the new one. A lock that another statement has is waited for.
+                let goes_on = [
+                    SqlState::READ_ONLY_SQL_TRANSACTION,
+                    SqlState::LOCK_NOT_AVAILABLE,
+                ];
+                error.severity() == "ERROR" && !goes_on.contains(error.code())
+            }),
+            Self::NoFsync | Self::OneCopy | Self::NewerTables { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 impl From<tokio_postgres::Error> for PostgresError {

@@ -6,15 +6,12 @@ use fom_journal::{
     Batch, Journal, JournalError, JournalStats, Lease, Recover, Recovery,
     log::{LogJournal, LogStore},
 };
-use tokio_postgres::Config;
 
 use crate::{
-    connection::Accepts,
     error::PostgresError,
     owner::Owner,
-    settings::{Servers, Settings},
+    settings::{ServerOptions, Settings},
     thread::{Answer, Command, Owned, start},
-    tls::Tls,
 };
 
 /// The longest row that the server takes, with room for its protocol.
@@ -25,12 +22,9 @@ const RELEASE: Duration = Duration::from_millis(1_500);
 /// The settings of a [`PostgresJournal`].
 #[must_use = "`open` opens the journal"]
 pub struct PostgresJournalBuilder {
-    config: String,
+    servers: ServerOptions,
     name: String,
     node: String,
-    accepts: Accepts,
-    #[cfg(feature = "tls")]
-    tls: bool,
     on_wait: Box<dyn FnMut(&Owner) + Send>,
 }
 
@@ -53,20 +47,20 @@ impl PostgresJournalBuilder {
     /// trusts. The variable `SSL_CERT_FILE` names a file with other authorities. Needs the feature `tls`.
     #[cfg(feature = "tls")]
     pub fn tls(mut self) -> Self {
-        self.tls = true;
+        self.servers.tls = true;
         self
     }
 
     /// Accepts a server that acknowledges commits before they are on its disk. A power failure then loses acknowledged
     /// transitions. For tests.
     pub fn allow_no_fsync(mut self) -> Self {
-        self.accepts.no_fsync = true;
+        self.servers.accepts.no_fsync = true;
         self
     }
 
     /// Accepts a server without a synchronous standby. The loss of its disk then loses all operations.
     pub fn allow_one_copy(mut self) -> Self {
-        self.accepts.one_copy = true;
+        self.servers.accepts.one_copy = true;
         self
     }
 
@@ -82,22 +76,9 @@ impl PostgresJournalBuilder {
     ///
     /// Cancel safe: dropping the future ends the wait.
     pub async fn open(self) -> Result<PostgresJournal, PostgresError> {
-        let config: Config = self.config.parse()?;
-        #[cfg(feature = "tls")]
-        let tls = if self.tls {
-            Tls::of_system()?
-        } else {
-            Tls::Off
-        };
-        #[cfg(not(feature = "tls"))]
-        let tls = Tls::Off;
         let name = self.name.clone();
         let owned = start(Settings {
-            servers: Servers {
-                config,
-                tls,
-                accepts: self.accepts,
-            },
+            servers: self.servers.servers()?,
             name: self.name,
             node: self.node,
             on_wait: self.on_wait,
@@ -150,12 +131,9 @@ impl PostgresJournal {
     /// ```
     pub fn builder(config: impl Into<String>, name: impl Into<String>) -> PostgresJournalBuilder {
         PostgresJournalBuilder {
-            config: config.into(),
+            servers: ServerOptions::new(config),
             name: name.into(),
             node: String::new(),
-            accepts: Accepts::default(),
-            #[cfg(feature = "tls")]
-            tls: false,
             on_wait: Box::new(|_| {}),
         }
     }

@@ -39,6 +39,13 @@
 //!
 //! The feature `tls` encrypts the connections: `PostgresJournalBuilder::tls`. Without it, they are not encrypted.
 //!
+//! # The engine of a cluster
+//!
+//! With the feature `cluster`, `PostgresEngine` keeps a cluster of [`fom-cluster`](https://docs.rs/fom-cluster): several nodes
+//! share the operations, and take over from each other. The tables `fom_cluster`, `fom_node` and `fom_slot` have a row for each
+//! cluster, node and slot, and `fom_slot_log` has a row for each commit of a slot. One statement commits what all slots of a
+//! node hand over. It does nothing for a slot with another term.
+//!
 //! # Modules
 //!
 //! From the bottom. Each module imports only from modules above it in this table; `tests/layout.rs` checks this.
@@ -49,26 +56,33 @@
 //! | `clock` | the clock of the lease |
 //! | `owner` | the process that has a journal |
 //! | `tls` | the encryption of connections |
-//! | `connection` | a connection that was checked, and the tables |
+//! | `connection` | a connection that was checked |
 //! | `settings` | the settings |
+//! | `tables` | the tables, and their versions |
 //! | `row` | the row of a journal: read, claim, heartbeat, release |
 //! | `standby` | the wait for the journal |
 //! | `appends` | commits, each exactly once |
 //! | `thread` | the thread with the connections |
 //! | `journal` | the journal |
+//! | `engine` | the engine of a cluster: its connections, and its statements |
 
 mod appends;
 mod clock;
 mod connection;
+#[cfg(feature = "cluster")]
+mod engine;
 mod error;
 mod journal;
 mod owner;
 mod row;
 mod settings;
 mod standby;
+mod tables;
 mod thread;
 mod tls;
 
+#[cfg(feature = "cluster")]
+pub use engine::{PostgresEngine, PostgresEngineBuilder};
 pub use error::PostgresError;
 pub use journal::{PostgresJournal, PostgresJournalBuilder};
 pub use owner::Owner;

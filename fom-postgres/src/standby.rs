@@ -11,6 +11,7 @@ use crate::{
     owner::Owner,
     row::{self, Claim, JournalRow},
     settings::Settings,
+    tables,
 };
 
 /// An owner is dead when its heartbeat has not changed for this time.
@@ -80,7 +81,7 @@ pub(crate) async fn own(
 ) -> Result<(Connection, Claim, Duration), PostgresError> {
     let mut to = Some(settings.servers.connect().await?);
     if let Some(to) = &to {
-        to.create_tables().await?;
+        tables::create(to).await?;
     }
     let (mut watch, mut told, mut highest) = (Watch::default(), None, 0);
     loop {

@@ -4,7 +4,11 @@
 mod kit;
 
 mod copies;
+#[cfg(feature = "cluster")]
+mod engine;
 mod fencing;
+#[cfg(feature = "cluster")]
+mod nodes;
 mod promises;
 mod refusals;
 mod server;

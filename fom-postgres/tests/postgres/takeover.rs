@@ -146,9 +146,31 @@ impl Process {
         effects: &Path,
         variables: &[(&str, &str)],
     ) -> Self {
+        Self::spawn((CHILD, "takeover::child"), node, config, effects, variables)
+    }
+
+    /// Starts a process that runs another test, which takes this variable.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn start_child(
+        variable: &str,
+        test: &str,
+        node: &str,
+        config: &str,
+        effects: &Path,
+    ) -> Self {
+        Self::spawn((variable, test), node, config, effects, &[])
+    }
+
+    fn spawn(
+        (variable, test): (&str, &str),
+        node: &str,
+        config: &str,
+        effects: &Path,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "takeover::child", "--nocapture"])
-            .env(CHILD, format!("{config}|{}", effects.display()))
+            .args(["--exact", test, "--nocapture"])
+            .env(variable, format!("{config}|{}", effects.display()))
             .env("FOM_POSTGRES_NODE", node)
             .envs(variables.iter().copied())
             .stdin(Stdio::piped())
@@ -176,7 +198,7 @@ impl Process {
         }
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([name, &id]).status().unwrap();
         assert!(sent.success());
@@ -201,10 +223,10 @@ impl Drop for Process {
 pub(crate) struct Effects(pub(crate) PathBuf);
 
 pub(crate) struct Effect {
-    number: u32,
-    step: u32,
-    term: u64,
-    key: String,
+    pub(crate) number: u32,
+    pub(crate) step: u32,
+    pub(crate) term: u64,
+    pub(crate) key: String,
 }
 
 impl Effects {

@@ -1,0 +1,301 @@
+//! What an engine asks the server.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use fom_cluster::engine::{Append, Claimed, Facts, NodeInfo, NodeRow, SlotRow, View};
+use tokio_postgres::types::Type;
+
+use crate::{
+    connection::{Connection, Param},
+    engine::{pool::Link, statements},
+    error::PostgresError,
+    tables,
+};
+
+/// The bytes of bodies that go with one statement. The server takes a statement of 1 GiB at most.
+const TOGETHER: usize = 64 << 20;
+
+/// The slot that a request is about, with the term that it must have.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owned {
+    pub(super) slot: i32,
+    pub(super) term: i64,
+}
+
+pub(super) async fn open(
+    to: &Connection,
+    cluster: &str,
+    wanted: Facts,
+) -> Result<Facts, PostgresError> {
+    tables::create(to).await?;
+    let name = (&cluster as _, Type::TEXT);
+    let (slots, hash) = (i32::from(wanted.slots), i64::from(wanted.hash));
+    let create: [Param<'_>; 3] = [name, (&slots, Type::INT4), (&hash, Type::INT8)];
+    to.query_once(statements::CREATE, &create).await?;
+    let name: [Param<'_>; 1] = [(&cluster, Type::TEXT)];
+    let found = to.query_once(statements::SETTINGS, &name).await?;
+    let Some(found) = found.first() else {
+        return Err(PostgresError::Closed);
+    };
+    let (slots, hash): (i32, i64) = (found.try_get(0)?, found.try_get(1)?);
+    let create: [Param<'_>; 2] = [(&cluster, Type::TEXT), (&slots, Type::INT4)];
+    to.query_once(statements::CREATE_SLOTS, &create).await?;
+    // Another number is not one that this release has written, and is refused as different settings.
+    let mut facts = Facts::new(u16::try_from(slots).unwrap_or(0));
+    facts.hash = u32::try_from(hash).unwrap_or(0);
+    Ok(facts)
+}
+
+/// A heartbeat, with all that it tells.
+pub(super) struct Told {
+    pub(super) incarnation: String,
+    pub(super) is_first: bool,
+    pub(super) time: Duration,
+    pub(super) node: NodeInfo,
+}
+
+pub(super) async fn beat(
+    to: &Connection,
+    cluster: &str,
+    told: &Told,
+) -> Result<View, PostgresError> {
+    let (weight, time) = (i64::from(told.node.weight), nanos(told.time));
+    let beat: [Param<'_>; 8] = [
+        (&cluster, Type::TEXT),
+        (&told.incarnation, Type::TEXT),
+        (&told.is_first, Type::BOOL),
+        (&told.node.name, Type::TEXT),
+        (&told.node.address, Type::TEXT),
+        (&weight, Type::INT8),
+        (&told.node.survived, Type::TEXT_ARRAY),
+        (&time, Type::INT8),
+    ];
+    let name: [Param<'_>; 1] = [(&cluster, Type::TEXT)];
+    let beaten = to.query_once(statements::BEAT, &beat).await?;
+    let slots = to.query_once(statements::SLOTS, &name).await?;
+    let nodes = to.query_once(statements::NODES, &name).await?;
+    let is_member = match beaten.first() {
+        Some(row) => row.try_get(0)?,
+        None => false,
+    };
+    let mut view = View::new(is_member, BTreeMap::new(), Vec::new(), Duration::ZERO);
+    for row in slots {
+        view.time = duration(row.try_get(2)?);
+        let row = SlotRow::new(number(row.try_get(0)?), row.try_get(1)?);
+        view.slots.push(row);
+    }
+    for row in nodes {
+        let weight: i64 = row.try_get(3)?;
+        let mut info = NodeInfo::new(row.try_get::<_, String>(1)?, row.try_get::<_, String>(2)?);
+        info.weight = u32::try_from(weight).unwrap_or(0);
+        info.survived = row.try_get(4)?;
+        let node = NodeRow::new(info, number(row.try_get(5)?));
+        view.nodes.insert(row.try_get(0)?, node);
+    }
+    Ok(view)
+}
+
+pub(super) async fn bury(
+    to: &Connection,
+    cluster: &str,
+    incarnation: &str,
+    beat: u64,
+) -> Result<bool, PostgresError> {
+    let beat = signed(beat);
+    let params: [Param<'_>; 3] = [
+        (&cluster, Type::TEXT),
+        (&incarnation, Type::TEXT),
+        (&beat, Type::INT8),
+    ];
+    let buried = to.query_once(statements::BURY, &params).await?;
+    Ok(!buried.is_empty())
+}
+
+pub(super) async fn claim(
+    to: &Connection,
+    cluster: &str,
+    incarnation: &str,
+    seen: Owned,
+    time: Duration,
+) -> Result<Option<Claimed>, PostgresError> {
+    let time = nanos(time);
+    let params: [Param<'_>; 5] = [
+        (&cluster, Type::TEXT),
+        (&incarnation, Type::TEXT),
+        (&seen.slot, Type::INT4),
+        (&seen.term, Type::INT8),
+        (&time, Type::INT8),
+    ];
+    let claimed = to.query_once(statements::CLAIM, &params).await?;
+    let Some(row) = claimed.first() else {
+        return Ok(None);
+    };
+    let before: Option<String> = row.try_get(3)?;
+    Ok(Some(Claimed::new(
+        number(row.try_get(0)?),
+        number(row.try_get(1)?),
+        duration(row.try_get(2)?),
+        before.filter(|before| before != incarnation),
+        row.try_get(4)?,
+    )))
+}
+
+/// Returns the slots whose bodies were appended.
+pub(super) async fn commit(
+    link: &Link,
+    cluster: &str,
+    appends: &[Append],
+) -> Result<Vec<i32>, PostgresError> {
+    let bodies = appends.iter().flat_map(|append| append.bodies.iter());
+    let size: usize = bodies.map(|(_, body)| body.len()).sum();
+    if size <= TOGETHER {
+        return append(link, cluster, appends).await;
+    }
+    let mut kept = Vec::new();
+    link.to.execute_all("BEGIN").await?;
+    for part in appends.iter().flat_map(parts) {
+        kept.extend(append(link, cluster, &[part]).await?);
+    }
+    link.to.execute_all("COMMIT").await?;
+    Ok(kept)
+}
+
+/// Divides bodies into parts that are not much larger than [`TOGETHER`].
+fn parts(append: &Append) -> Vec<Append> {
+    let mut parts = vec![Vec::new()];
+    let mut size = 0;
+    for (number, body) in &*append.bodies {
+        if size > 0 && size + body.len() > TOGETHER {
+            parts.push(Vec::new());
+            size = 0;
+        }
+        size += body.len();
+        if let Some(part) = parts.last_mut() {
+            part.push((*number, body.clone()));
+        }
+    }
+    let parts = parts.into_iter();
+    parts
+        .map(|bodies| Append::new(append.slot, append.term, append.time, bodies))
+        .collect()
+}
+
+async fn append(link: &Link, cluster: &str, appends: &[Append]) -> Result<Vec<i32>, PostgresError> {
+    // Two commits lock the rows of slots in the same order.
+    let mut appends: Vec<_> = appends.iter().collect();
+    appends.sort_by_key(|append| append.slot);
+    let (mut slots, mut terms, mut lasts, mut times) = (vec![], vec![], vec![], vec![]);
+    let (mut of, mut numbers, mut bodies) = (vec![], vec![], vec![]);
+    for append in appends {
+        let slot = i32::from(append.slot.0);
+        slots.push(slot);
+        terms.push(signed(append.term));
+        times.push(nanos(append.time));
+        lasts.push(append.bodies.last().map_or(0, |(last, _)| signed(*last)));
+        for (number, body) in &*append.bodies {
+            of.push(slot);
+            numbers.push(signed(*number));
+            bodies.push(&**body);
+        }
+    }
+    let kept = link
+        .to
+        .query(
+            link.commit().await?,
+            &[
+                &cluster, &slots, &terms, &lasts, &times, &of, &numbers, &bodies,
+            ],
+        )
+        .await?;
+    let kept = kept.into_iter();
+    Ok(kept.map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+pub(super) async fn load(
+    to: &Connection,
+    cluster: &str,
+    slot: i32,
+    (from, until): (u64, u64),
+) -> Result<Vec<(u64, Vec<u8>)>, PostgresError> {
+    let (from, until) = (signed(from), signed(until));
+    let params: [Param<'_>; 4] = [
+        (&cluster, Type::TEXT),
+        (&slot, Type::INT4),
+        (&from, Type::INT8),
+        (&until, Type::INT8),
+    ];
+    let rows = to.query_once(statements::LOAD, &params).await?;
+    let rows = rows.into_iter();
+    rows.map(|row| Ok((number(row.try_get(0)?), row.try_get(1)?)))
+        .collect()
+}
+
+pub(super) async fn delete_until(
+    to: &Connection,
+    cluster: &str,
+    owned: Owned,
+    last: u64,
+) -> Result<(), PostgresError> {
+    let last = signed(last);
+    let params: [Param<'_>; 4] = [
+        (&cluster, Type::TEXT),
+        (&owned.slot, Type::INT4),
+        (&owned.term, Type::INT8),
+        (&last, Type::INT8),
+    ];
+    to.query_once(statements::DELETE, &params).await.map(drop)
+}
+
+pub(super) async fn note(
+    to: &Connection,
+    cluster: &str,
+    owned: Owned,
+    notes: &[u8],
+) -> Result<bool, PostgresError> {
+    let params: [Param<'_>; 4] = [
+        (&cluster, Type::TEXT),
+        (&owned.slot, Type::INT4),
+        (&owned.term, Type::INT8),
+        (&notes, Type::BYTEA),
+    ];
+    let noted = to.query_once(statements::NOTE, &params).await?;
+    Ok(!noted.is_empty())
+}
+
+pub(super) async fn release(
+    to: &Connection,
+    cluster: &str,
+    owned: Owned,
+) -> Result<(), PostgresError> {
+    let params: [Param<'_>; 3] = [
+        (&cluster, Type::TEXT),
+        (&owned.slot, Type::INT4),
+        (&owned.term, Type::INT8),
+    ];
+    to.query_once(statements::RELEASE, &params).await.map(drop)
+}
+
+pub(super) async fn leave(
+    to: &Connection,
+    cluster: &str,
+    incarnation: &str,
+) -> Result<(), PostgresError> {
+    let params: [Param<'_>; 2] = [(&cluster, Type::TEXT), (&incarnation, Type::TEXT)];
+    to.query_once(statements::LEAVE, &params).await.map(drop)
+}
+
+pub(super) fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn number(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn duration(nanos: i64) -> Duration {
+    Duration::from_nanos(number(nanos))
+}
