@@ -127,10 +127,7 @@ impl ClusterBuilder {
         };
         let node = Node::new(parts, info);
         let address = self.network.listen(serves(&node));
-        node.set_address(address.map_err(|source| ClusterError::Listen {
-            address: self.name.clone(),
-            source: Arc::new(source),
-        })?);
+        node.set_address(address.map_err(|error| ClusterError::Listen(Arc::new(error)))?);
         node.start()?;
         let cluster = Cluster(Arc::new(Member(node)));
         cluster.until_member(&self.name).await?;

@@ -51,13 +51,18 @@ pub enum ClusterError {
         /// The highest term that this node has seen.
         seen: u64,
     },
-    /// The node cannot serve other nodes at its address.
-    #[error("cannot listen at {address}: {source}; give the node a free address of this machine")]
-    Listen {
-        /// The address.
+    /// The node cannot serve other nodes.
+    #[error("the node cannot serve other nodes: {0}")]
+    Listen(#[source] Arc<io::Error>),
+    /// Calls to another node fail.
+    #[error("{node} at {address} cannot be called: {why}")]
+    Unreachable {
+        /// The name of the other node.
+        node: String,
+        /// Its address.
         address: String,
-        /// The error of the system.
-        source: Arc<io::Error>,
+        /// What its network says.
+        why: String,
     },
     /// The runtime of a slot could not be built.
     #[error("the runtime of {slot} could not be built: {source}")]

@@ -36,6 +36,13 @@ pub trait Network: Send + Sync + 'static {
     /// [`Lost`] as soon as it is known that no answer will come. If the node does not answer at all, the future waits; its
     /// caller drops it.
     fn call(&self, address: &str, request: Vec<u8>) -> Answering<Result<Vec<u8>, Lost>>;
+
+    /// Returns why calls to this address fail, if they do and it is known. [`Cluster::status`](crate::Cluster::status) tells
+    /// it.
+    fn trouble(&self, address: &str) -> Option<String> {
+        let _ = address;
+        None
+    }
 }
 
 /// No network: a cluster with one node.

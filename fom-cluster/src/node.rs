@@ -118,9 +118,19 @@ impl Node {
         self.state.lock().served()
     }
 
-    /// Returns what is wrong with slots of this node.
+    /// Returns what is wrong with slots of this node, and with its calls to others.
     pub(crate) fn troubles(&self) -> Vec<ClusterError> {
-        self.state.lock().troubles()
+        let mut troubles = self.state.lock().troubles();
+        let view = self.view();
+        let others = view.nodes.values().map(|row| &row.info);
+        troubles.extend(others.filter_map(|info| {
+            Some(ClusterError::Unreachable {
+                node: info.name.clone(),
+                address: info.address.clone(),
+                why: self.network.trouble(&info.address)?,
+            })
+        }));
+        troubles
     }
 
     pub(crate) fn view(&self) -> Arc<View> {

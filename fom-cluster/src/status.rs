@@ -12,7 +12,7 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// The slots, in their order.
     pub slots: Vec<SlotStatus>,
-    /// What is wrong with slots of this node.
+    /// What is wrong with slots of this node, and with its calls to other nodes.
     pub troubles: Vec<ClusterError>,
 }
 

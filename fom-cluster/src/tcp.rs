@@ -1,7 +1,9 @@
 //! Calls between nodes over TCP: one connection for each pair of nodes and direction, with many calls on it.
 
+mod greeting;
+
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io,
     net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs},
     sync::{Arc, Mutex, PoisonError},
@@ -20,36 +22,45 @@ use tokio::{
 };
 
 use crate::network::{Answering, Lost, Network, Serve};
+use greeting::{PATIENCE, Secret, Side, greet};
 
-/// The first bytes of each connection, in both directions: what it is, and the version of the frames.
-const HELLO: [u8; 8] = *b"fom-tcp1";
 /// The number of a call, and the length of its content.
 const HEAD: usize = 12;
 /// The longest content of a frame.
 const LONGEST: usize = 65 << 20;
 /// The most calls of one connection that are served at once. Further ones wait in the socket.
 const SERVED: usize = 16_384;
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(2);
 
-/// A network of nodes over TCP. A connection is not encrypted, and whoever can reach the address can make calls: use it inside
-/// of a network that only the nodes can reach.
+/// A network of nodes over TCP.
+///
+/// Each connection begins with a proof that both sides know the [secret](Self::secret) (HMAC-SHA256 of random bytes of both).
+/// What follows is neither encrypted nor signed: use it inside of a network that only the operators of the nodes can reach.
 ///
 /// ```no_run
 /// use fom_cluster::Tcp;
 ///
+/// # fn network() -> Result<(), Box<dyn std::error::Error>> {
+/// let secret = std::env::var("ORDERS_SECRET")?;
 /// // The socket is on all addresses of this machine; other nodes use this one.
-/// let network = Tcp::bind("0.0.0.0:7070")?.advertise("10.0.0.5:7070");
-/// # Ok::<(), std::io::Error>(())
+/// let network = Tcp::bind("0.0.0.0:7070")?.secret(secret).advertise("10.0.0.5:7070");
+/// # Ok(())
+/// # }
 /// ```
 #[derive(Debug)]
 pub struct Tcp {
     listener: Mutex<Option<StdListener>>,
+    /// The address that is bound.
+    bound: SocketAddr,
     address: String,
+    secret: Secret,
+    failed: Failed,
     calls: mpsc::UnboundedSender<Call>,
     /// Until the node listens.
     receiver: Mutex<Option<mpsc::UnboundedReceiver<Call>>>,
 }
+
+/// Why the last connection to an address failed. Empty where it did not.
+type Failed = Arc<Mutex<BTreeMap<String, String>>>;
 
 /// A call to another node.
 #[derive(Debug)]
@@ -69,8 +80,12 @@ impl Tcp {
         let listener = StdListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let (calls, receiver) = mpsc::unbounded_channel();
+        let bound = listener.local_addr()?;
         Ok(Self {
-            address: listener.local_addr()?.to_string(),
+            bound,
+            address: bound.to_string(),
+            secret: Secret::default(),
+            failed: Failed::default(),
             listener: Mutex::new(Some(listener)),
             calls,
             receiver: Mutex::new(Some(receiver)),
@@ -83,17 +98,29 @@ impl Tcp {
         self
     }
 
-    /// Returns the address that is bound, until the node listens.
-    pub fn local_addr(&self) -> Option<SocketAddr> {
-        let listener = self.listener.lock().unwrap_or_else(PoisonError::into_inner);
-        listener
-            .as_ref()
-            .and_then(|listener| listener.local_addr().ok())
+    /// Sets the secret that all nodes of the cluster have. A node with another secret, or without one, is refused in both
+    /// directions. Use at least 16 random bytes.
+    ///
+    /// Without a secret, a node can listen only at a loopback address, such as 127.0.0.1.
+    pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
+        self.secret = Secret::new(secret.as_ref());
+        self
+    }
+
+    /// Returns the address that is bound.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.bound
     }
 }
 
 impl Network for Tcp {
     fn listen(&self, serve: Serve) -> io::Result<String> {
+        if self.secret.is_none() && !self.bound.ip().is_loopback() {
+            return Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                "other machines can reach the address, so the nodes need a secret: call `Tcp::secret`",
+            ));
+        }
         let taken = |at: &Mutex<Option<StdListener>>| {
             at.lock().unwrap_or_else(PoisonError::into_inner).take()
         };
@@ -108,13 +135,14 @@ impl Network for Tcp {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let (secret, failed) = (self.secret.clone(), Arc::clone(&self.failed));
         let main = move || {
             runtime.block_on(async move {
                 let Ok(listener) = TcpListener::from_std(listener) else {
                     return;
                 };
-                let accepts = tokio::spawn(accept(listener, serve));
-                connect(calls).await;
+                let accepts = tokio::spawn(accept(listener, serve, secret.clone()));
+                connect(calls, secret, failed).await;
                 accepts.abort();
             });
         };
@@ -135,6 +163,11 @@ impl Network for Tcp {
         let _ = self.calls.send(call);
         Box::pin(async move { answered.await.map_err(|_| Lost) })
     }
+
+    fn trouble(&self, address: &str) -> Option<String> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get(address).cloned()
+    }
 }
 
 /// The answers that are expected on a connection. `None` once it is broken.
@@ -147,13 +180,13 @@ fn locked(
 }
 
 /// Passes calls on to a task for each node. Ends when the node is dropped.
-async fn connect(mut calls: mpsc::UnboundedReceiver<Call>) {
+async fn connect(mut calls: mpsc::UnboundedReceiver<Call>, secret: Secret, failed: Failed) {
     let mut lines: HashMap<String, mpsc::UnboundedSender<Call>> = HashMap::new();
     while let Some(call) = calls.recv().await {
         let to = call.to.clone();
         let line = lines.entry(to.clone()).or_insert_with(|| {
             let (line, calls) = mpsc::unbounded_channel();
-            tokio::spawn(serve_line(to, calls));
+            tokio::spawn(serve_line(to, calls, secret.clone(), Arc::clone(&failed)));
             line
         });
         // The task ends only with its sender.
@@ -162,7 +195,12 @@ async fn connect(mut calls: mpsc::UnboundedReceiver<Call>) {
 }
 
 /// Makes calls to one node. Connects again when the connection has failed.
-async fn serve_line(to: String, mut calls: mpsc::UnboundedReceiver<Call>) {
+async fn serve_line(
+    to: String,
+    mut calls: mpsc::UnboundedReceiver<Call>,
+    secret: Secret,
+    failed: Failed,
+) {
     let mut open: Option<(OwnedWriteHalf, Expected)> = None;
     let mut next = 0u64;
     while let Some(call) = calls.recv().await {
@@ -173,7 +211,18 @@ async fn serve_line(to: String, mut calls: mpsc::UnboundedReceiver<Call>) {
             .as_ref()
             .is_none_or(|(_, expected)| locked(expected).is_none())
         {
-            open = timeout(CONNECT, dial(&to)).await.ok().and_then(Result::ok);
+            let dialled = dial(&to, &secret).await;
+            let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+            open = match dialled {
+                Ok(line) => {
+                    failed.remove(&to);
+                    Some(line)
+                }
+                Err(error) => {
+                    failed.insert(to.clone(), error.to_string());
+                    None
+                }
+            };
         }
         // A call without a connection drops its answer: it is lost.
         let Some((writer, expected)) = &mut open else {
@@ -194,8 +243,9 @@ async fn serve_line(to: String, mut calls: mpsc::UnboundedReceiver<Call>) {
     }
 }
 
-async fn dial(to: &str) -> io::Result<(OwnedWriteHalf, Expected)> {
-    let (mut reader, writer) = greet(TcpStream::connect(to).await?).await?;
+async fn dial(to: &str, secret: &Secret) -> io::Result<(OwnedWriteHalf, Expected)> {
+    let stream = timeout(PATIENCE, TcpStream::connect(to)).await??;
+    let (mut reader, writer) = greet(stream, Side::Calls, secret).await?;
     let expected: Expected = Arc::new(Mutex::new(Some(HashMap::new())));
     let answers = Arc::clone(&expected);
     tokio::spawn(async move {
@@ -210,22 +260,6 @@ async fn dial(to: &str) -> io::Result<(OwnedWriteHalf, Expected)> {
         locked(&answers).take();
     });
     Ok((writer, expected))
-}
-
-/// Sends the first bytes, and checks those of the other side.
-async fn greet(stream: TcpStream) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
-    stream.set_nodelay(true)?;
-    let (mut reader, mut writer) = stream.into_split();
-    writer.write_all(&HELLO).await?;
-    let mut hello = [0; HELLO.len()];
-    timeout(CONNECT, reader.read_exact(&mut hello)).await??;
-    match hello == HELLO {
-        true => Ok((reader, writer)),
-        false => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "the other side is no node of a cluster of this protocol",
-        )),
-    }
 }
 
 async fn write(to: &mut OwnedWriteHalf, number: u64, content: &[u8]) -> io::Result<()> {
@@ -255,10 +289,12 @@ async fn read(from: &mut OwnedReadHalf) -> io::Result<(u64, Vec<u8>)> {
     }
 }
 
-async fn accept(listener: TcpListener, serve: Serve) {
+async fn accept(listener: TcpListener, serve: Serve, secret: Secret) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => _ = tokio::spawn(answer(stream, Arc::clone(&serve))),
+            Ok((stream, _)) => {
+                tokio::spawn(answer(stream, Arc::clone(&serve), secret.clone()));
+            }
             // No file descriptors are left, for example.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
@@ -266,8 +302,8 @@ async fn accept(listener: TcpListener, serve: Serve) {
 }
 
 /// Serves the calls of one connection.
-async fn answer(stream: TcpStream, serve: Serve) {
-    let Ok((mut reader, writer)) = greet(stream).await else {
+async fn answer(stream: TcpStream, serve: Serve, secret: Secret) {
+    let Ok((mut reader, writer)) = greet(stream, Side::Answers, &secret).await else {
         return;
     };
     let (answers, answered) = mpsc::unbounded_channel();

@@ -8,7 +8,9 @@ use std::{
 
 use fom_cluster::{Cluster, ClusterError, MemoryEngine, Tcp};
 use fom_durable::prelude::*;
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -38,9 +40,16 @@ impl SellingTransitions for Order {
 /// The limit of a test, in real time.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// The secret of the nodes.
+const SECRET: &[u8] = b"of all nodes";
+
 async fn node(engine: &MemoryEngine, name: &str) -> (Cluster, String) {
-    let network = Tcp::bind("127.0.0.1:0").unwrap();
-    let address = network.local_addr().unwrap().to_string();
+    node_with(engine, name, SECRET).await
+}
+
+async fn node_with(engine: &MemoryEngine, name: &str, secret: &[u8]) -> (Cluster, String) {
+    let network = Tcp::bind("127.0.0.1:0").unwrap().secret(secret);
+    let address = network.local_addr().to_string();
     let builder = Cluster::builder(engine.clone(), name).network(network);
     let joined = builder.slots(16).operation::<Order>().join().await;
     (joined.unwrap(), address)
@@ -84,6 +93,66 @@ async fn operations_are_reached_over_sockets_and_move() {
     tokio::time::timeout(LIMIT, test).await.unwrap();
 }
 
+/// Connects as a node does that has this secret. The other side may refuse it.
+fn greeted(address: &str, secret: &[u8]) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    let own = [7; 16];
+    stream
+        .write_all(&[&b"fom-tcp1"[..], &own].concat())
+        .unwrap();
+    let mut hello = [0; 8 + 16];
+    stream.read_exact(&mut hello).unwrap();
+    let mut proof = Hmac::<Sha256>::new_from_slice(secret).unwrap();
+    proof.update(&[&b"c"[..], &own, &hello[8..]].concat());
+    stream.write_all(&proof.finalize().into_bytes()).unwrap();
+    let mut theirs = [0; 32];
+    stream.read_exact(&mut theirs).unwrap();
+    stream
+}
+
+/// A node without the secret, or with another one, is refused in both directions, and both learn why.
+#[tokio::test]
+async fn a_node_without_the_secret_is_refused() {
+    let test = async {
+        let engine = MemoryEngine::new();
+        let (a, address) = node(&engine, "a").await;
+        all_owned(&[&a]).await;
+        for secret in [&b""[..], b"another"] {
+            let (b, _) = node_with(&engine, "b", secret).await;
+            let submission = b.submit(Order { number: 1 }).key("order 1");
+            let asked = tokio::time::timeout(Duration::from_secs(1), submission.start()).await;
+            assert!(!matches!(asked, Ok(Ok(_))), "{asked:?}");
+            let told = b.status().to_string();
+            let expected =
+                format!("a at {address} cannot be called: the other side has another secret");
+            assert!(told.contains(&expected), "{told}");
+            b.leave().await;
+        }
+        let read = tokio::task::spawn_blocking(move || {
+            let mut stream = greeted(&address, b"another");
+            let mut read = Vec::new();
+            let _ = stream.write_all(&[0; 64]);
+            let _ = stream.read_to_end(&mut read);
+            read
+        });
+        assert_eq!(read.await.unwrap(), [], "no frame is read");
+        let started = a.submit(Order { number: 1 }).key("order 1").start().await;
+        assert!(started.is_ok(), "the node goes on");
+        a.leave().await;
+    };
+    tokio::time::timeout(LIMIT, test).await.unwrap();
+}
+
+/// An address that other machines reach needs a secret.
+#[tokio::test]
+async fn an_open_address_needs_a_secret() {
+    let network = Tcp::bind("0.0.0.0:0").unwrap();
+    let builder = Cluster::builder(MemoryEngine::new(), "a").network(network);
+    let refused = builder.join().await.err().unwrap().to_string();
+    assert!(refused.contains("call `Tcp::secret`"), "{refused}");
+}
+
 /// Bytes that are no frames end their connection, and nothing else.
 #[tokio::test]
 async fn hostile_bytes_end_their_connection() {
@@ -91,11 +160,11 @@ async fn hostile_bytes_end_their_connection() {
         let engine = MemoryEngine::new();
         let (a, address) = node(&engine, "a").await;
         all_owned(&[&a]).await;
-        let hello = b"fom-tcp1";
-        let mut endless = hello.to_vec();
-        endless.extend(7u64.to_le_bytes());
-        endless.extend(u32::MAX.to_le_bytes());
-        for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &endless] {
+        for bytes in [
+            &b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"[..],
+            b"fom-tcp1",
+            &[0; 200],
+        ] {
             let address = address.clone();
             let bytes = bytes.to_vec();
             let read = tokio::task::spawn_blocking(move || {
@@ -107,20 +176,34 @@ async fn hostile_bytes_end_their_connection() {
                 let _ = stream.read_to_end(&mut read);
                 read
             });
-            assert_eq!(read.await.unwrap(), hello, "only the first bytes come back");
+            let read = read.await.unwrap();
+            assert!(
+                read.is_empty() || read.starts_with(b"fom-tcp1") && read.len() == 8 + 16,
+                "only the first bytes come back: {read:?}"
+            );
         }
+        // A length that is too long, of a side that has the secret.
+        let at = address.clone();
+        let endless = tokio::task::spawn_blocking(move || {
+            let mut stream = greeted(&at, SECRET);
+            let mut bytes = 7u64.to_le_bytes().to_vec();
+            bytes.extend(u32::MAX.to_le_bytes());
+            stream.write_all(&bytes).unwrap();
+            let mut read = Vec::new();
+            let _ = stream.read_to_end(&mut read);
+            read
+        });
+        assert_eq!(endless.await.unwrap(), [], "the connection ends");
         // A frame with a message that is none is answered.
         let damaged = tokio::task::spawn_blocking(move || {
-            let mut stream = TcpStream::connect(address).unwrap();
-            stream.set_read_timeout(Some(LIMIT)).unwrap();
-            let mut bytes = hello.to_vec();
-            bytes.extend(7u64.to_le_bytes());
+            let mut stream = greeted(&address, SECRET);
+            let mut bytes = 7u64.to_le_bytes().to_vec();
             bytes.extend(3u32.to_le_bytes());
             bytes.extend([1, 0xff, 0xff]);
             stream.write_all(&bytes).unwrap();
-            let mut answer = [0; 8 + 12];
+            let mut answer = [0; 12];
             stream.read_exact(&mut answer).unwrap();
-            let mut content = vec![0; usize::from(answer[16])];
+            let mut content = vec![0; usize::from(answer[8])];
             stream.read_exact(&mut content).unwrap();
             String::from_utf8_lossy(&content).into_owned()
         });

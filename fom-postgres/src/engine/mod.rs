@@ -92,7 +92,8 @@ impl PostgresEngine {
     ///
     /// # async fn join() -> Result<(), Box<dyn std::error::Error>> {
     /// let engine = PostgresEngine::builder("host=db1,db2 user=fom", "orders").build()?;
-    /// let node = Cluster::builder(engine, "eu-1a").network(Tcp::bind("10.0.0.7:7400")?);
+    /// let node = Cluster::builder(engine, "eu-1a")
+    ///     .network(Tcp::bind("10.0.0.7:7070")?.secret(std::env::var("ORDERS_SECRET")?));
     /// // `.operation::<Order>()` for each type of operation; then:
     /// let cluster = node.join().await?;
     /// # Ok(())
