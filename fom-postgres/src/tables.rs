@@ -76,13 +76,16 @@ const VERSIONS: [&str; 2] = [
 /// made the tables.
 pub(crate) async fn create(to: &Connection) -> Result<(), PostgresError> {
     if version(to).await? < VERSIONS.len() {
-        let begin = format!("BEGIN; SELECT pg_advisory_xact_lock({CHANGES})");
-        to.execute_all(&begin).await?;
+        // The lock is of the session: a transaction that waits for it does not see the tables that were made meanwhile.
+        let lock = format!("SELECT pg_advisory_lock({CHANGES})");
+        to.execute_all(&lock).await?;
         let found = version(to).await?;
-        for change in VERSIONS.iter().skip(found) {
-            to.execute_all(change).await?;
+        if let Some(changes @ [_, ..]) = VERSIONS.get(found..) {
+            let changes = format!("BEGIN; {} COMMIT", changes.concat());
+            to.execute_all(&changes).await?;
         }
-        to.execute_all("COMMIT").await?;
+        let unlock = format!("SELECT pg_advisory_unlock({CHANGES})");
+        to.execute_all(&unlock).await?;
     }
     let (found, known) = (version(to).await?, VERSIONS.len());
     if found > known {

@@ -131,6 +131,24 @@ fn a_refused_commit_keeps_nothing() {
     assert_eq!(log(&engine), [(1, 10)]);
 }
 
+/// Nodes that start together in an empty database create the tables once.
+#[test]
+fn nodes_that_start_together_create_the_tables_once() {
+    let Some(server) = Server::start(SAFE) else {
+        return;
+    };
+    let engines: Vec<_> = (0..8).map(|_| engine_of(&server, "orders")).collect();
+    std::thread::scope(|scope| {
+        let opens: Vec<_> = engines
+            .iter()
+            .map(|engine| scope.spawn(|| engine.open(&Facts::new(3))))
+            .collect();
+        for open in opens {
+            assert_eq!(open.join().unwrap().unwrap(), Facts::new(3));
+        }
+    });
+}
+
 /// PR-09: the tables of an earlier release get what this one needs, and keep what they have.
 #[test]
 fn tables_of_an_earlier_release_are_changed() {
