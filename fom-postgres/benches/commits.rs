@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The question: operations of six phases, with a record of about 160 bytes each, all steps committed. Beside it, in the
-//! same round, the statement of a commit alone, with a batch of the same size. Prints ratios of each round.
+//! same round, the statement of a commit alone, with a batch of the same size. With the feature `cluster`, also one node with 64
+//! slots: each operation is submitted, and its end awaited, through the cluster. Prints ratios of each round.
 
 use std::{
     sync::{
@@ -111,6 +112,61 @@ async fn with_fom(config: &str, name: &str, in_flight: usize) -> Result<Seen, Bo
     })
 }
 
+/// Returns the transitions per second of one node, and the median of a commit in one operation.
+#[cfg(feature = "cluster")]
+async fn with_cluster(
+    config: &str,
+    name: &str,
+    in_flight: usize,
+) -> Result<(f64, Duration), BoxError> {
+    let engine = fom_postgres::PostgresEngine::builder(config, name);
+    let engine = engine.allow_one_copy().allow_no_fsync().build()?;
+    let steps = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&steps);
+    let cluster = fom_cluster::Cluster::builder(engine, "node")
+        .operation::<Work>()
+        .runtime(move |builder| builder.resource(Arc::clone(&counted)))
+        .join()
+        .await?;
+    while cluster.served().len() < 64 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let begun = Instant::now();
+    let workers = (0..in_flight).map(|worker| {
+        let cluster = cluster.clone();
+        async move {
+            let (mut waits, mut number) = (Vec::new(), 0_u64);
+            while begun.elapsed() < ROUND {
+                number += 1;
+                let since = Instant::now();
+                let work = Work {
+                    step: 0,
+                    state: vec![7; STATE],
+                };
+                let submission = cluster.submit(work).key((worker as u64, number));
+                let Ok(started) = submission.start().await else {
+                    break;
+                };
+                if started.await.is_err() {
+                    break;
+                }
+                waits.push(since.elapsed() / (PHASES + 1));
+            }
+            waits
+        }
+    });
+    let workers: Vec<_> = workers.map(tokio::spawn).collect();
+    let mut waits = Vec::new();
+    for worker in workers {
+        waits.extend(worker.await?);
+    }
+    let rate = steps.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
+    waits.sort();
+    cluster.leave().await;
+    let median = waits.get(waits.len() / 2).ok_or("no operation has ended")?;
+    Ok((rate, *median))
+}
+
 /// Returns the commits per second of the statement alone, and the median of one, with a body of this size.
 async fn raw(client: &Client, name: &str, bytes: usize) -> Result<(f64, Duration), BoxError> {
     let statement = client
@@ -169,6 +225,17 @@ async fn main() -> Result<(), BoxError> {
                 fom.median,
                 fom.median.as_secs_f64() / median.as_secs_f64()
             );
+            #[cfg(feature = "cluster")]
+            {
+                let (rate, commit) = with_cluster(&config, &name, in_flight).await?;
+                println!(
+                    "one node of a cluster: {rate:.0} transitions/s, {:.2} of raw, {:.2} of the journal; {commit:.2?} for a \
+                     commit, {:.2} of raw",
+                    rate / raw,
+                    rate / fom.rate,
+                    commit.as_secs_f64() / median.as_secs_f64()
+                );
+            }
         }
     }
     Ok(())

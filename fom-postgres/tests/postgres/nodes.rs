@@ -105,8 +105,9 @@ fn child() {
     }
 }
 
-/// PR-06: a node is killed, then the server, then another node. Each operation makes each step in order, and a repeated step
-/// has its key. No process begins a step with an earlier term than one before it.
+/// PR-06, KY-20, PR-07: each node submits each operation, and it runs once. A node is killed, then the server, then another
+/// node. Each operation makes each step in order, and a repeated step has its key. No process begins a step with an earlier term
+/// than one before it.
 #[test]
 fn operations_go_on_when_nodes_and_the_server_are_killed() {
     let Some(mut server) = Server::start(SAFE) else {
