@@ -2,8 +2,6 @@
 
 use std::{any::TypeId, sync::Arc};
 
-use serde::{Deserialize, Serialize};
-
 use crate::durable::{Durable, Open, Passive, Seen, Stored};
 use fom_runtime::{
     __durability::{self as seam, Shared},
@@ -16,22 +14,22 @@ use fom_runtime::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedEnd(Arc<Stored>);
 
-/// The bytes of a [`SavedEnd`]: a snapshot, or the cause and the phase of a failure.
-#[derive(Serialize, Deserialize)]
-enum Form {
-    Ended(Vec<u8>),
-    Failed(String, String),
-}
+/// The first byte of a saved end: a snapshot follows.
+const ENDED: u8 = 0;
+/// The first byte of a saved failure: its cause and its phase follow.
+const FAILED: u8 = 1;
 
 impl SavedEnd {
     /// Returns the end as bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let form = match &*self.0 {
-            Stored::Ended(snapshot) => Form::Ended(snapshot.as_bytes().to_vec()),
-            Stored::Failed { cause, phase } => Form::Failed(cause.clone(), phase.clone()),
-        };
-        // Text and bytes cannot fail to encode.
-        seam::encode(&form).unwrap_or_default()
+        match &*self.0 {
+            Stored::Ended(snapshot) => [&[ENDED], snapshot.as_bytes()].concat(),
+            Stored::Failed { cause, phase } => {
+                // Two texts cannot fail to encode.
+                let told = seam::encode(&(cause, phase)).unwrap_or_default();
+                [&[FAILED], &*told].concat()
+            }
+        }
     }
 
     /// Reads the bytes of [`to_bytes`](Self::to_bytes).
@@ -40,9 +38,15 @@ impl SavedEnd {
     ///
     /// Fails if the bytes are damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, RestoreError> {
-        let stored = match seam::leading(bytes).map_err(|_| RestoreError::Damaged)? {
-            (Form::Ended(snapshot), []) => Stored::Ended(Snapshot::from_bytes(snapshot)?),
-            (Form::Failed(cause, phase), []) => Stored::Failed { cause, phase },
+        let stored = match bytes.split_first() {
+            Some((&ENDED, snapshot)) => Stored::Ended(Snapshot::from_bytes(snapshot.to_vec())?),
+            Some((&FAILED, told)) => {
+                let told = seam::leading(told).map_err(|_| RestoreError::Damaged)?;
+                let ((cause, phase), []) = told else {
+                    return Err(RestoreError::Damaged);
+                };
+                Stored::Failed { cause, phase }
+            }
             _ => return Err(RestoreError::Damaged),
         };
         Ok(Self(Arc::new(stored)))

@@ -6,6 +6,7 @@ mod kit;
 
 mod children;
 mod dead_letters;
+mod ended;
 mod held_back;
 mod lookup;
 mod order;
