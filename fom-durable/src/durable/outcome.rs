@@ -233,8 +233,9 @@ impl Durable {
         if let Some(id) = self.passive.with_key(&named) {
             return Some(Found::InFlight(id));
         }
-        if let Some(fom) = seam::find_awake(shared, &named) {
-            return Some(Found::InFlight(fom.id()));
+        // A fom that ends has its key until its outcome is below.
+        if let Some(id) = seam::key_holder(shared, &named) {
+            return Some(Found::InFlight(id));
         }
         let ended = {
             let slots = self.memory.lock(self.journal_now());

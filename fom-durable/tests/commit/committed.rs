@@ -104,6 +104,7 @@ fn a_delayed_operation_is_on_disk_before_it_begins() {
         journal.hold_commits(true);
         let order = runtime.submit(Order).after(secs(60)).start().unwrap();
         returns_when_on_disk(&journal, order.committed()).await;
+        runtime.quiet().await;
         let info = runtime.operation(order.id()).unwrap();
         assert_eq!(info.waiting_for().as_deref(), Some("a timer"));
         // A cancel takes it out of the journal.

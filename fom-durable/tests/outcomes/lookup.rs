@@ -51,6 +51,36 @@ fn an_outcome_is_found_by_its_ids_and_after_a_restart() {
     });
 }
 
+/// An operation that ends is found at every moment: in flight, or with its outcome. Listeners hear of a failure before the
+/// outcome is recorded.
+#[test]
+fn an_operation_that_ends_is_found_at_every_moment() {
+    limited(async || {
+        let shop = Shop::default();
+        let runtime = shop.open();
+        let (tell, heard) = std::sync::mpsc::channel();
+        let looks = tell.clone();
+        let _listening = runtime.listen(move |_| {
+            let here = Runtime::current().expect("a listener runs in its runtime");
+            for address in [Address::from("7"), Address::once("o7")] {
+                let found = here.outcome::<Order>(address);
+                let is_there = !matches!(found, Lookup::Unknown);
+                looks.send(is_there).unwrap();
+            }
+        });
+        let submission = runtime.submit(Order::default()).key("7").once("o7");
+        let order = submission.start().unwrap();
+        order.committed().await.unwrap();
+        order.cancel();
+        order.await.unwrap_err();
+        assert!(failure(&runtime.outcome::<Order>("7")).is_some());
+        drop(tell);
+        let heard: Vec<_> = heard.try_iter().collect();
+        assert!(heard.len() >= 4, "it began, and failed: {heard:?}");
+        assert!(heard.iter().all(|is_there| *is_there), "{heard:?}");
+    });
+}
+
 /// Without an operation id, only the outcomes of a type that the builder names are kept. A key names the operation that
 /// has it now, and otherwise the last one that had it.
 #[test]

@@ -192,6 +192,12 @@ pub fn find_awake(shared: &Shared, of: &KeyOf) -> Option<AnyRef> {
     shared.key_index.find_any(of)
 }
 
+/// Returns the id of the fom that has this key and does not rest, also if it has just ended. A fom that ends gives its key
+/// up after its outcome is recorded.
+pub fn key_holder(shared: &Shared, of: &KeyOf) -> Option<FomId> {
+    shared.key_index.holder(of)
+}
+
 /// Makes all foms that have this key and rest.
 pub fn revive_key(shared: &Shared, of: KeyOf) {
     shared.env.revive_key(|| of);

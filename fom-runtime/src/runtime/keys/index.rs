@@ -71,6 +71,14 @@ impl KeyIndex {
         live.next().cloned()
     }
 
+    /// Returns the id of the fom that has this key, also if it has just ended. A fom that ends gives its key up after its
+    /// outcome is recorded.
+    pub(crate) fn holder(&self, of: &KeyOf) -> Option<FomId> {
+        let keys = self.lock(&of.key);
+        let holder = keys.get(of)?.holders().next();
+        holder.map(|fom| fom.id())
+    }
+
     /// Returns the foms that have the key that this fom waits for, and the number of foms that get it before this fom.
     pub(crate) fn before(&self, fom: &Header) -> (Vec<AnyRef>, usize) {
         let Some(of) = fom.turn().own() else {
