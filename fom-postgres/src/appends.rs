@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use tokio_postgres::{Statement, types::Type};
 
 use crate::{
-    clock::{JournalTime, boot_time},
+    clock::{JournalTime, boot_time, nanos},
     connection::{Connection, Param},
     error::PostgresError,
     row,
@@ -148,7 +148,7 @@ impl Appends {
         }
         let link = self.linked().await?;
         let seq = self.used + 1;
-        let passed = i64::try_from(self.time.now().as_nanos()).unwrap_or(i64::MAX);
+        let passed = nanos(self.time.now());
         let done = link
             .to
             .query(

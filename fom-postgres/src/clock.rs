@@ -18,6 +18,16 @@ pub(crate) fn boot_time() -> Duration {
     )
 }
 
+/// Returns a time as the number of nanoseconds that a table keeps.
+pub(crate) fn nanos(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Returns the time that a table keeps as a number of nanoseconds.
+pub(crate) fn duration(nanos: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
 /// The time of a journal, which the owner measures from its claim on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JournalTime {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::{Row, types::Type};
 
 use crate::{
+    clock::{duration, nanos},
     connection::{Connection, Param},
     error::PostgresError,
 };
@@ -153,10 +154,6 @@ fn claimed(rows: &[Row]) -> Result<Option<Claim>, PostgresError> {
     Ok(Some(Claim {
         term: row.try_get(0)?,
         batch: row.try_get(1)?,
-        passed: Duration::from_nanos(u64::try_from(passed).unwrap_or(0)),
+        passed: duration(passed),
     }))
-}
-
-fn nanos(time: Duration) -> i64 {
-    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }

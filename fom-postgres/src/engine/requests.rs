@@ -6,6 +6,7 @@ use fom_cluster::engine::{Append, Claimed, Facts, NodeInfo, NodeRow, SlotRow, Vi
 use tokio_postgres::types::Type;
 
 use crate::{
+    clock::{duration, nanos},
     connection::{Connection, Param},
     engine::{pool::Link, statements},
     error::PostgresError,
@@ -31,9 +32,7 @@ pub(super) async fn open(
     let name = (&cluster as _, Type::TEXT);
     let (slots, hash) = (i32::from(wanted.slots), i64::from(wanted.hash));
     let create: [Param<'_>; 3] = [name, (&slots, Type::INT4), (&hash, Type::INT8)];
-    to.query_once(statements::CREATE, &create).await?;
-    let name: [Param<'_>; 1] = [(&cluster, Type::TEXT)];
-    let found = to.query_once(statements::SETTINGS, &name).await?;
+    let found = to.query_once(statements::CREATE, &create).await?;
     let Some(found) = found.first() else {
         return Err(PostgresError::Closed);
     };
@@ -290,12 +289,4 @@ pub(super) fn signed(number: u64) -> i64 {
 
 fn number(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
-}
-
-fn nanos(time: Duration) -> i64 {
-    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
-}
-
-fn duration(nanos: i64) -> Duration {
-    Duration::from_nanos(number(nanos))
 }

@@ -2,10 +2,10 @@
 
 use tokio_postgres::types::Type;
 
+/// Changes nothing of a cluster that is there, and returns its settings.
 pub(super) const CREATE: &str = "INSERT INTO fom_cluster (name, slots, hash, passed, at) \
-     VALUES ($1, $2, $3, 0, clock_timestamp()) ON CONFLICT DO NOTHING";
-
-pub(super) const SETTINGS: &str = "SELECT slots, hash FROM fom_cluster WHERE name = $1";
+     VALUES ($1, $2, $3, 0, clock_timestamp()) \
+     ON CONFLICT (name) DO UPDATE SET name = EXCLUDED.name RETURNING slots, hash";
 
 pub(super) const CREATE_SLOTS: &str = "INSERT INTO fom_slot (cluster, slot, term, owner, last, passed, notes) \
      SELECT $1, slot, 0, NULL, 0, 0, '' FROM generate_series(0, $2 - 1) slot ON CONFLICT DO NOTHING";
@@ -20,8 +20,8 @@ pub(super) const BEAT: &str = "WITH others AS (SELECT FROM fom_node WHERE cluste
      kept AS (UPDATE fom_cluster SET at = clock_timestamp(), passed = greatest($8, passed + \
          CASE WHEN EXISTS (SELECT FROM others) THEN 0 \
          ELSE greatest(0, extract(epoch FROM clock_timestamp() - at) * 1000000000)::bigint END) \
-         FROM member WHERE fom_cluster.name = $1 AND is_member RETURNING 1) \
-     SELECT is_member, (SELECT count(*) FROM kept) FROM member";
+         FROM member WHERE fom_cluster.name = $1 AND is_member) \
+     SELECT is_member FROM member";
 
 /// Read before the nodes: an owner that is no node has been removed.
 pub(super) const SLOTS: &str = "SELECT term, owner, (SELECT passed FROM fom_cluster WHERE name = $1) \
