@@ -173,6 +173,7 @@ const CLUSTER: &[&str] = &[
     "route",
     "letters",
     "status",
+    "submission",
     "cluster",
     "tcp",
     "lib",

@@ -1,27 +1,22 @@
 //! A cluster, as a program uses it.
 
-use std::{
-    fmt,
-    future::{Future, IntoFuture},
-    pin::Pin,
-    sync::Arc,
-};
+use std::{fmt, sync::Arc};
 
-use fom_durable::SavedEnd;
-use fom_runtime::{Builder, Failure, Key, Persistent, machine::Savable, submission::Ended};
+use fom_runtime::{Builder, Key, Persistent, machine::Savable};
 
 use crate::{
-    call::{At, Blob, Reply, Request, Submit, What},
+    call::{At, Blob, Reply, What},
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
     guarded::Guarded,
     letters,
     network::{Alone, Network},
     node::{Node, Parts},
-    registry::{Registry, name_of},
-    route::{ask, serves},
+    registry::Registry,
+    route::{ask, failed, request, serves},
     slot::Place,
     status::Status,
+    submission::{Outcome, Submission, outcome},
 };
 
 /// The number of slots of a cluster that says nothing else.
@@ -199,16 +194,7 @@ impl Cluster {
 
     /// Submits an operation. It starts at the owner of its slot when it is [started](Submission::start) or awaited.
     pub fn submit<O: Persistent>(&self, operation: O) -> Submission<'_, O> {
-        Submission {
-            node: &self.0.0,
-            operation,
-            place: Place {
-                key: None,
-                serial: None,
-                once: None,
-            },
-            queues: false,
-        }
+        Submission::new(&self.0.0, operation)
     }
 
     /// Sends an event to the operation at this place. When this method returns, the event is in the journal of the operation,
@@ -317,9 +303,6 @@ impl Cluster {
     }
 }
 
-/// How an operation ended: as the handle of [`Runtime::submit`](fom_runtime::Runtime::submit) says it.
-pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
-
 /// What [`Cluster::find`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -334,220 +317,9 @@ pub enum Found {
     Unknown,
 }
 
-/// An operation on its way to the owner of its slot.
-#[must_use = "a submission does nothing until it is started or awaited"]
-pub struct Submission<'a, O: Persistent> {
-    node: &'a Arc<Node>,
-    operation: O,
-    place: Place,
-    queues: bool,
-}
-
-impl<O: Persistent> fmt::Debug for Submission<'_, O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Submission").field(&self.place).finish()
-    }
-}
-
-impl<'a, O: Persistent> Submission<'a, O> {
-    /// Gives the operation a key, as [`fom_runtime::Submission::key`] does: at most one live operation of its type in the
-    /// cluster has it. The key gives the operation its slot.
-    pub fn key(mut self, key: impl Into<Key>) -> Self {
-        self.place.key = Some(key.into());
-        self
-    }
-
-    /// Makes the operation a part of a series, as [`fom_runtime::Submission::serial`] does. The series gives it its slot.
-    pub fn serial(mut self, series: impl Into<Key>) -> Self {
-        self.place.serial = Some(series.into());
-        self
-    }
-
-    /// Waits behind other operations with the same key, as [`fom_runtime::Submission::queue`] does.
-    pub fn queue(mut self) -> Self {
-        self.queues = true;
-        self
-    }
-
-    /// Gives the operation an id, as `once` of `fom-durable` does. The id is unique for one key or series: with another one, it
-    /// is another operation. Default: an id that no other submission has.
-    pub fn once(mut self, id: impl Into<Key>) -> Self {
-        self.place.once = Some(id.into());
-        self
-    }
-
-    /// Starts the operation. When this method returns, the operation is in the journal of its slot, and is carried out,
-    /// whichever node is lost.
-    ///
-    /// # Errors
-    ///
-    /// Fails with [`NotStarted`], which gives the operation back. After [`ClusterError::NoOwner`], the operation may have
-    /// started: the [place](NotStarted::place) has its id.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the operation may be started or not.
-    pub async fn start(self) -> Result<Started<O>, NotStarted<O>> {
-        let Self {
-            node,
-            operation,
-            mut place,
-            queues,
-        } = self;
-        if place.once.is_none() {
-            place.once = Some(unique(node));
-        }
-        let not = |operation, place, reason| NotStarted {
-            operation,
-            place,
-            reason,
-        };
-        let snapshot = match operation.snapshot(&O::start()) {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                return Err(not(
-                    operation,
-                    place,
-                    ClusterError::Failed(error.to_string()),
-                ));
-            }
-        };
-        let submit = Submit {
-            operation: Blob(snapshot.as_bytes().to_vec()),
-            key: place.key.clone(),
-            serial: place.serial.clone(),
-            once: place.operation_id(),
-            queues,
-        };
-        let request = request::<O>(node, &place, What::Submit(submit));
-        let reply = ask(node, request).await;
-        match reply {
-            Ok(Reply::Started) => Ok(Started {
-                node: Arc::clone(node),
-                place,
-                of: std::marker::PhantomData,
-            }),
-            Ok(other) => {
-                let reason = failed(other, &place);
-                Err(not(operation, place, reason))
-            }
-            Err(reason) => Err(not(operation, place, reason)),
-        }
-    }
-}
-
-/// An operation that was not started.
-#[non_exhaustive]
-pub struct NotStarted<O> {
-    /// The operation.
-    pub operation: O,
-    /// Its place, with its operation id.
-    pub place: Place,
-    /// Why it was not started.
-    pub reason: ClusterError,
-}
-
-impl<O> fmt::Debug for NotStarted<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NotStarted")
-            .field("place", &self.place)
-            .field("reason", &self.reason)
-            .finish_non_exhaustive()
-    }
-}
-
-impl<O> fmt::Display for NotStarted<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the operation was not started: {}", self.reason)
-    }
-}
-
-impl<O> std::error::Error for NotStarted<O> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.reason)
-    }
-}
-
-/// An operation of the cluster that has started. Awaited, it returns how the operation ended, wherever it runs then.
-#[must_use = "await it to learn how the operation ended; drop it otherwise"]
-pub struct Started<O> {
-    node: Arc<Node>,
-    place: Place,
-    of: std::marker::PhantomData<fn() -> O>,
-}
-
-impl<O> fmt::Debug for Started<O> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Started").field(&self.place).finish()
-    }
-}
-
-impl<O> Started<O> {
-    /// Returns the place of the operation, with its operation id. Another process can wait for its
-    /// [outcome](Cluster::outcome) there.
-    pub fn place(&self) -> &Place {
-        &self.place
-    }
-}
-
-impl<O: Persistent> IntoFuture for Started<O> {
-    type Output = Result<Outcome<O>, ClusterError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { outcome::<O>(&self.node, &self.place).await })
-    }
-}
-
-async fn outcome<O: Persistent>(
-    node: &Arc<Node>,
-    place: &Place,
-) -> Result<Outcome<O>, ClusterError> {
-    let what = What::Ended {
-        once: place.operation_id(),
-    };
-    match ask(node, request::<O>(node, place, what)).await? {
-        Reply::Ended(end) => {
-            let end = SavedEnd::from_bytes(&end.0);
-            let end = end.map_err(|error| ClusterError::Failed(error.to_string()))?;
-            Ok(end.outcome::<O>())
-        }
-        other => Err(failed(other, place)),
-    }
-}
-
-fn request<O: Persistent>(node: &Node, place: &Place, what: What) -> Request {
-    Request {
-        slot: place.slot(node.facts.slots).0,
-        of: name_of::<O>(),
-        what,
-    }
-}
-
 fn at(place: &Place) -> At {
     At {
         key: place.key.clone(),
         once: place.operation_id(),
     }
-}
-
-/// Returns the error for a reply that is no success.
-fn failed(reply: Reply, place: &Place) -> ClusterError {
-    match reply {
-        Reply::Unknown => ClusterError::Unknown(place.to_string()),
-        Reply::Quarantined => ClusterError::Quarantined,
-        Reply::Refused(reason) => ClusterError::Refused(reason),
-        Reply::Failed(why) => ClusterError::Failed(why),
-        Reply::Busy => ClusterError::Busy,
-        other => ClusterError::Failed(format!(
-            "the owner gave an answer to another request: {other:?}"
-        )),
-    }
-}
-
-/// Returns an operation id that no other submission has.
-fn unique(node: &Node) -> Key {
-    use std::sync::atomic::Ordering;
-    let number = node.attempts.fetch_add(1, Ordering::Relaxed);
-    Key::from((&*node.incarnation(), number))
 }

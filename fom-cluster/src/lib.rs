@@ -119,6 +119,7 @@
 //! | `route` | how a request reaches the owner of its slot |
 //! | `letters` | what a phase sends to other slots |
 //! | `status` | what a node knows of the cluster |
+//! | `submission` | the way of an operation to the owner of its slot |
 //! | `cluster` | a cluster, as a program uses it |
 //! | `tcp` | the network over TCP |
 
@@ -143,16 +144,18 @@ mod registry;
 mod route;
 mod slot;
 mod status;
+mod submission;
 mod tcp;
 mod time;
 
-pub use cluster::{Cluster, ClusterBuilder, Found, NotStarted, Outcome, Started, Submission};
+pub use cluster::{Cluster, ClusterBuilder, Found};
 pub use error::ClusterError;
 pub use letters::{ClusterCxExt, Letters};
 pub use memory::MemoryEngine;
 pub use network::{Answering, Lost, Network, Serve};
 pub use slot::{Place, Slot};
 pub use status::{NodeStatus, SlotStatus, Status};
+pub use submission::{NotStarted, Outcome, Started, Submission};
 pub use tcp::Tcp;
 
 /// Compiles the example of the README.

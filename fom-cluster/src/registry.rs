@@ -1,13 +1,19 @@
 //! The operation types that a node serves, by their names.
 
-use std::{collections::HashMap, future::Future, marker::PhantomData, pin::Pin};
+use std::{
+    any::TypeId,
+    collections::{HashMap, HashSet},
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+};
 
 use fom_durable::{
     Address, DurableExt as _, DurableFomExt as _, DurableSubmissionExt as _, End, Lookup,
     NotCommitted, NotSentReason, Outbox, Sent,
 };
 use fom_runtime::{
-    Key, Persistent, Runtime,
+    Handle, Key, Persistent, Refused, Runtime,
     error::RefusedReason,
     machine::Savable,
     snapshot::{Snapshot, SnapshotError},
@@ -20,7 +26,10 @@ pub(crate) type Replying<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 
 /// The operation types that a node serves.
 #[derive(Default)]
-pub(crate) struct Registry(HashMap<Name, Box<dyn Serves>>);
+pub(crate) struct Registry {
+    by_name: HashMap<Name, Box<dyn Serves>>,
+    types: HashSet<TypeId>,
+}
 
 impl Registry {
     /// Adds an operation type.
@@ -29,12 +38,18 @@ impl Registry {
         O: Persistent,
         O::Event: Savable,
     {
-        self.0
+        self.types.insert(TypeId::of::<O>());
+        self.by_name
             .insert(name_of::<O>(), Box::new(Of::<O>(PhantomData)));
     }
 
+    /// Whether the node serves this type.
+    pub(crate) fn serves<O: Persistent>(&self) -> bool {
+        self.types.contains(&TypeId::of::<O>())
+    }
+
     pub(crate) fn get(&self, name: &Name) -> Option<&dyn Serves> {
-        self.0.get(name).map(|serves| &**serves)
+        self.by_name.get(name).map(|serves| &**serves)
     }
 }
 
@@ -75,20 +90,14 @@ where
                 Err(why) => return Reply::Failed(why),
             };
             let handle = {
-                let mut submission = runtime.submit(operation);
-                if let Some(key) = submit.key {
-                    submission = submission.key(key);
-                }
-                if let Some(series) = submit.serial {
-                    submission = submission.serial(series);
-                }
-                if submit.queues {
-                    submission = submission.queue();
-                }
-                if let Some(once) = submit.once {
-                    submission = submission.once(once);
-                }
-                match submission.start() {
+                let Submit {
+                    key,
+                    serial,
+                    once,
+                    queues,
+                    ..
+                } = submit;
+                match begin(&runtime, operation, key, serial, once, queues) {
                     Ok(handle) => handle,
                     Err(refused) => {
                         return match refused.reason() {
@@ -174,6 +183,35 @@ where
             }
         }
     }
+}
+
+/// Submits an operation to the runtime of its slot.
+///
+/// # Errors
+///
+/// Fails with the operation if the runtime refuses it.
+pub(crate) fn begin<O: Persistent>(
+    runtime: &Runtime,
+    operation: O,
+    key: Option<Key>,
+    series: Option<Key>,
+    once: Option<Key>,
+    queues: bool,
+) -> Result<Handle<O>, Refused<O>> {
+    let mut submission = runtime.submit(operation);
+    if let Some(key) = key {
+        submission = submission.key(key);
+    }
+    if let Some(series) = series {
+        submission = submission.serial(series);
+    }
+    if queues {
+        submission = submission.queue();
+    }
+    if let Some(once) = once {
+        submission = submission.once(once);
+    }
+    submission.start()
 }
 
 fn read<O: Persistent>(bytes: Blob) -> Result<O, String> {

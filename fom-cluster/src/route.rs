@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use fom_runtime::Runtime;
+use fom_runtime::{Persistent, Runtime};
 
 use crate::{
     call::{Message, Reply, Request, What, decode, encode},
@@ -16,7 +16,8 @@ use crate::{
     inbox::deliver,
     network::Serve,
     node::Node,
-    slot::Slot,
+    registry::name_of,
+    slot::{Place, Slot},
 };
 
 /// How long a caller waits for a slot that no node serves.
@@ -92,6 +93,29 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
         }
         // Each heartbeat of this node is a change.
         node.seen.changed(version).await;
+    }
+}
+
+/// Returns a request about an operation at this place.
+pub(crate) fn request<O: Persistent>(node: &Node, place: &Place, what: What) -> Request {
+    Request {
+        slot: place.slot(node.facts.slots).0,
+        of: name_of::<O>(),
+        what,
+    }
+}
+
+/// Returns the error for a reply that is no success.
+pub(crate) fn failed(reply: Reply, place: &Place) -> ClusterError {
+    match reply {
+        Reply::Unknown => ClusterError::Unknown(place.to_string()),
+        Reply::Quarantined => ClusterError::Quarantined,
+        Reply::Refused(reason) => ClusterError::Refused(reason),
+        Reply::Failed(why) => ClusterError::Failed(why),
+        Reply::Busy => ClusterError::Busy,
+        other => ClusterError::Failed(format!(
+            "the owner gave an answer to another request: {other:?}"
+        )),
     }
 }
 
@@ -175,10 +199,11 @@ async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Rep
 }
 
 /// A request that is served.
-struct Serving(Arc<Node>);
+pub(crate) struct Serving(Arc<Node>);
 
 impl Serving {
-    fn begin(node: &Arc<Node>) -> Option<Self> {
+    /// Returns `None` if the node has too much to do.
+    pub(crate) fn begin(node: &Arc<Node>) -> Option<Self> {
         let before = node.serving.fetch_add(1, Ordering::AcqRel);
         let this = Self(Arc::clone(node));
         (before < WINDOW).then_some(this)
