@@ -1,0 +1,125 @@
+//! What must be true of the log and of the answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    load::{Done, accounts_of},
+    node::SLOTS,
+};
+
+/// What the log has.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) entries: usize,
+    /// Entries of a former owner after one of a later owner, right after a pause of its process.
+    pub(crate) late: usize,
+    pub(crate) greatest_term: u64,
+}
+
+/// Checks the log: one step key for each step, one term after the other, and visits one after the other.
+pub(crate) fn check_log(log: &str, done: &Done) -> Seen {
+    let mut seen = Seen::default();
+    let mut keys: BTreeMap<(&str, u32), BTreeSet<&str>> = BTreeMap::new();
+    let mut terms: BTreeMap<&str, u64> = BTreeMap::new();
+    // The entries of each node since it was paused. At most one in each slot began before the pause.
+    let mut since: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut desks: BTreeMap<&str, Vec<(bool, u32)>> = BTreeMap::new();
+    for line in log.lines() {
+        let words: Vec<_> = line.split(' ').collect();
+        let (node, of, step, term, key) = match words[..] {
+            ["#", node] => {
+                since.insert(node, 0);
+                continue;
+            }
+            [node, of, step, term, key] => (node, of, step, term, key),
+            _ => {
+                done.wrong(format!("the log has `{line}`"));
+                continue;
+            }
+        };
+        let (Ok(step), Ok(term)) = (step.parse(), term.parse::<u64>()) else {
+            done.wrong(format!("the log has `{line}`"));
+            continue;
+        };
+        seen.entries += 1;
+        seen.greatest_term = seen.greatest_term.max(term);
+        keys.entry((of, step)).or_default().insert(key);
+        let paused = since.get_mut(node);
+        let before = paused.map(|count| std::mem::replace(count, *count + 1));
+        let (slot, is_late) = match of.strip_suffix("-late") {
+            Some(desk) => (desk, true),
+            None => (of, false),
+        };
+        let newest = terms.entry(slot).or_insert(term);
+        if *newest > term {
+            match before {
+                Some(before) if before < usize::from(SLOTS) => seen.late += 1,
+                _ => done.wrong(format!("`{line}` came after one of term {newest}")),
+            }
+            continue;
+        }
+        *newest = term;
+        if slot.starts_with("desk-") {
+            desks.entry(slot).or_default().push((is_late, step));
+        }
+    }
+    for ((of, step), keys) in &keys {
+        if keys.len() > 1 {
+            done.wrong(format!("step {step} of {of} has several keys: {keys:?}"));
+        }
+    }
+    for (desk, entries) in desks {
+        check_desk(desk, &entries, done);
+    }
+    seen
+}
+
+/// The visits at a desk come in their order, and each one leaves before the next one enters.
+fn check_desk(desk: &str, entries: &[(bool, u32)], done: &Done) {
+    let (mut next, mut inside) = (0, None);
+    for (leaves, visit) in entries {
+        match (leaves, inside) {
+            (false, None) if *visit == next => inside = Some(*visit),
+            // Again: the entry was not committed.
+            (false | true, Some(one)) if *visit == one => {
+                if *leaves {
+                    next = one + 1;
+                    inside = None;
+                }
+            }
+            (true, None) if *visit + 1 == next => {}
+            _ => done.wrong(format!(
+                "at {desk}, visit {visit} (leaves: {leaves}) came while {inside:?} was inside, and {next} was next"
+            )),
+        }
+    }
+}
+
+/// Checks the accounts: each has each of its bookings once.
+pub(crate) fn check_accounts(booked: &BTreeMap<u32, Vec<(u32, i64)>>, transfers: u32, done: &Done) {
+    let mut expected: BTreeMap<u32, BTreeSet<(u32, i64)>> = BTreeMap::new();
+    for transfer in 0..transfers {
+        let (from, to) = accounts_of(transfer);
+        let cents = i64::from(transfer + 1);
+        expected.entry(from).or_default().insert((transfer, -cents));
+        expected.entry(to).or_default().insert((transfer, cents));
+    }
+    for (account, expected) in &expected {
+        let found = booked.get(account).map(Vec::as_slice).unwrap_or_default();
+        let once: BTreeSet<_> = found.iter().copied().collect();
+        if once.len() != found.len() {
+            done.wrong(format!("account {account} has booked twice: {found:?}"));
+        }
+        if once != *expected {
+            let missing: Vec<_> = expected.difference(&once).collect();
+            let more: Vec<_> = once.difference(expected).collect();
+            done.wrong(format!(
+                "account {account}: missing {missing:?}, too many {more:?}"
+            ));
+        }
+    }
+    let sum: i64 = booked.values().flatten().map(|(_, cents)| cents).sum();
+    if sum != 0 {
+        done.wrong(format!("the sum of the accounts is {sum}"));
+    }
+}

@@ -1,0 +1,165 @@
+//! The faults: each one begins, lasts, and is over before the next one.
+
+use std::{fmt, fs::File, io::Write as _, path::Path, thread::sleep, time::Duration};
+
+use crate::{
+    nodes::{Clocks, Nodes},
+    random::Random,
+    servers::Servers,
+    space::Net,
+};
+
+/// A fault. Nodes and servers are numbers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    KillNode(usize),
+    Leave(usize),
+    Pause(usize, u64),
+    KillStandby(usize),
+    KillPrimary,
+    KillServers,
+    Promote,
+    /// From all others.
+    CutNode(usize),
+    CutPrimary,
+    /// No packet of the node reaches a server. The other nodes are reached.
+    NodeFromServers(usize),
+    NodeFromNodes(usize),
+    /// One node from one other.
+    Pair(usize, usize),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// What the faults are made to.
+pub(crate) struct Targets<'a> {
+    pub(crate) net: &'a Net,
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) nodes: &'a Nodes,
+    pub(crate) log: &'a Path,
+}
+
+impl Fault {
+    pub(crate) fn draw(random: &mut Random, targets: &Targets<'_>) -> Self {
+        let node = random.below(3);
+        match random.below(12) {
+            0 => Self::KillNode(node),
+            1 => Self::Leave(node),
+            2 => Self::Pause(node, [2, 8, 20][random.below(3)]),
+            3 => Self::KillStandby(targets.servers.standbys()[random.below(2)]),
+            4 => Self::KillPrimary,
+            5 => Self::KillServers,
+            6 => Self::Promote,
+            7 => Self::CutNode(node),
+            8 => Self::CutPrimary,
+            9 => Self::NodeFromServers(node),
+            10 => Self::NodeFromNodes(node),
+            _ => Self::Pair(node, (node + 1 + random.below(2)) % 3),
+        }
+    }
+
+    /// Makes the fault, and ends it.
+    pub(crate) fn make(self, random: &mut Random, to: &mut Targets<'_>) -> Result<(), String> {
+        let lasts = Duration::from_millis(1000 + random.below(11_000) as u64);
+        let short = Duration::from_millis(200 + random.below(2000) as u64);
+        let nodes = to.nodes.all();
+        match self {
+            Self::KillNode(node) => {
+                nodes[node].kill();
+                sleep(short);
+                to.nodes.start(node, clocks(random))?;
+                to.nodes.wait_until_joined(node)
+            }
+            Self::Leave(node) => {
+                nodes[node].leave()?;
+                sleep(short);
+                to.nodes.start(node, clocks(random))?;
+                to.nodes.wait_until_joined(node)
+            }
+            Self::Pause(node, seconds) => {
+                nodes[node].signal("STOP");
+                sleep(Duration::from_secs(seconds));
+                // What the node had begun may come late, and no program can prevent that.
+                let noted = File::options().append(true).open(to.log);
+                let noted = noted.and_then(|mut log| writeln!(log, "# {}", nodes[node].name));
+                nodes[node].signal("CONT");
+                noted.map_err(|error| error.to_string())
+            }
+            Self::KillStandby(server) => {
+                to.servers.kill(server);
+                sleep(short);
+                to.servers.restart(server)
+            }
+            Self::KillPrimary => {
+                let primary = to.servers.primary;
+                to.servers.kill(primary);
+                sleep(short);
+                to.servers.restart(primary)
+            }
+            Self::KillServers => {
+                let all: Vec<_> = to
+                    .servers
+                    .standbys()
+                    .into_iter()
+                    .chain([to.servers.primary])
+                    .collect();
+                all.iter().for_each(|server| to.servers.kill(*server));
+                sleep(short);
+                all.iter()
+                    .rev()
+                    .try_for_each(|server| to.servers.restart(*server))
+            }
+            Self::Promote => to.servers.promote(),
+            Self::CutNode(node) => {
+                to.net.cut(&nodes[node].space, true)?;
+                sleep(lasts);
+                to.net.cut(&nodes[node].space, false)
+            }
+            Self::CutPrimary => {
+                let primary = to.servers.space(to.servers.primary).clone();
+                to.net.cut(&primary, true)?;
+                sleep(lasts);
+                to.net.cut(&primary, false)
+            }
+            Self::NodeFromServers(node) => {
+                let servers: Vec<_> = (0..3).map(|server| to.servers.space(server)).collect();
+                let mute = |is_mute| {
+                    servers
+                        .iter()
+                        .try_for_each(|server| nodes[node].space.mute(server, is_mute))
+                };
+                mute(true)?;
+                sleep(lasts);
+                mute(false)
+            }
+            Self::NodeFromNodes(node) => {
+                let others = |is_mute| {
+                    let others = (0..3).filter(|other| *other != node);
+                    let mut others = others.map(|other| &nodes[other].space);
+                    others.try_for_each(|other| nodes[node].space.mute(other, is_mute))
+                };
+                others(true)?;
+                sleep(lasts);
+                others(false)
+            }
+            Self::Pair(one, other) => {
+                let (one, other) = (&nodes[one].space, &nodes[other].space);
+                one.mute(other, true)?;
+                sleep(lasts);
+                one.mute(other, false)
+            }
+        }
+    }
+}
+
+/// Draws the clocks of a process.
+pub(crate) fn clocks(random: &mut Random) -> Clocks {
+    Clocks {
+        boot: random.below(1_000_000),
+        wall: [0, 3600, -3600][random.below(3)],
+    }
+}

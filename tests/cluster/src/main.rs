@@ -1,0 +1,188 @@
+//! `cluster`: runs three nodes on three servers, each in a network namespace of its own, breaks both, and reports what it found.
+//! See `cluster --help`.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `random` | numbers that follow from a seed |
+//! | `space` | network namespaces |
+//! | `servers` | the three PostgreSQL servers |
+//! | `bank` | what the nodes carry out |
+//! | `node` | the program of a node |
+//! | `nodes` | the processes of the nodes, and the client |
+//! | `load` | what the client does |
+//! | `checker` | what must be true |
+//! | `faults` | what is broken |
+
+mod bank;
+mod checker;
+mod faults;
+mod load;
+mod node;
+mod nodes;
+mod random;
+mod servers;
+mod space;
+
+use std::{
+    fs,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use checker::{check_accounts, check_log};
+use faults::{Fault, Targets, clocks};
+use load::{ACCOUNTS, Done};
+use nodes::Nodes;
+use random::Random;
+use servers::Servers;
+use space::Net;
+
+const HELP: &str = "\
+Runs a cluster of three nodes on three PostgreSQL servers, each in a network namespace of its own. Kills, pauses and cuts nodes and servers
+meanwhile, and checks that each operation was carried out once and in order. Needs root, and Debian's `postgresql`. Ends with 1 when a
+promise was broken; the logs stay then.
+
+    cluster [options]
+
+    --faults N        how many faults [30]
+    --minutes N       go on for so long, if that takes longer than the faults
+    --seed N          which faults [the process's number]. What happens between them is not drawn, so the same seed may find another thing.";
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let done = match args.split_first() {
+        Some((first, rest)) if first == "node" => node::run(rest)
+            .map(|()| true)
+            .map_err(|error| error.to_string()),
+        _ => parent(&args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("cluster: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parent(args: &[String]) -> Result<bool, String> {
+    let (mut faults, mut at_least, mut seed) = (30, Duration::ZERO, u64::from(std::process::id()));
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        if matches!(&**arg, "--help" | "-h") {
+            println!("{HELP}");
+            return Ok(true);
+        }
+        let value = args.next().and_then(|value| value.parse::<u64>().ok());
+        match (&**arg, value) {
+            ("--faults", Some(value)) => faults = value,
+            ("--minutes", Some(value)) => at_least = Duration::from_secs(60 * value),
+            ("--seed", Some(value)) => seed = value,
+            _ => return Err(format!("{arg} is unknown, or needs a number; see --help")),
+        }
+    }
+    let Some(programs) = servers::programs() else {
+        println!("SKIPPED: no PostgreSQL server is installed (Debian: `postgresql`)");
+        return Ok(true);
+    };
+    let net = match Net::new(&["s0", "s1", "s2", "a", "b", "c"]) {
+        Ok(net) => net,
+        Err(why) => {
+            println!("SKIPPED: network namespaces cannot be made here: {why}");
+            return Ok(true);
+        }
+    };
+    let directory = std::env::temp_dir().join(format!("fom-cluster-{}", std::process::id()));
+    fs::create_dir(&directory).map_err(|error| error.to_string())?;
+    println!("seed {seed}, in {}", directory.display());
+    if !nodes::can_shift_wall() {
+        println!("the calendar stays as it is: `faketime` is not installed");
+    }
+    let (for_servers, for_nodes) = net.spaces().split_at(3);
+    let mut servers = Servers::start(programs, &directory, for_servers)?;
+    let log = directory.join("log");
+    fs::write(&log, "").map_err(|error| error.to_string())?;
+    let nodes = Nodes::new(for_nodes, &servers.config(), &log);
+    let mut random = Random(seed);
+    for node in 0..3 {
+        nodes.start(node, clocks(&mut random))?;
+    }
+    for node in 0..3 {
+        nodes.wait_until_joined(node)?;
+    }
+    for account in 0..ACCOUNTS {
+        nodes.ask(account as usize, &format!("open {account}"))?;
+    }
+    println!("three servers and three nodes run");
+
+    let (done, stop) = (Done::default(), AtomicBool::new(false));
+    let booked = thread::scope(|scope| {
+        let client = scope.spawn(|| load::submit(&nodes, &done, &stop));
+        let mut targets = Targets {
+            net: &net,
+            servers: &mut servers,
+            nodes: &nodes,
+            log: &log,
+        };
+        let made = make_faults(faults, at_least, &mut random, &mut targets, &done);
+        stop.store(true, Ordering::Release);
+        let _ = client.join();
+        made.map(|()| load::close(&nodes, &done))
+    })?;
+    let transfers = done.transfers.load(Ordering::Relaxed);
+    check_accounts(&booked, transfers, &done);
+    let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
+    let seen = check_log(&text, &done);
+    let visits: u32 = done
+        .visits
+        .lock()
+        .map(|visits| visits.values().sum())
+        .unwrap_or(0);
+    println!(
+        "\n{transfers} transfers and {visits} visits; {} phase functions were entered, in terms up to {}; {} came late after a pause",
+        seen.entries, seen.greatest_term, seen.late
+    );
+    let wrong = done
+        .wrong
+        .lock()
+        .map(|wrong| wrong.clone())
+        .unwrap_or_default();
+    for what in &wrong {
+        println!("\n{what}");
+    }
+    match wrong.is_empty() {
+        true => {
+            drop((nodes, servers));
+            let _ = fs::remove_dir_all(&directory);
+            println!("no promise was broken");
+        }
+        false => println!("\nseed {seed}; the logs are in {}", directory.display()),
+    }
+    Ok(wrong.is_empty())
+}
+
+fn make_faults(
+    faults: u64,
+    at_least: Duration,
+    random: &mut Random,
+    targets: &mut Targets<'_>,
+    done: &Done,
+) -> Result<(), String> {
+    let begun = Instant::now();
+    let mut made = 0;
+    while made < faults || begun.elapsed() < at_least {
+        thread::sleep(Duration::from_millis(3000 + random.below(5000) as u64));
+        let fault = Fault::draw(random, targets);
+        made += 1;
+        println!(
+            "{:>4} s, {} transfers: fault {made}: {fault}",
+            begun.elapsed().as_secs(),
+            done.transfers.load(Ordering::Relaxed)
+        );
+        fault.make(random, targets)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! The program of a node. It reads a command in each line, and answers each with lines that begin with its number.
+
+use std::{env, fs::File};
+
+use fom_cluster::{Cluster, ClusterError, NotStarted, Place, Tcp};
+use fom_durable::prelude::*;
+use fom_postgres::PostgresEngine;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use crate::bank::{Account, Log, News, Transfer, Visit, account_key, serve};
+
+pub(crate) const SLOTS: u16 = 8;
+
+/// `config name address log`
+pub(crate) fn run(args: &[String]) -> Result<(), BoxError> {
+    let [config, name, address, log] = args else {
+        return Err("a node has four arguments".into());
+    };
+    let log = File::options().append(true).create(true).open(log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()?;
+    runtime.block_on(serve_commands(config, name, address, Log::new(log, name)))
+}
+
+async fn serve_commands(config: &str, name: &str, address: &str, log: Log) -> Result<(), BoxError> {
+    let engine = PostgresEngine::builder(config, "bank").build()?;
+    let secret = env::var("FOM_CLUSTER_SECRET")?;
+    let builder = Cluster::builder(engine, name)
+        .network(Tcp::bind(address)?.secret(secret))
+        .slots(SLOTS);
+    let cluster = serve(builder, log).join().await?;
+    println!("joined");
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
+        if words == ["leave"] {
+            cluster.leave().await;
+            println!("left");
+            return Ok(());
+        }
+        let cluster = cluster.clone();
+        tokio::spawn(async move {
+            let number = words.first().map_or("", String::as_str);
+            match carry_out(&cluster, &words).await {
+                Ok(told) => println!("{number} ended {told}"),
+                Err(why) => println!("{number} failed {why}"),
+            }
+        });
+    }
+    Ok(())
+}
+
+async fn carry_out(cluster: &Cluster, words: &[String]) -> Result<String, BoxError> {
+    let number = |at: usize| -> Result<u32, BoxError> {
+        let word = words.get(at).ok_or("a command has too few words")?;
+        Ok(word.parse()?)
+    };
+    let started = |not: NotStarted<_>| not.reason;
+    match words.get(1).map(String::as_str) {
+        Some("open") => {
+            let account = Account {
+                number: number(2)?,
+                booked: Vec::new(),
+                expects: None,
+            };
+            let key = account_key(account.number);
+            let submission = cluster.submit(account).key(key).once("the one");
+            drop(submission.start().await.map_err(started)?);
+            Ok(String::new())
+        }
+        Some("transfer") => {
+            let transfer = Transfer {
+                number: number(2)?,
+                from: number(3)?,
+                to: number(4)?,
+            };
+            let key = format!("transfer {}", transfer.number);
+            let submission = cluster.submit(transfer).key(key).once("the one");
+            let started = submission.start().await.map_err(|not| not.reason)?;
+            match started.await? {
+                Ok(ended) => Ok(ended.operation.number.to_string()),
+                Err(failure) => Err(failure.to_string().into()),
+            }
+        }
+        // Returns when the visit is in the journal, and not when it has ended.
+        Some("visit") => {
+            let (visit, desk) = (number(2)?, number(3)?);
+            let submission = cluster.submit(Visit {
+                number: visit,
+                desk,
+            });
+            let key = format!("desk {desk}");
+            let submission = submission.key(key).queue().once(visit);
+            drop(submission.start().await.map_err(|not| not.reason)?);
+            Ok(String::new())
+        }
+        Some("left") => {
+            let place = Place::key(format!("desk {}", number(3)?)).with_once(number(2)?);
+            match cluster.outcome::<Visit>(place).await? {
+                Ok(ended) => Ok(ended.operation.number.to_string()),
+                Err(failure) => Err(failure.to_string().into()),
+            }
+        }
+        Some("close") => close(cluster, number(2)?, number(3)? as usize).await,
+        _ => Err("an unknown command".into()),
+    }
+}
+
+/// Closes an account, and returns its bookings.
+async fn close(cluster: &Cluster, account: u32, expects: usize) -> Result<String, BoxError> {
+    let key = account_key(account);
+    match cluster
+        .send::<Account>(&*key, News::Close { expects }, "close")
+        .await
+    {
+        // It has ended before.
+        Ok(_) | Err(ClusterError::Unknown(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let place = Place::key(key).with_once("the one");
+    match cluster.outcome::<Account>(place).await? {
+        Ok(ended) => {
+            let booked = ended.operation.booked.into_iter();
+            let booked: Vec<_> = booked.map(|(of, cents)| format!("{of}:{cents}")).collect();
+            Ok(booked.join(","))
+        }
+        Err(failure) => Err(failure.to_string().into()),
+    }
+}
