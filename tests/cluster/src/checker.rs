@@ -123,3 +123,87 @@ pub(crate) fn check_accounts(booked: &BTreeMap<u32, Vec<(u32, i64)>>, transfers:
         done.wrong(format!("the sum of the accounts is {sum}"));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong_in(log: &str) -> Vec<String> {
+        let done = Done::default();
+        check_log(log, &done);
+        done.wrong.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_log_without_faults_is_right() {
+        let log = "a desk-0 0 1 k0\nb desk-0 0 2 k0\nb desk-0-late 0 2 l0\nb desk-0 1 2 k1\nb desk-0-late 1 2 l1\n\
+                   a transfer-3 0 1 t0\nb transfer-3 0 2 t0\nb transfer-3 1 2 t1\n";
+        assert_eq!(wrong_in(log), [""; 0]);
+    }
+
+    #[test]
+    fn each_broken_promise_in_the_log_is_found() {
+        let broken = [
+            ("a transfer-3 0 1 t0\na transfer-3 0 1 t1\n", "several keys"),
+            (
+                "b transfer-3 0 2 t0\na transfer-3 1 1 t1\n",
+                "came after one of term 2",
+            ),
+            ("a desk-0 1 1 k1\n", "0 was next"),
+            (
+                "a desk-0 0 1 k0\na desk-0 1 1 k1\n",
+                "while Some(0) was inside",
+            ),
+            (
+                "a desk-0 0 1 k0\na desk-0-late 0 1 l0\na desk-0 0 1 k0\n",
+                "1 was next",
+            ),
+            ("half a line\n", "the log has"),
+        ];
+        for (log, expected) in broken {
+            let wrong = wrong_in(log).concat();
+            assert!(wrong.contains(expected), "{log}: {wrong}");
+        }
+    }
+
+    /// What began before a pause can come late, once in each slot.
+    #[test]
+    fn a_pause_excuses_one_entry_in_each_slot() {
+        let late = "a transfer-3 1 1 t1\n";
+        let log = format!(
+            "b transfer-3 0 2 t0\n# a\n{}",
+            late.repeat(usize::from(SLOTS))
+        );
+        assert_eq!(wrong_in(&log), [""; 0]);
+        assert_eq!(wrong_in(&format!("{log}{late}")).len(), 1);
+        // A pause of another node excuses nothing.
+        assert_eq!(
+            wrong_in(&log.replace("# a", "# c")).len(),
+            usize::from(SLOTS)
+        );
+    }
+
+    #[test]
+    fn each_wrong_account_is_found() {
+        let transfers = 2;
+        let mut right: BTreeMap<u32, Vec<(u32, i64)>> = BTreeMap::new();
+        for transfer in 0..transfers {
+            let (from, to) = accounts_of(transfer);
+            let cents = i64::from(transfer + 1);
+            right.entry(from).or_default().push((transfer, -cents));
+            right.entry(to).or_default().push((transfer, cents));
+        }
+        let wrong_in = |booked: &BTreeMap<u32, Vec<(u32, i64)>>| {
+            let done = Done::default();
+            check_accounts(booked, transfers, &done);
+            done.wrong.into_inner().unwrap().concat()
+        };
+        assert_eq!(wrong_in(&right), "");
+        let (mut twice, mut lost) = (right.clone(), right.clone());
+        twice.entry(0).or_default().push((0, -1));
+        assert!(wrong_in(&twice).contains("booked twice"));
+        lost.entry(0).or_default().clear();
+        assert!(wrong_in(&lost).contains("missing [(0, -1)]"));
+        assert!(wrong_in(&lost).contains("the sum of the accounts is 1"));
+    }
+}

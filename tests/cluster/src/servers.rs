@@ -14,6 +14,24 @@ use crate::space::{Space, run, signal};
 /// The longest time that a start may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Commits wait for one standby. A dead connection is noticed after some seconds. The socket is in the directory above the data.
+const SETTINGS: &str = "
+listen_addresses='*'
+unix_socket_directories='..'
+shared_buffers=32MB
+wal_level=replica
+max_wal_senders=8
+wal_keep_size=1GB
+wal_sender_timeout=5s
+wal_receiver_timeout=5s
+wal_retrieve_retry_interval=500ms
+synchronous_standby_names='ANY 1 (s0,s1,s2)'
+tcp_keepalives_idle=2
+tcp_keepalives_interval=1
+tcp_keepalives_count=3
+tcp_user_timeout=4000
+";
+
 /// The servers. They end with this value.
 #[derive(Debug)]
 pub(crate) struct Servers {
@@ -66,13 +84,7 @@ impl Servers {
         }
         let data = servers.data(0);
         servers.tool(0, "initdb", &["-A", "trust", "-U", "postgres", "-D", &data])?;
-        let settings = format!(
-            "listen_addresses='*'\nwal_level=replica\nmax_wal_senders=8\nshared_buffers=32MB\nwal_keep_size=1GB\n\
-             wal_sender_timeout=5s\nwal_receiver_timeout=5s\nwal_retrieve_retry_interval=500ms\n\
-             synchronous_standby_names='ANY 1 (s0,s1,s2)'\nunix_socket_directories='..'\n\
-             tcp_keepalives_idle=2\ntcp_keepalives_interval=1\ntcp_keepalives_count=3\ntcp_user_timeout=4000\n"
-        );
-        append(&format!("{data}/postgresql.conf"), &settings)?;
+        append(&format!("{data}/postgresql.conf"), SETTINGS)?;
         let hosts = "host all all 10.77.0.0/24 trust\nhost replication all 10.77.0.0/24 trust\n";
         append(&format!("{data}/pg_hba.conf"), hosts)?;
         servers.restart(0)?;
