@@ -6,8 +6,11 @@ use crate::{
     nodes::{Clocks, Nodes},
     random::Random,
     servers::Servers,
-    space::Net,
+    space::{Net, run},
 };
+
+/// More than the eight seconds for which a node waits for the answer to a commit.
+const LATE: Duration = Duration::from_secs(14);
 
 /// A fault. Nodes and servers are numbers.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +28,8 @@ pub(crate) enum Fault {
     /// No packet of the node reaches a server. The other nodes are reached.
     NodeFromServers(usize),
     NodeFromNodes(usize),
+    /// The primary executes a commit of the node late: the node has given it up before.
+    LateCommit(usize),
     /// One node from one other.
     Pair(usize, usize),
 }
@@ -41,12 +46,25 @@ pub(crate) struct Targets<'a> {
     pub(crate) servers: &'a mut Servers,
     pub(crate) nodes: &'a Nodes,
     pub(crate) log: &'a Path,
+    /// The begin of the names of the faults to draw.
+    pub(crate) only: &'a str,
 }
 
 impl Fault {
-    pub(crate) fn draw(random: &mut Random, targets: &Targets<'_>) -> Self {
+    /// Draws a fault.
+    ///
+    /// # Errors
+    ///
+    /// Fails if no fault has the wanted name.
+    pub(crate) fn draw(random: &mut Random, targets: &Targets<'_>) -> Result<Self, String> {
+        let mut drawn = (0..1000).map(|_| Self::any(random, targets));
+        let wanted = drawn.find(|fault| fault.to_string().starts_with(targets.only));
+        wanted.ok_or_else(|| format!("no fault is named {}", targets.only))
+    }
+
+    fn any(random: &mut Random, targets: &Targets<'_>) -> Self {
         let node = random.below(3);
-        match random.below(12) {
+        match random.below(13) {
             0 => Self::KillNode(node),
             1 => Self::Leave(node),
             2 => Self::Pause(node, [2, 8, 20][random.below(3)]),
@@ -58,6 +76,7 @@ impl Fault {
             8 => Self::CutPrimary,
             9 => Self::NodeFromServers(node),
             10 => Self::NodeFromNodes(node),
+            11 => Self::LateCommit(node),
             _ => Self::Pair(node, (node + 1 + random.below(2)) % 3),
         }
     }
@@ -145,6 +164,17 @@ impl Fault {
                 others(true)?;
                 sleep(lasts);
                 others(false)
+            }
+            Self::LateCommit(node) => {
+                let process = to.servers.committer_of(&nodes[node].space)?;
+                let Some(process) = process.map(|process| process.to_string()) else {
+                    return Ok(());
+                };
+                // It may have ended.
+                let _ = run("kill", &["-STOP", &process]);
+                sleep(LATE);
+                let _ = run("kill", &["-CONT", &process]);
+                Ok(())
             }
             Self::Pair(one, other) => {
                 let (one, other) = (&nodes[one].space, &nodes[other].space);

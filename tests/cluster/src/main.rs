@@ -47,6 +47,7 @@ promise was broken; the logs stay then.
     cluster [options]
 
     --faults N        how many faults [30]
+    --only NAME       only faults with this name, such as LateCommit
     --minutes N       go on for so long, if that takes longer than the faults
     --seed N          which faults [the process's number]. What happens between them is not drawn, so the same seed may find another thing.";
 
@@ -69,15 +70,20 @@ fn main() -> ExitCode {
 }
 
 fn parent(args: &[String]) -> Result<bool, String> {
-    let (mut faults, mut at_least, mut seed) = (30, Duration::ZERO, u64::from(std::process::id()));
+    let (mut faults, mut at_least, mut only) = (30, Duration::ZERO, String::new());
+    let mut seed = u64::from(std::process::id());
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if matches!(&**arg, "--help" | "-h") {
             println!("{HELP}");
             return Ok(true);
         }
-        let value = args.next().and_then(|value| value.parse::<u64>().ok());
-        match (&**arg, value) {
+        let value = args.next();
+        if let ("--only", Some(name)) = (&**arg, value) {
+            only.clone_from(name);
+            continue;
+        }
+        match (&**arg, value.and_then(|value| value.parse::<u64>().ok())) {
             ("--faults", Some(value)) => faults = value,
             ("--minutes", Some(value)) => at_least = Duration::from_secs(60 * value),
             ("--seed", Some(value)) => seed = value,
@@ -126,6 +132,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
             servers: &mut servers,
             nodes: &nodes,
             log: &log,
+            only: &only,
         };
         let made = make_faults(faults, at_least, &mut random, &mut targets, &done);
         stop.store(true, Ordering::Release);
@@ -175,7 +182,7 @@ fn make_faults(
     let mut made = 0;
     while made < faults || begun.elapsed() < at_least {
         thread::sleep(Duration::from_millis(3000 + random.below(5000) as u64));
-        let fault = Fault::draw(random, targets);
+        let fault = Fault::draw(random, targets)?;
         made += 1;
         println!(
             "{:>4} s, {} transfers: fault {made}: {fault}",

@@ -242,6 +242,32 @@ impl Servers {
         self.tool(at, "psql", &["-h", &home, "-U", "postgres", "-Atc", query])
     }
 
+    /// Returns the process of the primary that commits for a client, as this machine counts processes.
+    pub(crate) fn committer_of(&self, client: &Space) -> Result<Option<u32>, String> {
+        let query = format!(
+            "SELECT pid FROM pg_stat_activity WHERE client_addr = '{}' AND query LIKE '%INSERT INTO fom_slot_log%'",
+            client.address
+        );
+        let found = self.query(self.primary, &query)?;
+        let data = fs::canonicalize(self.data(self.primary)).map_err(|error| error.to_string())?;
+        let inner = |process: &Path| {
+            // The number in this namespace of processes, and the one in that of the server.
+            let status = fs::read_to_string(process.join("status")).ok()?;
+            let numbers = status
+                .lines()
+                .find_map(|line| line.strip_prefix("NSpid:"))?;
+            Some(numbers.split_whitespace().nth(1)?.to_owned())
+        };
+        let is_it = |process: &Path| {
+            fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == data)
+                && inner(process).is_some_and(|number| found.lines().any(|one| one == number))
+        };
+        let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;
+        let mut processes = processes.flatten().map(|process| process.path());
+        let process = processes.find(|process| is_it(process));
+        Ok(process.and_then(|process| process.file_name()?.to_str()?.parse().ok()))
+    }
+
     /// Kills the primary, and makes the standby with more of its log the new one, as a program for failover does. The others
     /// become its standbys.
     pub(crate) fn promote(&mut self) -> Result<(), String> {

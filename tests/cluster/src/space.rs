@@ -121,10 +121,18 @@ impl Space {
         .map(drop)
     }
 
-    /// Returns a command that runs in this namespace, in a group of its own.
+    /// Returns a command that runs in this namespace, in a group of its own. It ends with the thread that starts it.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name]).args(words);
+        command.args([
+            "netns",
+            "exec",
+            &self.name,
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+        ]);
+        command.args(words);
         command.process_group(0);
         command
     }
