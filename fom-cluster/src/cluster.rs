@@ -192,7 +192,7 @@ impl Cluster {
         }
     }
 
-    /// Submits an operation. It starts at the owner of its slot when it is [started](Submission::start) or awaited.
+    /// Submits an operation. [`start`](Submission::start) starts it at the owner of its slot.
     pub fn submit<O: Persistent>(&self, operation: O) -> Submission<'_, O> {
         Submission::new(&self.0.0, operation)
     }

@@ -31,7 +31,7 @@ use crate::{
 pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
 
 /// An operation on its way to the owner of its slot.
-#[must_use = "a submission does nothing until it is started or awaited"]
+#[must_use = "a submission does nothing until it is started"]
 pub struct Submission<'a, O: Persistent> {
     node: &'a Arc<Node>,
     operation: O,
