@@ -15,6 +15,8 @@ use crate::nodes::Nodes;
 pub(crate) const ACCOUNTS: u32 = 6;
 const WORKERS: usize = 12;
 pub(crate) const DESKS: u32 = 3;
+/// How long an account may need for its last bookings, after the last fault.
+const CLOSING: Duration = Duration::from_secs(60);
 
 /// What the client has done and heard.
 #[derive(Debug, Default)]
@@ -84,24 +86,30 @@ pub(crate) fn submit(nodes: &Nodes, done: &Done, stop: &AtomicBool) {
 /// Closes the accounts, and waits until all visits have left. Returns the bookings of each account.
 pub(crate) fn close(nodes: &Nodes, done: &Done) -> BTreeMap<u32, Vec<(u32, i64)>> {
     let count = done.transfers.load(Ordering::Relaxed);
-    let mut booked = BTreeMap::new();
-    for account in 0..ACCOUNTS {
+    let close = |account| {
         let of_it = |transfer: &u32| {
             let (from, to) = accounts_of(*transfer);
             from == account || to == account
         };
         let expects = (0..count).filter(of_it).count();
-        match nodes.ask(account as usize, &format!("close {account} {expects}")) {
-            Ok(told) => {
-                let one = |booking: &str| {
-                    let (transfer, cents) = booking.split_once(':')?;
-                    Some((transfer.parse().ok()?, cents.parse().ok()?))
-                };
-                booked.insert(account, told.split(',').filter_map(one).collect());
-            }
-            Err(why) => done.wrong(why),
-        }
-    }
+        let words = format!("close {account} {expects}");
+        let told = nodes.ask_for(CLOSING, account as usize, &words);
+        let told = told.map_err(|why| done.wrong(why)).ok()?;
+        let one = |booking: &str| {
+            let (transfer, cents) = booking.split_once(':')?;
+            Some((transfer.parse().ok()?, cents.parse().ok()?))
+        };
+        Some((account, told.split(',').filter_map(one).collect()))
+    };
+    let close = &close;
+    let booked = thread::scope(|scope| {
+        let closing = (0..ACCOUNTS).map(|account| scope.spawn(move || close(account)));
+        let closing: Vec<_> = closing.collect();
+        let closed = closing
+            .into_iter()
+            .filter_map(|closing| closing.join().ok().flatten());
+        closed.collect()
+    });
     let visits = done
         .visits
         .lock()

@@ -20,7 +20,7 @@ use crate::space::{Space, signal};
 /// How long the client waits for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it asks again. No fault lasts for so long.
-const LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const LIMIT: Duration = Duration::from_secs(180);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes(Arc<Vec<Node>>);
@@ -131,13 +131,23 @@ impl Nodes {
     ///
     /// # Errors
     ///
-    /// Fails with what the last node said, if none does for minutes.
+    /// Fails with what the last node said, if none does for [`LIMIT`].
     pub(crate) fn ask(&self, first: usize, words: &str) -> Result<String, String> {
+        self.ask_for(LIMIT, first, words)
+    }
+
+    /// As [`ask`](Self::ask), for this time.
+    pub(crate) fn ask_for(
+        &self,
+        limit: Duration,
+        first: usize,
+        words: &str,
+    ) -> Result<String, String> {
         let begun = Instant::now();
         for node in self.0.iter().cycle().skip(first % self.0.len()) {
             match node.ask(words) {
                 Ok(told) => return Ok(told),
-                Err(why) if begun.elapsed() > LIMIT => {
+                Err(why) if begun.elapsed() > limit => {
                     return Err(format!(
                         "`{words}` was not carried out; node {}: {why}",
                         node.name
