@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     /// No packet of the node reaches a server. The other nodes are reached.
     NodeFromServers(usize),
     NodeFromNodes(usize),
+    /// The node gets the requests of others, and its replies are lost with their connections.
+    LostReplies(usize),
     /// The primary executes a commit of the node late: the node has given it up before.
     LateCommit(usize),
     /// One node from one other.
@@ -64,7 +66,7 @@ impl Fault {
 
     fn any(random: &mut Random, targets: &Targets<'_>) -> Self {
         let node = random.below(3);
-        match random.below(13) {
+        match random.below(14) {
             0 => Self::KillNode(node),
             1 => Self::Leave(node),
             2 => Self::Pause(node, [2, 8, 20][random.below(3)]),
@@ -77,6 +79,7 @@ impl Fault {
             9 => Self::NodeFromServers(node),
             10 => Self::NodeFromNodes(node),
             11 => Self::LateCommit(node),
+            12 => Self::LostReplies(node),
             _ => Self::Pair(node, (node + 1 + random.below(2)) % 3),
         }
     }
@@ -164,6 +167,18 @@ impl Fault {
                 others(true)?;
                 sleep(lasts);
                 others(false)
+            }
+            Self::LostReplies(node) => {
+                let others = (0..3).filter(|other| *other != node);
+                let others: Vec<_> = others.map(|other| &nodes[other].space).collect();
+                let node = &nodes[node].space;
+                others.iter().try_for_each(|other| node.mute(other, true))?;
+                sleep(short);
+                for other in others {
+                    node.disconnect(other)?;
+                    node.mute(other, false)?;
+                }
+                Ok(())
             }
             Self::LateCommit(node) => {
                 let process = to.servers.committer_of(&nodes[node].space)?;

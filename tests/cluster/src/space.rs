@@ -121,6 +121,15 @@ impl Space {
         .map(drop)
     }
 
+    /// Ends all connections to another namespace on this side.
+    pub(crate) fn disconnect(&self, from: &Self) -> Result<(), String> {
+        ip(&format!(
+            "netns exec {} ss -K -tn dst {}",
+            self.name, from.address
+        ))
+        .map(drop)
+    }
+
     /// Returns a command that runs in this namespace, in a group of its own. It ends with the thread that starts it.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new("ip");
