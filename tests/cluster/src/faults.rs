@@ -1,6 +1,13 @@
 //! The faults: each one begins, lasts, and is over before the next one.
 
-use std::{fmt, fs::File, io::Write as _, path::Path, thread::sleep, time::Duration};
+use std::{
+    fmt,
+    fs::File,
+    io::Write as _,
+    path::Path,
+    thread::sleep,
+    time::{Duration, Instant},
+};
 
 use crate::{
     nodes::{Clocks, Nodes},
@@ -11,6 +18,11 @@ use crate::{
 
 /// More than the eight seconds for which a node waits for the answer to a commit.
 const LATE: Duration = Duration::from_secs(14);
+
+/// At most so many nodes are killed in a time: after the third death of its owners, a slot puts the operation that ran last into
+/// quarantine, and no node can tell a fault from an operation that ends its process.
+const KILLS: usize = 2;
+const SUSPECTED: Duration = Duration::from_secs(600);
 
 /// A fault. Nodes and servers are numbers.
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +62,8 @@ pub(crate) struct Targets<'a> {
     pub(crate) log: &'a Path,
     /// The begin of the names of the faults to draw.
     pub(crate) only: &'a str,
+    /// When nodes were killed.
+    pub(crate) kills: Vec<Instant>,
 }
 
 impl Fault {
@@ -57,11 +71,19 @@ impl Fault {
     ///
     /// # Errors
     ///
-    /// Fails if no fault has the wanted name.
+    /// Fails if no fault with the wanted name can be made now.
     pub(crate) fn draw(random: &mut Random, targets: &Targets<'_>) -> Result<Self, String> {
         let mut drawn = (0..1000).map(|_| Self::any(random, targets));
-        let wanted = drawn.find(|fault| fault.to_string().starts_with(targets.only));
-        wanted.ok_or_else(|| format!("no fault is named {}", targets.only))
+        let recent = targets
+            .kills
+            .iter()
+            .filter(|kill| kill.elapsed() < SUSPECTED);
+        let may_kill = recent.count() < KILLS;
+        let wanted = drawn.find(|fault| {
+            let may = may_kill || !matches!(fault, Self::KillNode(_));
+            may && fault.to_string().starts_with(targets.only)
+        });
+        wanted.ok_or_else(|| format!("no fault {} can be made now", targets.only))
     }
 
     fn any(random: &mut Random, targets: &Targets<'_>) -> Self {
@@ -91,6 +113,7 @@ impl Fault {
         let nodes = to.nodes.all();
         match self {
             Self::KillNode(node) => {
+                to.kills.push(Instant::now());
                 nodes[node].kill();
                 sleep(short);
                 to.nodes.start(node, clocks(random))?;

@@ -133,6 +133,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
             nodes: &nodes,
             log: &log,
             only: &only,
+            kills: Vec::new(),
         };
         let made = make_faults(faults, at_least, &mut random, &mut targets, &done);
         stop.store(true, Ordering::Release);
