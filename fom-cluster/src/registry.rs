@@ -13,7 +13,7 @@ use fom_durable::{
     NotCommitted, NotSentReason, Outbox, Sent,
 };
 use fom_runtime::{
-    Handle, Key, Persistent, Refused, Runtime,
+    Handle, Key, Persistent, Runtime,
     error::RefusedReason,
     machine::Savable,
     snapshot::{Snapshot, SnapshotError},
@@ -89,28 +89,19 @@ where
                 Ok(operation) => operation,
                 Err(why) => return Reply::Failed(why),
             };
-            let handle = {
-                let Submit {
-                    key,
-                    serial,
-                    once,
-                    queues,
-                    ..
-                } = submit;
-                match begin(&runtime, operation, key, serial, once, queues) {
-                    Ok(handle) => handle,
-                    Err(refused) => {
-                        return match refused.reason() {
-                            RefusedReason::ShuttingDown | RefusedReason::Moved => Reply::Moved,
-                            reason => Reply::Refused(reason),
-                        };
-                    }
-                }
-            };
-            match handle.committed().await {
-                Ok(()) | Err(NotCommitted::NotKept) => Reply::Started,
+            let Submit {
+                key,
+                serial,
+                once,
+                queues,
+                ..
+            } = submit;
+            match start(&runtime, operation, key, serial, once, queues).await {
+                Ok(_) => Reply::Started,
+                Err(NotBegun::Refused(_, reason)) => Reply::Refused(reason),
+                Err(NotBegun::Busy(_)) => Reply::Busy,
                 // The caller asks again: the operation runs once for its id.
-                Err(_) => Reply::Moved,
+                Err(NotBegun::Leaves(_) | NotBegun::Lost) => Reply::Moved,
             }
         })
     }
@@ -185,33 +176,57 @@ where
     }
 }
 
-/// Submits an operation to the runtime of its slot.
+/// Why an operation did not begin in the runtime of its slot.
+pub(crate) enum NotBegun<O> {
+    Refused(O, RefusedReason),
+    /// The node has too much to do.
+    Busy(O),
+    /// The runtime ends, because the slot goes to another node.
+    Leaves(O),
+    /// The runtime ended meanwhile. The journal may have the operation.
+    Lost,
+}
+
+/// Starts an operation in the runtime of its slot. Returns when the journal has it.
 ///
 /// # Errors
 ///
-/// Fails with the operation if the runtime refuses it.
-pub(crate) fn begin<O: Persistent>(
+/// Fails if the runtime refuses it or ends.
+pub(crate) async fn start<O: Persistent>(
     runtime: &Runtime,
     operation: O,
     key: Option<Key>,
     series: Option<Key>,
     once: Option<Key>,
     queues: bool,
-) -> Result<Handle<O>, Refused<O>> {
-    let mut submission = runtime.submit(operation);
-    if let Some(key) = key {
-        submission = submission.key(key);
+) -> Result<Handle<O>, NotBegun<O>> {
+    let handle = {
+        let mut submission = runtime.submit(operation);
+        if let Some(key) = key {
+            submission = submission.key(key);
+        }
+        if let Some(series) = series {
+            submission = submission.serial(series);
+        }
+        if queues {
+            submission = submission.queue();
+        }
+        if let Some(once) = once {
+            submission = submission.once(once);
+        }
+        submission.start().map_err(|refused| {
+            let reason = refused.reason();
+            let operation = refused.into_operation();
+            match reason {
+                RefusedReason::ShuttingDown | RefusedReason::Moved => NotBegun::Leaves(operation),
+                reason => NotBegun::Refused(operation, reason),
+            }
+        })?
+    };
+    match handle.committed().await {
+        Ok(()) | Err(NotCommitted::NotKept) => Ok(handle),
+        Err(_) => Err(NotBegun::Lost),
     }
-    if let Some(series) = series {
-        submission = submission.serial(series);
-    }
-    if queues {
-        submission = submission.queue();
-    }
-    if let Some(once) = once {
-        submission = submission.once(once);
-    }
-    submission.start()
 }
 
 fn read<O: Persistent>(bytes: Blob) -> Result<O, String> {

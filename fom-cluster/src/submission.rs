@@ -8,10 +8,9 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-use fom_durable::{DurableFomExt as _, NotCommitted, SavedEnd};
+use fom_durable::SavedEnd;
 use fom_runtime::{
-    Cause, Failure, Handle, Key, Persistent, error::RefusedReason, snapshot::SnapshotError,
-    submission::Ended,
+    Cause, Failure, Handle, Key, Persistent, snapshot::SnapshotError, submission::Ended,
 };
 
 use crate::{
@@ -19,15 +18,16 @@ use crate::{
     commits::Owned,
     error::ClusterError,
     node::Node,
-    registry::begin,
+    registry::{NotBegun, start},
     route::{Serving, ask, failed, request},
     slot::Place,
 };
 
 /// How an operation ended.
 ///
-/// If this node ran the operation, this is what the handle of [`Runtime::submit`](fom_runtime::Runtime::submit) returns. If another
-/// node did, a failure has the cause [`Cause::Remembered`] and no operation.
+/// A failure has the cause [`Cause::Remembered`] and no operation, as it comes from the journal. Only a [`Started`] of the node that
+/// ran the operation from its start to its end has more: what the handle of
+/// [`Runtime::submit`](fom_runtime::Runtime::submit) returns.
 pub type Outcome<O> = Result<Ended<O>, Failure<O>>;
 
 /// An operation on its way to the owner of its slot.
@@ -90,7 +90,7 @@ impl<'a, O: Persistent> Submission<'a, O> {
     ///
     /// # Errors
     ///
-    /// Fails with [`NotStarted`], which gives the operation back. After [`ClusterError::NoOwner`], the operation may have
+    /// Fails with [`NotStarted`], which gives the operation back if it can. After [`ClusterError::NoOwner`], the operation may have
     /// started: the [place](NotStarted::place) has its id.
     ///
     /// # Cancel safety
@@ -117,11 +117,17 @@ impl<'a, O: Persistent> Submission<'a, O> {
             Ok(snapshot) => snapshot,
             Err(error) => return Err(not(Some(operation), place, failed_to(error))),
         };
-        let operation = match start_here(node, operation, &place, queues).await {
-            Here::Started(here) => return Ok(Started::new(node, place, Some(here))),
-            Here::Refused(operation, reason) => return Err(not(Some(operation), place, reason)),
-            Here::NotOwned(operation) => Some(operation),
-            Here::Lost => None,
+        let operation = match begin(node, operation, &place, queues).await {
+            Ok(begun) => return Ok(Started::new(node, place, Some(begun))),
+            Err(NotBegun::Refused(operation, reason)) => {
+                let reason = ClusterError::Refused(reason);
+                return Err(not(Some(operation), place, reason));
+            }
+            Err(NotBegun::Busy(operation)) => {
+                return Err(not(Some(operation), place, ClusterError::Busy));
+            }
+            Err(NotBegun::Leaves(operation)) => Some(operation),
+            Err(NotBegun::Lost) => None,
         };
         let submit = Submit {
             operation: Blob(snapshot.as_bytes().to_vec()),
@@ -141,61 +147,38 @@ impl<'a, O: Persistent> Submission<'a, O> {
 }
 
 /// An operation that this node has begun in a slot of its own.
-struct OfHere<O: Persistent> {
+struct Begun<O: Persistent> {
     owned: Arc<Owned>,
     handle: Handle<O>,
 }
 
-/// What became of an operation on this node.
-enum Here<O: Persistent> {
-    Started(OfHere<O>),
-    Refused(O, ClusterError),
-    /// This node does not own the slot, or gives it up.
-    NotOwned(O),
-    /// This node has lost the slot. The journal may have the operation.
-    Lost,
-}
-
-/// Starts an operation on this node, if it owns the slot.
-async fn start_here<O: Persistent>(
+/// Begins an operation in a slot of this node.
+///
+/// # Errors
+///
+/// Fails with [`NotBegun::Leaves`] if this node does not own the slot.
+async fn begin<O: Persistent>(
     node: &Arc<Node>,
     operation: O,
     place: &Place,
     queues: bool,
-) -> Here<O> {
+) -> Result<Begun<O>, NotBegun<O>> {
     let serving = node.serving(place.slot(node.facts.slots));
     let Some((owned, runtime)) = serving.filter(|_| node.registry.serves::<O>()) else {
-        return Here::NotOwned(operation);
+        return Err(NotBegun::Leaves(operation));
     };
     let Some(_serving) = Serving::begin(node) else {
-        return Here::Refused(operation, ClusterError::Busy);
+        return Err(NotBegun::Busy(operation));
     };
-    let handle = {
-        let (key, series) = (place.key.clone(), place.serial.clone());
-        match begin(
-            &runtime,
-            operation,
-            key,
-            series,
-            place.operation_id(),
-            queues,
-        ) {
-            Ok(handle) => handle,
-            Err(refused) => {
-                let reason = refused.reason();
-                let operation = refused.into_operation();
-                return match reason {
-                    RefusedReason::ShuttingDown | RefusedReason::Moved => Here::NotOwned(operation),
-                    reason => Here::Refused(operation, ClusterError::Refused(reason)),
-                };
-            }
-        }
-    };
-    match handle.committed().await {
-        Ok(()) | Err(NotCommitted::NotKept) if owned.lease.holds() => {
-            Here::Started(OfHere { owned, handle })
-        }
-        _ => Here::Lost,
+    let (key, series, once) = (
+        place.key.clone(),
+        place.serial.clone(),
+        place.operation_id(),
+    );
+    let handle = start(&runtime, operation, key, series, once, queues).await?;
+    match owned.lease.holds() {
+        true => Ok(Begun { owned, handle }),
+        false => Err(NotBegun::Lost),
     }
 }
 
@@ -232,11 +215,19 @@ impl<O> std::error::Error for NotStarted<O> {
 }
 
 /// An operation of the cluster that has started. Awaited, it returns how the operation ended, wherever it runs then.
+///
+/// # Errors
+///
+/// The wait fails as [`Cluster::outcome`](crate::Cluster::outcome) does.
+///
+/// # Cancel safety
+///
+/// Cancel safe: dropping it, or the future of the wait, ends the wait, and the operation goes on.
 #[must_use = "await it to learn how the operation ended; drop it otherwise"]
 pub struct Started<O: Persistent> {
     node: Arc<Node>,
     place: Place,
-    here: Option<OfHere<O>>,
+    begun: Option<Begun<O>>,
 }
 
 impl<O: Persistent> fmt::Debug for Started<O> {
@@ -246,11 +237,11 @@ impl<O: Persistent> fmt::Debug for Started<O> {
 }
 
 impl<O: Persistent> Started<O> {
-    fn new(node: &Arc<Node>, place: Place, here: Option<OfHere<O>>) -> Self {
+    fn new(node: &Arc<Node>, place: Place, begun: Option<Begun<O>>) -> Self {
         Self {
             node: Arc::clone(node),
             place,
-            here,
+            begun,
         }
     }
 
@@ -267,7 +258,7 @@ impl<O: Persistent> IntoFuture for Started<O> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            if let Some(OfHere { owned, handle }) = self.here {
+            if let Some(Begun { owned, handle }) = self.begun {
                 let outcome = handle.await;
                 // Another node may have claimed the slot, and may know what this one does not.
                 if !goes_on(&outcome) && owned.lease.holds() {
@@ -310,4 +301,70 @@ pub(crate) async fn outcome<O: Persistent>(
 fn unique(node: &Node) -> Key {
     let number = node.attempts.fetch_add(1, Ordering::Relaxed);
     Key::from((&*node.incarnation(), number))
+}
+
+#[cfg(test)]
+mod tests {
+    use fom_durable::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    use crate::{Cluster, ClusterError, MemoryEngine};
+
+    #[derive(Serialize, Deserialize)]
+    struct Parcel {
+        number: u32,
+    }
+
+    #[fom(operation(Parcel))]
+    enum Sending {
+        #[phase(start, sync, to(Sent))]
+        Send,
+        #[phase(end)]
+        Sent,
+    }
+
+    impl SendingTransitions for Parcel {
+        fn send(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            self.number += 1;
+            Err("no stamp".into())
+        }
+    }
+
+    /// The node that runs an operation has its error. The journal has the text.
+    #[tokio::test]
+    async fn a_failure_has_its_error_where_it_happened() {
+        let builder = Cluster::builder(MemoryEngine::new(), "a").slots(1);
+        let cluster = builder.operation::<Parcel>().join().await.unwrap();
+        // Until the node has its slot, a submission goes by messages.
+        while cluster.served().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let started = cluster.submit(Parcel { number: 7 }).key("parcel");
+        let started = started.start().await.unwrap();
+        let place = started.place().clone();
+        let failure = started.await.unwrap().unwrap_err();
+        assert!(matches!(&failure.cause, Cause::Error(error) if error.to_string() == "no stamp"));
+        assert_eq!(failure.operation.unwrap().into_inner().number, 8);
+        let failure = cluster.outcome::<Parcel>(place).await.unwrap();
+        let failure = failure.unwrap_err();
+        assert!(
+            matches!(&failure.cause, Cause::Remembered { cause } if cause.contains("no stamp"))
+        );
+        assert!(failure.operation.is_none());
+        cluster.leave().await;
+    }
+
+    /// A node that does not serve a type begins none of its operations, as it could not take them over.
+    #[tokio::test]
+    async fn an_operation_that_is_not_served_is_given_back() {
+        let builder = Cluster::builder(MemoryEngine::new(), "a").slots(1);
+        let cluster = builder.join().await.unwrap();
+        let parcel = cluster.submit(Parcel { number: 7 });
+        let not_started = parcel.start().await.unwrap_err();
+        assert!(
+            matches!(&not_started.reason, ClusterError::Failed(why) if why.contains("does not serve"))
+        );
+        assert_eq!(not_started.operation.unwrap().number, 7);
+        cluster.leave().await;
+    }
 }
