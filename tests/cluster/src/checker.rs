@@ -46,11 +46,11 @@ pub(crate) fn check_log(log: &str, done: &Done) -> Seen {
         keys.entry((of, step)).or_default().insert(key);
         let paused = since.get_mut(node);
         let before = paused.map(|count| std::mem::replace(count, *count + 1));
-        let (slot, is_late) = match of.strip_suffix("-late") {
+        let (name, is_late) = match of.strip_suffix("-late") {
             Some(desk) => (desk, true),
             None => (of, false),
         };
-        let newest = terms.entry(slot).or_insert(term);
+        let newest = terms.entry(name).or_insert(term);
         if *newest > term {
             match before {
                 Some(before) if before < usize::from(SLOTS) => seen.late += 1,
@@ -59,8 +59,8 @@ pub(crate) fn check_log(log: &str, done: &Done) -> Seen {
             continue;
         }
         *newest = term;
-        if slot.starts_with("desk-") {
-            desks.entry(slot).or_default().push((is_late, step));
+        if name.starts_with("desk-") {
+            desks.entry(name).or_default().push((is_late, step));
         }
     }
     for ((of, step), keys) in &keys {

@@ -1,7 +1,6 @@
 //! The faults: each one begins, lasts, and is over before the next one.
 
 use std::{
-    fmt,
     fs::File,
     io::Write as _,
     path::Path,
@@ -48,12 +47,6 @@ pub(crate) enum Fault {
     Pair(usize, usize),
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self:?}")
-    }
-}
-
 /// What the faults are made to.
 pub(crate) struct Targets<'a> {
     pub(crate) net: &'a Net,
@@ -81,18 +74,18 @@ impl Fault {
         let may_kill = recent.count() < KILLS;
         let wanted = drawn.find(|fault| {
             let may = may_kill || !matches!(fault, Self::KillNode(_));
-            may && fault.to_string().starts_with(targets.only)
+            may && format!("{fault:?}").starts_with(targets.only)
         });
         wanted.ok_or_else(|| format!("no fault {} can be made now", targets.only))
     }
 
     fn any(random: &mut Random, targets: &Targets<'_>) -> Self {
-        let node = random.below(3);
+        let node = random.below(3) as usize;
         match random.below(14) {
             0 => Self::KillNode(node),
             1 => Self::Leave(node),
-            2 => Self::Pause(node, [2, 8, 20][random.below(3)]),
-            3 => Self::KillStandby(targets.servers.standbys()[random.below(2)]),
+            2 => Self::Pause(node, random.one_of(&[2, 8, 20])),
+            3 => Self::KillStandby(random.one_of(&targets.servers.standbys())),
             4 => Self::KillPrimary,
             5 => Self::KillServers,
             6 => Self::Promote,
@@ -102,14 +95,14 @@ impl Fault {
             10 => Self::NodeFromNodes(node),
             11 => Self::LateCommit(node),
             12 => Self::LostReplies(node),
-            _ => Self::Pair(node, (node + 1 + random.below(2)) % 3),
+            _ => Self::Pair(node, (node + 1 + random.below(2) as usize) % 3),
         }
     }
 
     /// Makes the fault, and ends it.
     pub(crate) fn make(self, random: &mut Random, to: &mut Targets<'_>) -> Result<(), String> {
-        let lasts = Duration::from_millis(1000 + random.below(11_000) as u64);
-        let short = Duration::from_millis(200 + random.below(2000) as u64);
+        let lasts = Duration::from_millis(1000 + random.below(11_000));
+        let short = Duration::from_millis(200 + random.below(2000));
         let nodes = to.nodes.all();
         match self {
             Self::KillNode(node) => {
@@ -206,6 +199,7 @@ impl Fault {
             Self::LateCommit(node) => {
                 let process = to.servers.committer_of(&nodes[node].space)?;
                 let Some(process) = process.map(|process| process.to_string()) else {
+                    println!("       not made: the node has no connection for commits now");
                     return Ok(());
                 };
                 // It may have ended.
@@ -228,6 +222,6 @@ impl Fault {
 pub(crate) fn clocks(random: &mut Random) -> Clocks {
     Clocks {
         boot: random.below(1_000_000),
-        wall: [0, 3600, -3600][random.below(3)],
+        wall: random.one_of(&[0, 3600, -3600]),
     }
 }

@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, lock};
 
 pub(crate) const ACCOUNTS: u32 = 6;
 const WORKERS: usize = 12;
-pub(crate) const DESKS: u32 = 3;
+const DESKS: u32 = 3;
 /// How long an account may need for its last bookings, after the last fault.
 const CLOSING: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ const CLOSING: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) transfers: AtomicU32,
-    /// The visits that were accepted at each desk, in their order.
+    /// How many visits were accepted at each desk.
     pub(crate) visits: Mutex<BTreeMap<u32, u32>>,
     pub(crate) wrong: Mutex<Vec<String>>,
 }
@@ -30,10 +30,7 @@ pub(crate) struct Done {
 impl Done {
     pub(crate) fn wrong(&self, what: String) {
         eprintln!("WRONG: {what}");
-        self.wrong
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .push(what);
+        lock(&self.wrong).push(what);
     }
 }
 
@@ -72,10 +69,7 @@ pub(crate) fn submit(nodes: &Nodes, done: &Done, stop: &AtomicBool) {
                         return;
                     }
                     number += 1;
-                    done.visits
-                        .lock()
-                        .unwrap_or_else(|poisoned| poisoned.into_inner())
-                        .insert(desk, number);
+                    lock(&done.visits).insert(desk, number);
                     thread::sleep(Duration::from_millis(2500));
                 }
             });
@@ -110,11 +104,7 @@ pub(crate) fn close(nodes: &Nodes, done: &Done) -> BTreeMap<u32, Vec<(u32, i64)>
             .filter_map(|closing| closing.join().ok().flatten());
         closed.collect()
     });
-    let visits = done
-        .visits
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner())
-        .clone();
+    let visits = lock(&done.visits).clone();
     for (desk, count) in visits {
         for number in 0..count {
             match nodes.ask(number as usize, &format!("left {number} {desk}")) {

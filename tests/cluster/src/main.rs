@@ -3,7 +3,7 @@
 //!
 //! | module | contents |
 //! | --- | --- |
-//! | `random` | numbers that follow from a seed |
+//! | `random` | numbers that follow from a seed: those of `tests/crash` |
 //! | `space` | network namespaces |
 //! | `servers` | the three PostgreSQL servers |
 //! | `bank` | what the nodes carry out |
@@ -19,6 +19,7 @@ mod faults;
 mod load;
 mod node;
 mod nodes;
+#[path = "../../crash/src/random.rs"]
 mod random;
 mod servers;
 mod space;
@@ -34,7 +35,7 @@ use std::{
 use checker::{check_accounts, check_log};
 use faults::{Fault, Targets, clocks};
 use load::{ACCOUNTS, Done};
-use nodes::Nodes;
+use nodes::{Nodes, lock};
 use random::Random;
 use servers::Servers;
 use space::Net;
@@ -47,6 +48,7 @@ promise was broken; the logs stay then.
     cluster [options]
 
     --faults N        how many faults [30]
+                      At most two nodes are killed in ten minutes.
     --only NAME       only faults with this name, such as LateCommit
     --minutes N       go on for so long, if that takes longer than the faults
     --seed N          which faults [the process's number]. What happens between them is not drawn, so the same seed may find another thing.";
@@ -79,15 +81,17 @@ fn parent(args: &[String]) -> Result<bool, String> {
             return Ok(true);
         }
         let value = args.next();
-        if let ("--only", Some(name)) = (&**arg, value) {
-            only.clone_from(name);
-            continue;
-        }
-        match (&**arg, value.and_then(|value| value.parse::<u64>().ok())) {
-            ("--faults", Some(value)) => faults = value,
-            ("--minutes", Some(value)) => at_least = Duration::from_secs(60 * value),
-            ("--seed", Some(value)) => seed = value,
-            _ => return Err(format!("{arg} is unknown, or needs a number; see --help")),
+        let number = value.and_then(|value| value.parse::<u64>().ok());
+        match (&**arg, value, number) {
+            ("--only", Some(name), _) => only.clone_from(name),
+            ("--faults", _, Some(number)) => faults = number,
+            ("--minutes", _, Some(number)) => at_least = Duration::from_secs(60 * number),
+            ("--seed", _, Some(number)) => seed = number,
+            _ => {
+                return Err(format!(
+                    "{arg} is unknown, or its value is wrong; see --help"
+                ));
+            }
         }
     }
     let Some(programs) = servers::programs() else {
@@ -112,7 +116,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
     let log = directory.join("log");
     fs::write(&log, "").map_err(|error| error.to_string())?;
     let nodes = Nodes::new(for_nodes, &servers.config(), &log);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     for node in 0..3 {
         nodes.start(node, clocks(&mut random))?;
     }
@@ -137,27 +141,22 @@ fn parent(args: &[String]) -> Result<bool, String> {
         };
         let made = make_faults(faults, at_least, &mut random, &mut targets, &done);
         stop.store(true, Ordering::Release);
-        let _ = client.join();
-        made.map(|()| load::close(&nodes, &done))
+        // A client that stopped proves nothing.
+        let client = client
+            .join()
+            .map_err(|_| "the client has panicked".to_owned());
+        made.and(client).map(|()| load::close(&nodes, &done))
     })?;
     let transfers = done.transfers.load(Ordering::Relaxed);
     check_accounts(&booked, transfers, &done);
     let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
     let seen = check_log(&text, &done);
-    let visits: u32 = done
-        .visits
-        .lock()
-        .map(|visits| visits.values().sum())
-        .unwrap_or(0);
+    let visits: u32 = lock(&done.visits).values().sum();
     println!(
         "\n{transfers} transfers and {visits} visits; {} phase functions were entered, in terms up to {}; {} came late after a pause",
         seen.entries, seen.greatest_term, seen.late
     );
-    let wrong = done
-        .wrong
-        .lock()
-        .map(|wrong| wrong.clone())
-        .unwrap_or_default();
+    let wrong = lock(&done.wrong).clone();
     for what in &wrong {
         println!("\n{what}");
     }
@@ -182,11 +181,11 @@ fn make_faults(
     let begun = Instant::now();
     let mut made = 0;
     while made < faults || begun.elapsed() < at_least {
-        thread::sleep(Duration::from_millis(3000 + random.below(5000) as u64));
+        thread::sleep(Duration::from_millis(3000 + random.below(5000)));
         let fault = Fault::draw(random, targets)?;
         made += 1;
         println!(
-            "{:>4} s, {} transfers: fault {made}: {fault}",
+            "{:>4} s, {} transfers: fault {made}: {fault:?}",
             begun.elapsed().as_secs(),
             done.transfers.load(Ordering::Relaxed)
         );

@@ -1,8 +1,8 @@
-//! The program of a node. It reads a command in each line, and answers each with lines that begin with its number.
+//! The program of a node. It reads a command in each line, and answers with a line that begins with its number.
 
 use std::{env, fs::File};
 
-use fom_cluster::{Cluster, ClusterError, NotStarted, Place, Tcp};
+use fom_cluster::{Cluster, ClusterError, Place, Tcp};
 use fom_durable::prelude::*;
 use fom_postgres::PostgresEngine;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -37,7 +37,6 @@ async fn serve_commands(config: &str, name: &str, address: &str, log: Log) -> Re
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
         if words == ["leave"] {
             cluster.leave().await;
-            println!("left");
             return Ok(());
         }
         let cluster = cluster.clone();
@@ -57,7 +56,6 @@ async fn carry_out(cluster: &Cluster, words: &[String]) -> Result<String, BoxErr
         let word = words.get(at).ok_or("a command has too few words")?;
         Ok(word.parse()?)
     };
-    let started = |not: NotStarted<_>| not.reason;
     match words.get(1).map(String::as_str) {
         Some("open") => {
             let account = Account {
@@ -67,7 +65,7 @@ async fn carry_out(cluster: &Cluster, words: &[String]) -> Result<String, BoxErr
             };
             let key = account_key(account.number);
             let submission = cluster.submit(account).key(key).once("the one");
-            drop(submission.start().await.map_err(started)?);
+            drop(submission.start().await.map_err(|not| not.reason)?);
             Ok(String::new())
         }
         Some("transfer") => {

@@ -49,7 +49,7 @@ struct Running {
 /// What a process sees of the clocks: seconds since the machine was started, and seconds that the calendar is off.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clocks {
-    pub(crate) boot: usize,
+    pub(crate) boot: u64,
     pub(crate) wall: i32,
 }
 
@@ -172,6 +172,11 @@ impl Nodes {
     }
 }
 
+/// Locks, also after a thread has panicked with the lock.
+pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// Whether a program is installed that shows another calendar to a process (Debian: `faketime`).
 pub(crate) fn can_shift_wall() -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
@@ -180,9 +185,7 @@ pub(crate) fn can_shift_wall() -> bool {
 
 impl Node {
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.running)
     }
 
     /// Reads the answers of a process to their end.

@@ -51,12 +51,14 @@ impl Net {
     ///
     /// # Errors
     ///
-    /// Fails if this process may not make namespaces.
+    /// Fails if this process may not make namespaces, or the system has none for time.
     pub(crate) fn new(names: &[&str]) -> Result<Self, String> {
         let mut net = Self {
             prefix: format!("fom{}", std::process::id()),
             spaces: Vec::new(),
         };
+        // The processes have clocks of their own, and those of a server a namespace of processes.
+        run("unshare", &["--time", "--pid", "--fork", "true"])?;
         let bridge = net.bridge();
         ip(&format!("netns add {bridge}"))?;
         ip(&format!("-n {bridge} link add br0 type bridge"))?;
