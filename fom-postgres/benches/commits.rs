@@ -5,8 +5,9 @@
 //! ```
 //!
 //! The question: operations of six phases, with a record of about 160 bytes each, all steps committed. Beside it, in the
-//! same round, the statement of a commit alone, with a batch of the same size. With the feature `cluster`, also one node with 64
-//! slots: each operation is submitted, and its end awaited, through the cluster. Prints ratios of each round.
+//! same round, the statement of a commit alone, with a batch of the same size. With the feature `cluster`, also the runtime with
+//! a key and an operation id for each operation, as a cluster has them, and one node with 64 slots and with one: each operation is
+//! submitted, and its end awaited, through the cluster. Prints ratios of each round.
 
 use std::{
     sync::{
@@ -61,7 +62,13 @@ struct Seen {
     median: Duration,
 }
 
-async fn with_fom(config: &str, name: &str, in_flight: usize) -> Result<Seen, BoxError> {
+/// `named`: each operation has a key and an operation id.
+async fn with_fom(
+    config: &str,
+    name: &str,
+    in_flight: usize,
+    named: bool,
+) -> Result<Seen, BoxError> {
     let journal = PostgresJournal::builder(config, name);
     let journal = journal.allow_one_copy().allow_no_fsync().open().await?;
     let steps = Arc::new(AtomicU64::new(0));
@@ -76,13 +83,19 @@ async fn with_fom(config: &str, name: &str, in_flight: usize) -> Result<Seen, Bo
     let before = runtime.inspect().journal_stats().unwrap_or_default();
     let begun = Instant::now();
     let mut waits = Vec::new();
-    let workers = (0..in_flight).map(|_| {
+    let workers = (0..in_flight).map(|worker| {
         let runtime = runtime.clone();
         async move {
-            let mut waits = Vec::new();
+            let (mut waits, mut number) = (Vec::new(), 0_u64);
             while begun.elapsed() < ROUND {
+                number += 1;
                 let since = Instant::now();
-                let Ok(work) = runtime.submit(work()).start() else {
+                let mut submission = runtime.submit(work());
+                if named {
+                    let key = (worker as u64, number);
+                    submission = submission.key(key).once(key);
+                }
+                let Ok(work) = submission.start() else {
                     break;
                 };
                 if work.await.is_err() {
@@ -118,17 +131,19 @@ async fn with_cluster(
     config: &str,
     name: &str,
     in_flight: usize,
+    slots: u16,
 ) -> Result<(f64, Duration), BoxError> {
     let engine = fom_postgres::PostgresEngine::builder(config, name);
     let engine = engine.allow_one_copy().allow_no_fsync().build()?;
     let steps = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&steps);
     let cluster = fom_cluster::Cluster::builder(engine, "node")
+        .slots(slots)
         .operation::<Work>()
         .runtime(move |builder| builder.resource(Arc::clone(&counted)))
         .join()
         .await?;
-    while cluster.served().len() < 64 {
+    while cluster.served().len() < usize::from(slots) {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let begun = Instant::now();
@@ -213,7 +228,7 @@ async fn main() -> Result<(), BoxError> {
     for round in 0..ROUNDS {
         for in_flight in [512, 64, 1] {
             let name = format!("bench {round} {in_flight}");
-            let fom = with_fom(&config, &name, in_flight).await?;
+            let fom = with_fom(&config, &name, in_flight, false).await?;
             let (commits, median) = raw(&client, &name, fom.bytes as usize).await?;
             let raw = commits * fom.each;
             println!(
@@ -227,14 +242,24 @@ async fn main() -> Result<(), BoxError> {
             );
             #[cfg(feature = "cluster")]
             {
-                let (rate, commit) = with_cluster(&config, &name, in_flight).await?;
+                let named = with_fom(&config, &format!("{name} named"), in_flight, true).await?;
                 println!(
-                    "one node of a cluster: {rate:.0} transitions/s, {:.2} of raw, {:.2} of the journal; {commit:.2?} for a \
-                     commit, {:.2} of raw",
-                    rate / raw,
-                    rate / fom.rate,
-                    commit.as_secs_f64() / median.as_secs_f64()
+                    "with keys and ids: {:.0} transitions/s, {:.2} of raw, {:.2} of the journal",
+                    named.rate,
+                    named.rate / raw,
+                    named.rate / fom.rate
                 );
+                for slots in [64, 1] {
+                    let name = format!("{name} {slots}");
+                    let (rate, commit) = with_cluster(&config, &name, in_flight, slots).await?;
+                    println!(
+                        "one node, {slots} slots: {rate:.0} transitions/s, {:.2} of raw, {:.2} of the journal; {commit:.2?} for a \
+                         commit, {:.2} of raw",
+                        rate / raw,
+                        rate / fom.rate,
+                        commit.as_secs_f64() / median.as_secs_f64()
+                    );
+                }
             }
         }
     }
