@@ -52,6 +52,7 @@ const DURABLE: &[&str] = &["entry", "durable", "testing", "prelude", "lib"];
 const JOURNAL: &[&str] = &[
     "entry",
     "error",
+    "statement",
     "batch",
     "lease",
     "journal",
@@ -140,6 +141,7 @@ const POSTGRES: &[&str] = &[
     "owner",
     "tls",
     "connection",
+    "sql",
     "settings",
     "tables",
     "row",

@@ -2,6 +2,7 @@
 //! that comes first leads, and sends for the others. When its own bodies are answered, the next one leads.
 
 use std::{
+    any::TypeId,
     mem,
     sync::{
         Arc,
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use fom_journal::{JournalError, Lease, log::LogStore};
+use fom_journal::{JournalError, Lease, Statement, log::LogStore};
 use fom_protocol::sync::{Condvar, Mutex, sleep};
 
 use crate::{
@@ -46,6 +47,7 @@ struct Waiting {
 struct Handed {
     owned: Arc<Owned>,
     bodies: Arc<Vec<(u64, Vec<u8>)>>,
+    statements: Arc<Vec<(usize, Statement)>>,
     state: Mutex<Turn>,
     changed: Condvar,
 }
@@ -71,6 +73,7 @@ impl Handed {
             term: self.owned.term(),
             time,
             bodies: Arc::clone(&self.bodies),
+            statements: Arc::clone(&self.statements),
         }
     }
 
@@ -171,10 +174,16 @@ impl Commits {
     }
 
     /// Commits bodies. Blocks until it is known whether they are in the log.
-    fn commit(&self, owned: &Arc<Owned>, bodies: Vec<(u64, Vec<u8>)>) -> Result<(), JournalError> {
+    fn commit(
+        &self,
+        owned: &Arc<Owned>,
+        bodies: Vec<(u64, Vec<u8>)>,
+        statements: Vec<(usize, Statement)>,
+    ) -> Result<(), JournalError> {
         let handed = Arc::new(Handed {
             owned: Arc::clone(owned),
             bodies: Arc::new(bodies),
+            statements: Arc::new(statements),
             state: Mutex::new(Turn::Waits),
             changed: Condvar::default(),
         });
@@ -238,12 +247,25 @@ impl Commits {
                 }
                 Vec::new()
             }
-            Err(error @ EngineError::Refused(_)) => {
-                let error = JournalError::Other(Arc::new(error));
-                for one in &handed {
-                    one.answers(Err(error.clone()));
+            Err(error @ EngineError::Refused(_)) => refuse(&handed, error),
+            Err(EngineError::Statement {
+                slot,
+                statement,
+                source,
+            }) => {
+                let failed = |one: &Arc<Handed>| one.owned.slot == slot;
+                let (failed, others) = handed.into_iter().partition::<Vec<_>, _>(failed);
+                let is_known = !failed.is_empty();
+                for one in failed {
+                    let source = Arc::clone(&source);
+                    one.answers(Err(JournalError::Statement { statement, source }));
                 }
-                Vec::new()
+                if is_known {
+                    return others;
+                }
+                let error =
+                    EngineError::refused(format!("it names {slot}, of which it got nothing"));
+                refuse(&others, error)
             }
             Err(EngineError::Unknown(_)) => self.resolve(handed),
         }
@@ -302,6 +324,15 @@ impl Commits {
     }
 }
 
+/// Nothing is sent again.
+fn refuse(handed: &[Arc<Handed>], error: EngineError) -> Vec<Arc<Handed>> {
+    let error = JournalError::Other(Arc::new(error));
+    for one in handed {
+        one.answers(Err(error.clone()));
+    }
+    Vec::new()
+}
+
 enum Resolved {
     /// The bodies are in the log.
     Kept,
@@ -331,7 +362,11 @@ impl LogStore for SlotStore {
         self.owned.last
     }
 
-    fn append(&mut self, bodies: Vec<Vec<u8>>) -> Result<Vec<u64>, JournalError> {
+    fn append(
+        &mut self,
+        bodies: Vec<Vec<u8>>,
+        statements: Vec<(usize, Statement)>,
+    ) -> Result<Vec<u64>, JournalError> {
         let first = self.owned.used.load(Ordering::Acquire) + 1;
         let numbered: Vec<_> = (first..).zip(bodies).collect();
         let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
@@ -339,7 +374,7 @@ impl LogStore for SlotStore {
             return Ok(numbers);
         };
         self.owned.used.store(*last, Ordering::Release);
-        self.commits.commit(&self.owned, numbered)?;
+        self.commits.commit(&self.owned, numbered, statements)?;
         Ok(numbers)
     }
 
@@ -364,6 +399,10 @@ impl LogStore for SlotStore {
         let text =
             format!("body {number} of {slot} is damaged: {what}; restore the engine from a backup");
         JournalError::Other(Arc::new(EngineError::refused(text)))
+    }
+
+    fn executes(&self) -> Option<TypeId> {
+        self.engine.executes()
     }
 
     fn lease(&self) -> Option<Lease> {

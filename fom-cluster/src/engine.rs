@@ -1,6 +1,8 @@
 //! What a cluster is kept in: a database, or a replicated log, that all nodes reach.
 
-use std::{collections::BTreeMap, error::Error, sync::Arc, time::Duration};
+use std::{any::TypeId, collections::BTreeMap, error::Error, sync::Arc, time::Duration};
+
+use fom_journal::Statement;
 
 use crate::slot::Slot;
 
@@ -44,13 +46,19 @@ pub trait Engine: Send + Sync + 'static {
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError>;
 
     /// Appends bodies to the logs of slots. Returns, in their order, whether the bodies of each slot were appended. Those of a
-    /// slot with another term are not. The bodies of one slot are appended all or none.
+    /// slot with another term are not. The bodies of one slot are appended all or none. The statements of a slot are executed in
+    /// the same transaction if its bodies are appended, and not otherwise.
     ///
     /// # Errors
     ///
-    /// With [`EngineError::Refused`], nothing was appended. After any other error, the bodies of each slot may be appended or
+    /// With [`EngineError::Refused`] and [`EngineError::Statement`], nothing was appended, for no slot. After any other error, the bodies of each slot may be appended or
     /// not, also later, until this node has claimed the slot again.
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError>;
+
+    /// Returns the type of the statements that the engine executes. Default: none. Then no node gives it bodies with statements.
+    fn executes(&self) -> Option<TypeId> {
+        None
+    }
 
     /// Returns the first bodies of a slot with the numbers from `from` to `to`, in their order. No body means that there is
     /// none.
@@ -215,6 +223,8 @@ pub struct Append {
     pub time: Duration,
     /// The bodies with their numbers, in order. All numbers are greater than those before.
     pub bodies: Arc<Vec<(u64, Vec<u8>)>>,
+    /// What to execute with them, in order, with the number of its group.
+    pub statements: Arc<Vec<(usize, Statement)>>,
 }
 
 impl NodeInfo {
@@ -305,6 +315,7 @@ impl Append {
             term,
             time,
             bodies: Arc::new(bodies),
+            statements: Arc::default(),
         }
     }
 }
@@ -316,6 +327,16 @@ pub enum EngineError {
     /// The engine has refused the request, and has done nothing.
     #[error("the engine refuses: {0}")]
     Refused(#[source] Arc<dyn Error + Send + Sync>),
+    /// A statement failed, and the engine has done nothing.
+    #[error("a statement that is committed with {slot} failed: {source}")]
+    Statement {
+        /// The slot with the statement.
+        slot: Slot,
+        /// The number of the statement among those of the slot. The first has number 0.
+        statement: usize,
+        /// The error of the statement.
+        source: Arc<dyn Error + Send + Sync>,
+    },
     /// It is not known what the engine has done.
     #[error("the engine does not answer: {0}")]
     Unknown(#[source] Arc<dyn Error + Send + Sync>),

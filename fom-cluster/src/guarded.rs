@@ -1,6 +1,7 @@
 //! Catches the panics of an engine. An engine is code of the user's, and must not take a thread of the node down.
 
 use std::{
+    any::TypeId,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -48,6 +49,10 @@ impl<E: Engine> Engine for Guarded<E> {
 
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError> {
         self.guarded(|engine| engine.commit(appends))
+    }
+
+    fn executes(&self) -> Option<TypeId> {
+        self.guarded(|engine| Ok(engine.executes())).ok().flatten()
     }
 
     fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError> {

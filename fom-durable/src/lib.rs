@@ -52,9 +52,9 @@ pub mod testing;
 pub use durable::reading;
 pub use durable::{
     Address, DeadLetters, DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt,
-    DurableInspectExt, DurableSubmissionExt, End, JournalCheck, Lookup, NotCommitted, NotSent,
-    NotSentReason, Outbox, OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress, Retried,
-    RetryError, SavedEnd, Sent,
+    DurableInspectExt, DurableSubmissionExt, End, JournalCheck, Lookup, NotCommitted, NotExecuted,
+    NotSent, NotSentReason, Outbox, OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress,
+    Retried, RetryError, SavedEnd, Sent,
 };
 #[doc(no_inline)]
 pub use fom_journal as journal;

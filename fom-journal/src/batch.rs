@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::EntryId;
+use crate::{EntryId, Statement};
 
 /// Groups of changes that are committed with one sync.
 ///
@@ -27,6 +27,8 @@ pub struct Batch {
     next_id: u64,
     /// The length of the longest entry in the open group.
     longest: usize,
+    /// The statements, with the number of their group.
+    statements: Vec<(usize, Statement)>,
 }
 
 #[derive(Clone, Debug)]
@@ -58,6 +60,7 @@ pub enum Change<'a> {
 pub struct Group<'a> {
     bytes: &'a [u8],
     changes: &'a [Stored],
+    statements: &'a [(usize, Statement)],
 }
 
 impl Batch {
@@ -91,9 +94,20 @@ impl Batch {
         self.changes.push(Stored { id, bytes: None });
     }
 
-    /// Ends the open group. Without changes in the open group, the call does nothing.
+    /// Adds a statement to the open group. The store executes the statements of a group in their order, in the transaction
+    /// that commits the group. Only a store that [executes](crate::Journal::executes) this type may get it.
+    pub fn execute(&mut self, statement: Statement) {
+        self.statements.push((self.ends.len(), statement));
+    }
+
+    /// Ends the open group. Without changes and statements in the open group, the call does nothing.
     pub fn end_group(&mut self) {
-        if self.changes.len() > self.last_end() {
+        let executes = || {
+            self.statements
+                .last()
+                .is_some_and(|(group, _)| *group == self.ends.len())
+        };
+        if self.changes.len() > self.last_end() || executes() {
             self.ends.push(self.changes.len());
         }
         self.longest = 0;
@@ -108,6 +122,8 @@ impl Batch {
             self.bytes.truncate(first.start);
         }
         self.changes.truncate(end);
+        let ended = self.ends.len();
+        self.statements.retain(|(group, _)| *group < ended);
         self.longest = 0;
     }
 
@@ -124,6 +140,10 @@ impl Batch {
                 id: change.id,
                 bytes: change.bytes.map(moved),
             }));
+        let groups = self.ends.len();
+        let moved = |(group, statement)| (group + groups, statement);
+        self.statements
+            .extend(other.statements.drain(..).map(moved));
         self.ends
             .extend(other.ends.drain(..).map(|end| end + changes));
         self.next_id = self.next_id.max(std::mem::take(&mut other.next_id));
@@ -134,6 +154,7 @@ impl Batch {
         self.bytes.clear();
         self.changes.clear();
         self.ends.clear();
+        self.statements.clear();
         self.next_id = 0;
         self.longest = 0;
     }
@@ -147,13 +168,51 @@ impl Batch {
 
     /// Returns the ended groups, in order. The open group is not one of them.
     pub fn groups(&self) -> impl Iterator<Item = Group<'_>> {
-        self.ends.iter().scan(0, |start, end| {
+        let mut statements = &*self.statements;
+        let groups = self.ends.iter().enumerate();
+        groups.scan(0, move |start, (place, end)| {
             let range = std::mem::replace(start, *end)..*end;
+            let own = statements.partition_point(|(group, _)| *group <= place);
+            let (own, rest) = statements.split_at(own);
+            statements = rest;
             Some(Group {
                 bytes: &self.bytes,
                 changes: &self.changes[range],
+                statements: own,
             })
         })
+    }
+
+    /// Returns the statements of all ended groups, in order, and the number of the group of each.
+    pub fn statements(&self) -> impl Iterator<Item = (usize, &Statement)> {
+        let ended = self.statements.iter();
+        let ended = ended.take_while(|(group, _)| *group < self.ends.len());
+        ended.map(|(group, statement)| (*group, statement))
+    }
+
+    /// Returns a batch with all ended groups but this one.
+    pub fn without(&self, group: usize) -> Self {
+        let mut others = Self::new();
+        for (place, other) in self.groups().enumerate() {
+            if place != group {
+                others.extend(other);
+                others.end_group();
+            }
+        }
+        others
+    }
+
+    /// Adds a group to the open group of this batch.
+    pub fn extend(&mut self, group: Group<'_>) {
+        for change in group.changes() {
+            match change {
+                Change::Put { id, bytes } => self.put(id, bytes),
+                Change::Delete { id } => self.delete(id),
+            }
+        }
+        for statement in group.statements() {
+            self.execute(statement.clone());
+        }
     }
 
     /// Returns the number of ended groups.
@@ -200,5 +259,10 @@ impl<'a> Group<'a> {
             },
             None => Change::Delete { id: change.id },
         })
+    }
+
+    /// Returns the statements to execute with the changes, in order.
+    pub fn statements(&self) -> impl Iterator<Item = &'a Statement> + use<'a> {
+        self.statements.iter().map(|(_, statement)| statement)
     }
 }

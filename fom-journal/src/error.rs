@@ -121,6 +121,14 @@ pub enum JournalError {
         /// The greatest length that the journal takes, in bytes.
         most: usize,
     },
+    /// The store has refused a [`Statement`](crate::Statement), and has committed nothing.
+    #[error("a statement that is committed with the transition failed: {source}")]
+    Statement {
+        /// The number of the statement, in the order of the caller. The first has number 0.
+        statement: usize,
+        /// The error of the store.
+        source: Arc<dyn std::error::Error + Send + Sync>,
+    },
     /// Another process has taken the journal over. No later commit of this process succeeds.
     #[error(
         "another process has taken the journal over, and its operations go on there; end this runtime"

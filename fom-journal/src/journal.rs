@@ -1,6 +1,6 @@
 //! What a store promises, and what it reports.
 
-use std::{path::Path, time::Duration};
+use std::{any::TypeId, path::Path, time::Duration};
 
 use crate::{Batch, Damage, EntryId, JournalError, Lease};
 
@@ -24,13 +24,17 @@ pub trait Journal: Send + 'static {
     /// number is no error: [`Recover::damaged`] reports it.
     fn recover(&mut self, to: &mut dyn Recover) -> Result<Recovery, JournalError>;
 
-    /// Makes the ended groups of the batch durable, in their order. The open group is not committed.
+    /// Makes the ended groups of the batch durable, in their order, and executes their statements with them. The open group is
+    /// not committed.
     ///
     /// # Errors
     ///
     /// After a failure, the next commit that succeeds discards all groups of this batch. Commits succeed again once the
     /// cause is gone. If the process ends before such a commit, the journal may have kept some first groups of
     /// the batch. These can be none or all, and have no gap.
+    ///
+    /// With [`JournalError::Statement`], nothing of the batch is kept. The caller can leave the group of this statement out, and
+    /// commit the others again.
     ///
     /// [`JournalError::Fenced`] is final: the caller makes no further call but [`stats`](Self::stats). If a store does
     /// not know whether its server has kept the batch, it must find out inside this method, by a *write* to the server.
@@ -53,6 +57,12 @@ pub trait Journal: Send + 'static {
     /// A commit with a longer entry fails as a whole, so the caller leaves out groups with such entries.
     fn longest(&self) -> usize {
         usize::MAX
+    }
+
+    /// Returns the type of the [statements](crate::Batch::execute) that the store executes in the transaction of a commit.
+    /// Default: none. Then no caller gives it a batch with statements.
+    fn executes(&self) -> Option<TypeId> {
+        None
     }
 
     /// Returns the lease of this process, if another process can take the journal over. Default: none. Called once,

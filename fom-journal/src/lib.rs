@@ -20,7 +20,8 @@
 //! | --- | --- | --- |
 //! | `entry` | the number of an entry | |
 //! | `error` | errors, and damaged places | entries |
-//! | `batch` | groups of changes | entries |
+//! | `statement` | what a store executes with a group | |
+//! | `batch` | groups of changes | entries and statements |
 //! | `lease` | the right of one process to run what a shared journal holds | |
 //! | `journal` | the trait, the receiver of a recovery, and what a store reports | batches, leases and errors |
 //! | [`disk`] | the operations of a disk; the real disk and the faulty disk | no other module |
@@ -42,6 +43,7 @@ mod journal;
 mod lease;
 pub mod log;
 mod memory;
+mod statement;
 
 pub use batch::{Batch, Change, Group};
 pub use entry::EntryId;
@@ -52,6 +54,7 @@ pub use file::{FileJournal, FileJournalOptions, Inspection};
 pub use journal::{Journal, JournalStats, Recover, Recovery};
 pub use lease::Lease;
 pub use memory::MemoryJournal;
+pub use statement::Statement;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -1,10 +1,13 @@
 //! Rows at the end of the log, each exactly once. If the answer to a statement is lost, a write finds out what happened.
 
-use std::{sync::Arc, time::Duration};
+use std::{slice, sync::Arc, time::Duration};
 
-use fom_journal::{JournalError, Lease};
+use fom_journal::{JournalError, Lease, Statement};
 use tokio::time::sleep;
-use tokio_postgres::{Statement, types::Type};
+use tokio_postgres::{
+    Statement as Prepared,
+    types::{ToSql, Type},
+};
 
 use crate::{
     clock::{JournalTime, boot_time, nanos},
@@ -12,6 +15,7 @@ use crate::{
     error::PostgresError,
     row,
     settings::Settings,
+    sql::{Append, Failed, Statements, Transacted},
     standby::AGAIN,
 };
 
@@ -46,7 +50,7 @@ enum Doubt {
 /// A connection, with the statement of a commit.
 struct Link {
     to: Connection,
-    append: Statement,
+    append: Prepared,
 }
 
 /// The end of the log that this process has.
@@ -85,17 +89,26 @@ impl Appends {
         }
     }
 
-    /// Appends rows. Returns their numbers.
+    /// Appends rows, and executes statements with them. Returns the numbers of the rows.
     ///
     /// # Errors
     ///
+    /// With statements that the server may have executed, it waits for the server for as long as that takes.
+    ///
     /// Fails with [`JournalError::Fenced`] if another process has the journal; otherwise with the error of the server.
     /// None of the rows is in the log when a later call succeeds.
-    pub(crate) async fn append(&mut self, bodies: &[Vec<u8>]) -> Result<Vec<i64>, JournalError> {
+    pub(crate) async fn append(
+        &mut self,
+        bodies: &[Vec<u8>],
+        statements: &[(usize, Statement)],
+    ) -> Result<Vec<i64>, JournalError> {
+        if !statements.is_empty() {
+            return self.append_some(bodies, statements).await;
+        }
         let (before, mut rows) = (self.last, Vec::new());
         for body in bodies {
-            match self.append_one(body).await {
-                Ok(seq) => rows.push(seq),
+            match self.append_some(slice::from_ref(body), &[]).await {
+                Ok(seqs) => rows.extend(seqs),
                 Err(error) => {
                     if self.last != before {
                         self.last = before;
@@ -108,12 +121,21 @@ impl Appends {
         Ok(rows)
     }
 
-    async fn append_one(&mut self, body: &[u8]) -> Result<i64, JournalError> {
+    /// Appends rows in one transaction, with the statements.
+    async fn append_some(
+        &mut self,
+        bodies: &[Vec<u8>],
+        statements: &[(usize, Statement)],
+    ) -> Result<Vec<i64>, JournalError> {
         let begun = boot_time();
         loop {
-            let error = match self.try_append(body).await {
-                Ok(Some(seq)) => return Ok(seq),
-                Ok(None) => return Err(self.fenced()),
+            let error = match self.try_append(bodies, statements).await {
+                Ok(Appended::Kept) => {
+                    let rows = bodies.len() as i64;
+                    return Ok((self.last - rows + 1..=self.last).collect());
+                }
+                Ok(Appended::Fenced) => return Err(self.fenced()),
+                Ok(Appended::Failed(failed)) => return Err(failed.into()),
                 Err(error) => error,
             };
             let is_over = boot_time().saturating_sub(begun) >= PATIENCE;
@@ -121,10 +143,12 @@ impl Appends {
                 return Err(JournalError::Fenced);
             }
             let is_sent = matches!(self.doubt, Doubt::Sent(_));
-            if is_over && is_sent {
+            // Rows that may be there can be deleted later. What statements did cannot.
+            let gives_up = is_over && (!is_sent || statements.is_empty());
+            if gives_up && is_sent {
                 self.doubt = Doubt::GivenUp;
             }
-            if is_over || error.is_refusal() && !is_sent {
+            if gives_up || error.is_refusal() && !is_sent {
                 return Err(error.into());
             }
             sleep(AGAIN).await;
@@ -137,39 +161,78 @@ impl Appends {
         JournalError::Fenced
     }
 
-    /// Returns no number if another process has the journal.
-    async fn try_append(&mut self, body: &[u8]) -> Result<Option<i64>, PostgresError> {
+    async fn try_append(
+        &mut self,
+        bodies: &[Vec<u8>],
+        statements: &[(usize, Statement)],
+    ) -> Result<Appended, PostgresError> {
         if !matches!(self.doubt, Doubt::None) {
             match self.resolve().await? {
-                Resolved::Fenced => return Ok(None),
-                Resolved::Kept => return Ok(Some(self.last)),
+                Resolved::Fenced => return Ok(Appended::Fenced),
+                Resolved::Kept => return Ok(Appended::Kept),
                 Resolved::Gone => {}
             }
         }
         let link = self.linked().await?;
-        let seq = self.used + 1;
-        let passed = nanos(self.time.now());
-        let done = link
-            .to
-            .query(
-                &link.append,
-                &[&self.settings.name, &self.term, &seq, &body, &passed],
-            )
-            .await;
+        let first = self.used + 1;
+        let last = self.used + bodies.len() as i64;
+        let rows: Vec<_> = (first..).zip(bodies).collect();
+        let done = match statements {
+            [] => self
+                .log(&link, &rows)
+                .write(false)
+                .await
+                .map(|is_owned| match is_owned {
+                    true => Appended::Kept,
+                    false => Appended::Fenced,
+                }),
+            statements => self.transact(&link, &rows, statements).await,
+        };
         match done {
-            Ok(rows) if rows.is_empty() => Ok(None),
-            Ok(_) => {
-                (self.last, self.used) = (seq, seq);
-                Ok(Some(seq))
+            Ok(Appended::Kept) => {
+                (self.last, self.used) = (last, last);
+                Ok(Appended::Kept)
             }
+            Ok(done) => Ok(done),
             // The server has rolled the statement back, and says so.
             Err(error) if error.is_refusal() && !link.to.is_closed() => Err(error),
             Err(error) => {
-                self.doubt = Doubt::Sent(seq);
-                self.used = seq;
+                self.doubt = Doubt::Sent(last);
+                self.used = last;
                 self.link = None;
                 Err(error)
             }
+        }
+    }
+
+    /// Appends rows and executes statements in one transaction.
+    async fn transact(
+        &self,
+        link: &Link,
+        rows: &[(i64, &Vec<u8>)],
+        statements: &[(usize, Statement)],
+    ) -> Result<Appended, PostgresError> {
+        let all = statements.iter();
+        let all = all.map(|(group, statement)| ((0, *group), statement));
+        let statements = match Statements::prepare(&link.to, all.collect()).await? {
+            Ok(statements) => statements,
+            Err(failed) => return Ok(Appended::Failed(failed)),
+        };
+        let log = self.log(link, rows);
+        Ok(match statements.transact(&link.to, &log).await? {
+            Transacted::Committed(_) => Appended::Kept,
+            Transacted::NotAccepted(_) => Appended::Fenced,
+            Transacted::Failed(failed) => Appended::Failed(failed),
+        })
+    }
+
+    fn log<'a>(&'a self, link: &'a Link, rows: &'a [(i64, &'a Vec<u8>)]) -> Log<'a> {
+        Log {
+            name: &self.settings.name,
+            term: self.term,
+            passed: nanos(self.time.now()),
+            link,
+            rows,
         }
     }
 
@@ -257,6 +320,60 @@ impl Appends {
         self.link = Some(Arc::clone(&link));
         Ok(link)
     }
+}
+
+/// Rows for the end of the log.
+struct Log<'a> {
+    name: &'a str,
+    term: i64,
+    passed: i64,
+    link: &'a Link,
+    rows: &'a [(i64, &'a Vec<u8>)],
+}
+
+impl Log<'_> {
+    /// Returns whether this process has the journal. If not, no row is appended. `inside`: in an open transaction.
+    async fn write(&self, inside: bool) -> Result<bool, PostgresError> {
+        for (seq, body) in self.rows {
+            let params: [&(dyn ToSql + Sync); 5] =
+                [&self.name, &self.term, seq, body, &self.passed];
+            let appended = match inside {
+                true => {
+                    self.link
+                        .to
+                        .query_inside(&self.link.append, &params)
+                        .await?
+                }
+                false => self.link.to.query(&self.link.append, &params).await?,
+            };
+            if appended.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl Append for Log<'_> {
+    type Appended = bool;
+
+    async fn append(&self) -> Result<bool, PostgresError> {
+        self.write(true).await
+    }
+
+    /// Whether this process has the journal.
+    fn accepts(&self, is_owned: &bool) -> bool {
+        *is_owned
+    }
+}
+
+/// What a try has done.
+enum Appended {
+    Kept,
+    /// Another process has the journal.
+    Fenced,
+    /// A statement failed, and nothing was appended.
+    Failed(Failed),
 }
 
 enum Resolved {

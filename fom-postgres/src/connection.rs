@@ -1,8 +1,9 @@
 //! A connection: its checks, and a time limit for each statement.
 
 use std::{
+    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -20,6 +21,9 @@ use crate::{error::PostgresError, tls::Tls};
 /// How long a statement may take. After that it is unknown what the server has done.
 const STATEMENT: Duration = Duration::from_secs(5);
 
+/// The most statements that a connection remembers as prepared.
+const PREPARED: usize = 256;
+
 /// What the caller accepts of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Accepts {
@@ -35,6 +39,10 @@ pub(crate) struct Connection {
     client: Client,
     /// Set when the server warned. A commit with a warning may be on one server only.
     warned: Arc<AtomicBool>,
+    /// Whether the server may still work on a statement that was given up.
+    abandoned: AtomicBool,
+    /// The statements of phases that the server has prepared, by their text.
+    prepared: Mutex<HashMap<Box<str>, tokio_postgres::Statement>>,
 }
 
 impl Connection {
@@ -81,7 +89,12 @@ impl Connection {
                 }
             }
         });
-        Self { client, warned }
+        Self {
+            client,
+            warned,
+            abandoned: AtomicBool::new(false),
+            prepared: Mutex::default(),
+        }
     }
 
     async fn prepare(&self, accepts: Accepts) -> Result<(), PostgresError> {
@@ -125,9 +138,19 @@ impl Connection {
         Ok(row.try_get(0)?)
     }
 
-    /// Returns whether the connection has failed.
+    /// Runs several statements inside a transaction. A warning there says nothing about the commit.
+    pub(crate) async fn execute_inside(&self, statements: &str) -> Result<(), PostgresError> {
+        limited(self.client.batch_execute(statements)).await
+    }
+
+    /// Returns whether the connection has failed, or was given up.
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.client.is_closed() || self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Gives the connection up. The server ends its transaction when the connection is dropped.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
     }
 
     /// Runs a statement. Returns its rows.
@@ -138,6 +161,51 @@ impl Connection {
     ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
         self.without_warning(self.client.query(statement, params))
             .await
+    }
+
+    /// As [`query`](Self::query), inside a transaction. A warning there says nothing about the commit.
+    pub(crate) async fn query_inside(
+        &self,
+        statement: &tokio_postgres::Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<tokio_postgres::Row>, PostgresError> {
+        limited(self.client.query(statement, params)).await
+    }
+
+    /// Runs a statement inside a transaction. Returns the number of rows that it has changed.
+    pub(crate) async fn execute(
+        &self,
+        statement: &tokio_postgres::Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<u64, PostgresError> {
+        limited(self.client.execute(statement, params)).await
+    }
+
+    /// Returns the statement with this text. The server prepares it once, until it is forgotten.
+    pub(crate) async fn prepared(
+        &self,
+        text: &str,
+    ) -> Result<tokio_postgres::Statement, PostgresError> {
+        if let Some(prepared) = self.cache().get(text) {
+            return Ok(prepared.clone());
+        }
+        let prepared = self.statement(text, &[]).await?;
+        let mut cache = self.cache();
+        if cache.len() >= PREPARED {
+            cache.clear();
+        }
+        cache.insert(text.into(), prepared.clone());
+        Ok(prepared)
+    }
+
+    /// Forgets a prepared statement, because the tables may have changed.
+    pub(crate) fn forget(&self, text: &str) {
+        self.cache().remove(text);
+    }
+
+    fn cache(&self) -> std::sync::MutexGuard<'_, HashMap<Box<str>, tokio_postgres::Statement>> {
+        // A panic leaves the statements as they should be.
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn statement(

@@ -74,6 +74,30 @@ pub enum PostgresError {
         /// What is wrong.
         what: &'static str,
     },
+    /// A statement of a phase changed another number of rows than it must.
+    #[error("the statement changed {changed} rows instead of {expected}: {text}")]
+    Rows {
+        /// The text of the statement.
+        text: Arc<str>,
+        /// The number of rows that [`Sql::expect_rows`](crate::Sql::expect_rows) says.
+        expected: u64,
+        /// The number of rows that the statement would have changed.
+        changed: u64,
+    },
+    /// A statement of a phase is none that may be in a transaction of the store.
+    #[error(
+        "a statement of a phase begins with INSERT, UPDATE, DELETE, MERGE, SELECT, WITH, CALL or NOTIFY, and not as this one: {text}"
+    )]
+    NotInTransaction {
+        /// The text of the statement.
+        text: Arc<str>,
+    },
+    /// A statement of a phase is not one for this store.
+    #[error("PostgreSQL executes statements of the type `Sql`, and got one of the type `{kind}`")]
+    NotSql {
+        /// The type of the statement.
+        kind: &'static str,
+    },
     /// The system trusts no authority that could have signed the certificate of a server.
     #[cfg(feature = "tls")]
     #[error(

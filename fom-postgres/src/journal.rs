@@ -1,9 +1,9 @@
 //! The journal: what the runtime commits, as rows of a log.
 
-use std::{fmt, sync::mpsc, time::Duration};
+use std::{any::TypeId, fmt, sync::mpsc, time::Duration};
 
 use fom_journal::{
-    Batch, Journal, JournalError, JournalStats, Lease, Recover, Recovery,
+    Batch, Journal, JournalError, JournalStats, Lease, Recover, Recovery, Statement,
     log::{LogJournal, LogStore},
 };
 
@@ -11,6 +11,7 @@ use crate::{
     error::PostgresError,
     owner::Owner,
     settings::{ServerOptions, Settings},
+    sql,
     thread::{Answer, Command, Owned, start},
 };
 
@@ -160,8 +161,16 @@ impl LogStore for Rows {
         self.owned.last.cast_unsigned()
     }
 
-    fn append(&mut self, bodies: Vec<Vec<u8>>) -> Result<Vec<u64>, JournalError> {
-        let rows = self.ask(|answer| Command::Append(bodies, answer))?;
+    fn append(
+        &mut self,
+        bodies: Vec<Vec<u8>>,
+        statements: Vec<(usize, Statement)>,
+    ) -> Result<Vec<u64>, JournalError> {
+        let rows = self.ask(|answer| Command::Append {
+            bodies,
+            statements,
+            answer,
+        })?;
         Ok(rows.into_iter().map(i64::cast_unsigned).collect())
     }
 
@@ -185,6 +194,10 @@ impl LogStore for Rows {
     fn damaged(&self, number: u64, what: &'static str) -> JournalError {
         let (name, seq) = (self.name.clone(), number.cast_signed());
         PostgresError::Damaged { name, seq, what }.into()
+    }
+
+    fn executes(&self) -> Option<TypeId> {
+        sql::kind()
     }
 
     fn lease(&self) -> Option<Lease> {
@@ -223,6 +236,10 @@ impl Journal for PostgresJournal {
 
     fn longest(&self) -> usize {
         self.0.longest()
+    }
+
+    fn executes(&self) -> Option<TypeId> {
+        self.0.executes()
     }
 
     fn lease(&self) -> Option<Lease> {

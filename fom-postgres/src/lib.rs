@@ -57,6 +57,7 @@
 //! | `owner` | the process that has a journal |
 //! | `tls` | the encryption of connections |
 //! | `connection` | a connection that was checked |
+//! | `sql` | the SQL of phases |
 //! | `settings` | the settings |
 //! | `tables` | the tables, and their versions |
 //! | `row` | the row of a journal: read, claim, heartbeat, release |
@@ -76,6 +77,7 @@ mod journal;
 mod owner;
 mod row;
 mod settings;
+mod sql;
 mod standby;
 mod tables;
 mod thread;
@@ -86,6 +88,7 @@ pub use engine::{PostgresEngine, PostgresEngineBuilder};
 pub use error::PostgresError;
 pub use journal::{PostgresJournal, PostgresJournalBuilder};
 pub use owner::Owner;
+pub use sql::Sql;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

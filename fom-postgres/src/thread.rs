@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fom_journal::{JournalError, Lease};
+use fom_journal::{JournalError, Lease, Statement};
 use tokio::sync::{mpsc as commands, oneshot};
 
 use crate::{
@@ -32,7 +32,11 @@ pub(crate) type Answer<T> = mpsc::SyncSender<Result<T, JournalError>>;
 
 /// Something for the thread to do.
 pub(crate) enum Command {
-    Append(Vec<Vec<u8>>, Answer<Vec<i64>>),
+    Append {
+        bodies: Vec<Vec<u8>>,
+        statements: Vec<(usize, Statement)>,
+        answer: Answer<Vec<i64>>,
+    },
     Load {
         from: i64,
         to: i64,
@@ -113,7 +117,11 @@ async fn run(mut settings: Settings, mut tell: oneshot::Sender<Result<Owned, Pos
     // The receivers of answers may be gone.
     while let Some(command) = asked.recv().await {
         match command {
-            Command::Append(rows, answer) => drop(answer.send(appends.append(&rows).await)),
+            Command::Append {
+                bodies,
+                statements,
+                answer,
+            } => drop(answer.send(appends.append(&bodies, &statements).await)),
             Command::Load { from, to, answer } => {
                 drop(answer.send(appends.load(from, to).await.map_err(Into::into)))
             }

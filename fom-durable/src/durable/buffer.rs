@@ -2,10 +2,13 @@
 
 use std::{ptr, time::Instant};
 
-use fom_journal::{Batch, JournalError};
+use fom_journal::{Batch, EntryId, JournalError};
 use tokio::sync::oneshot;
 
-use crate::durable::{Committer, Durable, DurableState, recovery::in_locality};
+use crate::{
+    durable::{Committer, Durable, DurableState, recovery::in_locality},
+    entry::entry_of,
+};
 use fom_protocol::sync::{atomic::Ordering, now};
 use fom_runtime::{
     __durability::{self as seam, AnyRef, Home, Shared},
@@ -16,6 +19,9 @@ use fom_runtime::{
 
 /// At this number of groups, the locality hands over at the latest.
 const MOST: usize = 4096;
+
+/// At this number of statements, the locality hands over at the latest: they share one transaction.
+pub(super) const MOST_STATEMENTS: usize = 256;
 
 /// The pending commits of one locality: a part of the locality.
 #[derive(Default)]
@@ -31,6 +37,8 @@ pub(crate) struct CommitBuffer {
     pub(crate) waiting: Vec<AnyRef>,
     /// The machines of all records so far, in this batch or an earlier one.
     machines: Vec<&'static Graph>,
+    /// The number of steps with statements.
+    executes: usize,
     /// The number of `machines` that the committer knows.
     told: usize,
     /// The number of handovers that foms wait for, and that are not answered yet.
@@ -47,6 +55,8 @@ pub(crate) struct Handover {
     /// Lazy groups, which no fom waits for. They go first.
     pub(super) lazy: Option<Box<Batch>>,
     waiting: Vec<AnyRef>,
+    /// Foms with a statement that failed. Their groups are left out.
+    failed: Vec<(AnyRef, JournalError)>,
     /// Machines that had no record before.
     pub(super) schemas: Vec<&'static Graph>,
     /// The time of the handover.
@@ -79,6 +89,7 @@ impl Handover {
             batch: Box::new(batch),
             lazy: None,
             waiting: Vec::new(),
+            failed: Vec::new(),
             schemas: Vec::new(),
             since: now(),
             came_round: false,
@@ -98,7 +109,23 @@ impl Handover {
 
     /// Whether a fom or another caller waits for the handover.
     pub(crate) fn is_waited_for(&self) -> bool {
-        !self.waiting.is_empty() || self.tell.is_some()
+        !self.waiting.is_empty() || !self.failed.is_empty() || self.tell.is_some()
+    }
+
+    /// Returns the number of steps with statements.
+    pub(crate) fn executes(&self) -> usize {
+        self.batch.statements().count()
+    }
+
+    /// Notes that a statement of the fom with this entry failed, if the fom waits for this handover. Returns whether it does.
+    pub(crate) fn fails(&mut self, entry: EntryId, error: &JournalError) -> bool {
+        let is_it = |fom: &AnyRef| entry_of(fom.id()) == entry;
+        let Some(place) = self.waiting.iter().position(is_it) else {
+            return false;
+        };
+        let fom = self.waiting.remove(place);
+        self.failed.push((fom, error.clone()));
+        true
     }
 
     /// Sends the answer to all that wait. The foms of a locality get one message together, inside the locality.
@@ -106,10 +133,11 @@ impl Handover {
         if let Some(tell) = self.tell {
             tell(answer);
         }
-        let Some(home) = self.home.filter(|_| !self.waiting.is_empty()) else {
+        let waits = !self.waiting.is_empty() || !self.failed.is_empty();
+        let Some(home) = self.home.filter(|_| waits) else {
             return;
         };
-        let (waiting, answer) = (self.waiting, answer.clone());
+        let (waiting, failed, answer) = (self.waiting, self.failed, answer.clone());
         seam::post(&home, move |local| {
             let shared = seam::owned(seam::shared_at(seam::home(local)));
             if let Some(buffer) = Durable::of(&shared).buffer(local) {
@@ -118,13 +146,21 @@ impl Handover {
             }
             // By reference: the last handle of a fom drops the user's data, which may panic before all foms are told.
             for fom in &waiting {
-                if let Some(kept) = DurableState::of(fom) {
-                    kept.answer(&answer);
-                }
-                seam::wake_here(local, fom);
+                tell(local, fom, &answer);
+            }
+            for (fom, error) in &failed {
+                tell(local, fom, &Err(error.clone()));
             }
         });
     }
+}
+
+/// Tells a fom how its commit ended, inside its locality.
+fn tell(local: &mut Local<'_>, fom: &AnyRef, answer: &Result<(), JournalError>) {
+    if let Some(kept) = DurableState::of(fom) {
+        kept.answer(answer);
+    }
+    seam::wake_here(local, fom);
 }
 
 impl Part for CommitBuffer {
@@ -201,6 +237,11 @@ impl CommitBuffer {
         batches.map(|batch| batch.len()).sum()
     }
 
+    /// Notes that a step with statements was added.
+    pub(crate) fn executes(&mut self) {
+        self.executes += 1;
+    }
+
     /// Notes that the batch has a record of this machine.
     #[inline]
     pub(crate) fn uses(&mut self, graph: &'static Graph) {
@@ -228,6 +269,7 @@ impl CommitBuffer {
     pub(crate) fn is_due(&self, nothing_more: bool, now: u64, committer: &Committer) -> bool {
         nothing_more
             || self.len() >= MOST
+            || self.executes >= MOST_STATEMENTS
             || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
             // A test's clock may stand still forever.
             || !seam::is_real(&committer.clocks.runtime)
@@ -257,6 +299,7 @@ impl CommitBuffer {
                 batch: filled(&mut self.batch).unwrap_or_default(),
                 lazy: filled(&mut self.lazy),
                 waiting: std::mem::take(&mut self.waiting),
+                failed: Vec::new(),
                 schemas: self.machines[self.told..].to_vec(),
                 since: now(),
                 came_round,
@@ -265,6 +308,7 @@ impl CommitBuffer {
             });
             self.told = self.machines.len();
             self.filled = false;
+            self.executes = 0;
         }
     }
 }

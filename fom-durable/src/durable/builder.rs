@@ -469,7 +469,7 @@ fn bring_back(
     }
     let durable = Durable::of(shared);
     let committer = durable.committer().expect("set by the recovery");
-    committer.ask_longest(&*journal);
+    committer.ask_limits(&*journal);
     let weak = seam::weak(shared);
     let head = recovered.head;
     let commits = Arc::clone(committer);

@@ -4,13 +4,14 @@ mod listed;
 mod thread;
 
 use std::{
+    any::TypeId,
     collections::HashMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Weak},
+    sync::{Arc, OnceLock, Weak},
     time::{Duration, Instant},
 };
 
-use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats};
+use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats, Statement};
 use tokio::sync::watch;
 
 use crate::durable::{
@@ -62,8 +63,7 @@ pub(crate) struct Committer {
     ahead: u64,
     /// How long a locality may gather before it hands over, in nanoseconds.
     pub(crate) pause: AtomicU64,
-    /// Maximum length of an entry in bytes.
-    longest: AtomicU64,
+    limits: Limits,
     /// Whether the last batch could not be committed. A caller that got this error sees the flag until a later batch
     /// succeeds.
     fails: AtomicBool,
@@ -82,6 +82,23 @@ pub(crate) struct Committer {
     pub(super) uncommitted: Mutex<Vec<Uncommitted>>,
     /// The remembered outcomes. The committer deletes the entries of forgotten ones.
     memory: Arc<IdempotencyStore>,
+}
+
+/// What the journal takes.
+struct Limits {
+    /// Maximum length of an entry in bytes.
+    longest: AtomicU64,
+    /// The type of the statements that the journal executes.
+    executes: OnceLock<TypeId>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            longest: AtomicU64::new(u64::MAX),
+            executes: OnceLock::new(),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -130,7 +147,7 @@ impl Committer {
                 .saturating_sub(seam::nanos(&clocks.runtime)),
             clocks,
             pause: AtomicU64::new(0),
-            longest: AtomicU64::new(u64::MAX),
+            limits: Limits::default(),
             fails: AtomicBool::new(false),
             queue: Mutex::default(),
             todo: Condvar::default(),
@@ -180,17 +197,26 @@ impl Committer {
         at.saturating_sub(self.to_journal(seam::nanos(&self.clocks.runtime)))
     }
 
-    /// Asks the journal for its maximum entry length. Must be called before anything is written: the thread may start
-    /// later than the first fom.
-    pub(crate) fn ask_longest(&self, journal: &dyn Journal) {
+    /// Asks the journal what it takes. Must be called before anything is written: the thread may start later than the first
+    /// fom.
+    pub(crate) fn ask_limits(&self, journal: &dyn Journal) {
         if let Ok(longest) = fenced(|| Ok(journal.longest())) {
-            self.longest.store(longest as u64, Ordering::Relaxed);
+            self.limits.longest.store(longest as u64, Ordering::Relaxed);
         }
+        if let Ok(Some(kind)) = fenced(|| Ok(journal.executes())) {
+            // Asked once.
+            let _ = self.limits.executes.set(kind);
+        }
+    }
+
+    /// Whether the journal executes statements of this type.
+    pub(crate) fn executes(&self, statement: &Statement) -> bool {
+        self.limits.executes.get() == Some(&statement.kind())
     }
 
     /// Checks that the journal takes an entry of this length.
     pub(crate) fn check_length(&self, length: usize) -> Result<(), SnapshotError> {
-        let most = self.longest.load(Ordering::Relaxed);
+        let most = self.limits.longest.load(Ordering::Relaxed);
         if length as u64 <= most {
             return Ok(());
         }

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use fom_journal::Statement;
+
 use crate::durable::{
-    Durable,
-    outbox::post,
+    Durable, NotExecuted,
+    outbox::{execute, post},
     prepare::{Prepared, post_event, prepare},
 };
 use fom_runtime::{
@@ -75,6 +77,20 @@ pub trait DurableCxExt {
     /// ```
     fn outbox(&self) -> Outbox<'_>;
 
+    /// Lets the store of the journal execute a statement in the transaction that commits the transition out of this phase, such
+    /// as SQL for other tables of the database. In a phase that stays, it is the commit of an event's effect. If the phase
+    /// function fails, the statement is dropped.
+    ///
+    /// If the statement fails, so does the whole transition, and nothing of the outbox is sent. The phase then fails with
+    /// [`Cause::Statement`](fom_runtime::Cause), as if its function had returned an error: its retries apply. A machine with
+    /// `durability = "lazy"` waits for the commit of such a transition.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the fom is not kept in a journal, and if its journal executes no statements of this type. `FileJournal` and
+    /// `MemoryJournal` execute none. `fom_postgres::Sql` is a statement for the journal and the engine of that package.
+    fn commit_with(&self, statement: impl Into<Statement>) -> Result<(), NotExecuted>;
+
     /// Returns the term of this process: the fencing token of a journal that another process can take over. Returns
     /// `None` for any other journal, and without a journal.
     ///
@@ -88,6 +104,22 @@ impl<E> DurableCxExt for Cx<'_, E> {
     fn outbox(&self) -> Outbox<'_> {
         Outbox {
             fom: seam::header_of(self),
+        }
+    }
+
+    fn commit_with(&self, statement: impl Into<Statement>) -> Result<(), NotExecuted> {
+        let (fom, statement) = (seam::header_of(self), statement.into());
+        // A fom that is kept has a committer.
+        let kept = fom.kept();
+        match kept.and_then(|_| Durable::of_fom(fom).committer()) {
+            None => Err(NotExecuted::NotKept(statement)),
+            Some(committer) if !committer.executes(&statement) => {
+                Err(NotExecuted::OtherStore(statement))
+            }
+            Some(_) => {
+                execute(fom, statement);
+                Ok(())
+            }
         }
     }
 

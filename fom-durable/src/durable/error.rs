@@ -1,6 +1,6 @@
 //! What durability refuses.
 
-use fom_journal::JournalError;
+use fom_journal::{JournalError, Statement};
 
 use fom_runtime::{FomId, snapshot::RestoreError};
 
@@ -38,4 +38,28 @@ pub enum DiscardError {
     /// The removal could not be committed.
     #[error("it could not be taken out of the journal: {0}")]
     Journal(#[source] JournalError),
+}
+
+/// A statement cannot be committed with the transition. The error gives it back.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotExecuted {
+    /// The runtime has no journal, or the machine is `transient` or has `durability = "none"`.
+    #[error(
+        "the transition is not kept, so no statement is committed with it: give the runtime a journal, and the machine \
+         `durability = \"sync\"`"
+    )]
+    NotKept(Statement),
+    /// The journal executes no statements of this type.
+    #[error("the journal executes no statements of the type `{}`; use the journal of their store", .0.kind_name())]
+    OtherStore(Statement),
+}
+
+impl NotExecuted {
+    /// Returns the statement.
+    pub fn into_statement(self) -> Statement {
+        match self {
+            Self::NotKept(statement) | Self::OtherStore(statement) => statement,
+        }
+    }
 }

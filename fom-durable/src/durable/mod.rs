@@ -88,7 +88,7 @@ pub use cx::{DurableCxExt, Outbox, Posting};
 pub use dry_run::JournalCheck;
 use dry_run::{check, check_entries};
 pub use ended::{End, SavedEnd};
-pub use error::{DiscardError, RetryError};
+pub use error::{DiscardError, NotExecuted, RetryError};
 use gate_recovery::{GateRecovery, held_gate};
 use idempotency::{IdempotencyStore, NoAnswer, Open, Place, Remembering, Seen, Stored, Told};
 use identity::Head;

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use fom_journal::{Batch, EntryId};
+use fom_journal::{Batch, EntryId, Statement};
 
 use crate::durable::record::set_number;
 use fom_runtime::{
@@ -15,6 +15,10 @@ use fom_runtime::{
 #[derive(Default)]
 pub(crate) struct OutboxItems {
     items: Vec<Item>,
+    /// What the store executes with the transition.
+    statements: Vec<Statement>,
+    /// The phase that the fom leaves, if there are statements: it goes back there if one fails.
+    left: Option<Box<dyn Any + std::marker::Send>>,
 }
 
 pub(crate) struct Item {
@@ -73,13 +77,22 @@ impl Entry {
 
 /// Puts an item into the outbox of the visit. Only the thread that runs the fom calls this.
 pub(super) fn post(fom: &Header, item: Item) {
+    with_outbox_made(fom, |outbox| outbox.items.push(item));
+}
+
+/// Puts a statement into the outbox of the visit. Only the thread that runs the fom calls this.
+pub(super) fn execute(fom: &Header, statement: Statement) {
+    with_outbox_made(fom, |outbox| outbox.statements.push(statement));
+}
+
+fn with_outbox_made(fom: &Header, f: impl FnOnce(&mut OutboxItems)) {
     seam::with_outbox_made(
         fom,
         || Box::<OutboxItems>::default(),
         |outbox| {
             let outbox: &mut dyn Any = outbox;
-            if let Some(outbox) = outbox.downcast_mut::<OutboxItems>() {
-                outbox.items.push(item);
+            if let Some(outbox) = outbox.downcast_mut() {
+                f(outbox);
             }
         },
     );
@@ -102,14 +115,33 @@ impl Effects for OutboxItems {
                 (item.send)(seam::shared_of(fom), item.entry);
             });
         }
+        drop_of_user(fom, (self.statements, self.left));
     }
 
     fn discard(self: Box<Self>, fom: &Header) {
         // The drop of operations is the user's code.
         for item in self.items {
-            seam::fenced(fom, "while its outbox was dropped", || drop(item));
+            drop_of_user(fom, item);
         }
+        drop_of_user(fom, (self.statements, self.left));
     }
+
+    fn may_fail(&self) -> bool {
+        !self.statements.is_empty()
+    }
+
+    fn keep_phase(&mut self, phase: Box<dyn Any + std::marker::Send>) {
+        self.left = Some(phase);
+    }
+
+    fn take_phase(&mut self) -> Option<Box<dyn Any + std::marker::Send>> {
+        self.left.take()
+    }
+}
+
+/// Drops what contains values of the user's.
+fn drop_of_user<T>(fom: &Header, value: T) {
+    seam::fenced(fom, "while its outbox was dropped", || drop(value));
 }
 
 impl OutboxItems {
@@ -118,7 +150,7 @@ impl OutboxItems {
         self.items.iter().filter_map(|item| item.entry.as_ref())
     }
 
-    /// Writes all entries into the group of the transition. Returns whether there is one.
+    /// Writes all entries and statements into the group of the transition. Returns whether there is an entry.
     pub(crate) fn write(&mut self, shared: &Shared, batch: &mut Batch) -> bool {
         let mut writes = false;
         for item in &mut self.items {
@@ -127,6 +159,9 @@ impl OutboxItems {
                 batch.put(entry.id, &entry.bytes);
                 writes = true;
             }
+        }
+        for statement in &self.statements {
+            batch.execute(statement.clone());
         }
         writes
     }

@@ -80,6 +80,8 @@ pub(crate) struct More {
     number: Option<u64>,
     /// Why the step could not be committed.
     error: Option<JournalError>,
+    /// The state before a step with statements: it comes back if a statement fails.
+    before: Option<Before>,
     /// Events that came through an outbox.
     inbox: VecDeque<Posted>,
     /// The events that were taken since the last step was committed.
@@ -90,6 +92,20 @@ pub(crate) struct More {
     pub(crate) failed: Option<Failed>,
     /// Dropped when the journal has a record of the fom.
     recording: Vec<oneshot::Sender<Infallible>>,
+}
+
+/// The state before a step.
+struct Before {
+    step: u64,
+    since: u64,
+    due: Option<u64>,
+    attempt: u32,
+    path: Path,
+    kept_path: Option<Path>,
+    retry: Option<u64>,
+    held_gate: bool,
+    tried: Vec<Tried>,
+    kept: Option<(u64, String)>,
 }
 
 /// What the journal says of the wait of a fom that begins.
@@ -289,6 +305,36 @@ impl Inner {
     /// Keeps the path by the schema of another release until the fom leaves its phase.
     pub(super) fn keep_path(&mut self, path: Path) {
         self.more_made().kept_path = Some(path);
+    }
+
+    /// Keeps the state before a step with statements.
+    pub(crate) fn keep_before(&mut self) {
+        let more = self.more.get_or_insert_default();
+        more.before = Some(Before {
+            step: self.step,
+            since: self.since,
+            due: self.due,
+            attempt: self.attempt,
+            path: self.path,
+            kept_path: more.kept_path,
+            retry: more.rare.retry,
+            held_gate: more.rare.held_gate,
+            tried: more.tried.clone(),
+            kept: more.kept.clone(),
+        });
+    }
+
+    /// Returns to the state before the step, if it was kept.
+    fn return_to(&mut self, before: Option<Before>) {
+        let Some(before) = before else {
+            return;
+        };
+        (self.step, self.since) = (before.step, before.since);
+        (self.due, self.attempt, self.path) = (before.due, before.attempt, before.path);
+        let more = self.more_made();
+        (more.kept_path, more.rare.retry) = (before.kept_path, before.retry);
+        more.rare.held_gate = before.held_gate;
+        (more.tried, more.kept) = (before.tried, before.kept);
     }
 
     /// Sets what the fom does after the commit of the step that is being written.
@@ -518,6 +564,7 @@ impl DurableState {
         self.stepped();
         let mut inner = self.inner.lock();
         let then = inner.then.take().unwrap_or(Then::Fail);
+        let before = inner.more_mut().and_then(|more| more.before.take());
         Some(match inner.more_mut().and_then(|more| more.error.take()) {
             None => {
                 self.recorded.store(true, Ordering::Relaxed);
@@ -525,6 +572,10 @@ impl DurableState {
                 drop(inner);
                 drop(told);
                 Answer::Committed(then)
+            }
+            Some(error @ JournalError::Statement { .. }) => {
+                inner.return_to(before);
+                Answer::StatementFailed(then, DurabilityError::new(error))
             }
             Some(error) => Answer::Failed(DurabilityError::new(error)),
         })

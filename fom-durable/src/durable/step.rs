@@ -18,8 +18,8 @@ use crate::{
 use fom_protocol::{panic_message, sync::MutexGuard};
 use fom_runtime::{
     __durability::{
-        self as seam, Answer, AnyRef, Content, EventId, FailedAs, Function, Header, KeptFailed,
-        KeptFom, KeptStep, LastStep, Then, TurnWait, Written,
+        self as seam, Answer, AnyRef, Content, Effects, EventId, FailedAs, Function, Header,
+        KeptFailed, KeptFom, KeptStep, LastStep, Then, TurnWait, Written,
     },
     context::Local,
     error::DurabilityError,
@@ -129,7 +129,8 @@ impl KeptFom for DurableState {
         let Some(committer) = durable.committer() else {
             return Written::Now;
         };
-        let waits = step.waits || committer.is_behind();
+        let executes = with_outbox(fom, |outbox| outbox.may_fail()).unwrap_or(false);
+        let waits = step.waits || executes || committer.is_behind();
         let first = matches!(step.then, Then::Begin { .. });
         let was_there = first && self.is_recorded();
         let (ends, content) = (step.ends, step.content);
@@ -137,6 +138,9 @@ impl KeptFom for DurableState {
             let mut inner = self.inner();
             // The record of the fom is in the journal already, with the number of its first step.
             inner.step -= u64::from(was_there);
+            if executes {
+                inner.keep_before();
+            }
             if matches!(step.then, Then::Wait) {
                 inner.step -= u64::from(self.is_recorded());
                 inner.waits(seam::turn_wait(fom), committer);
@@ -154,6 +158,13 @@ impl KeptFom for DurableState {
             }
             Ok(_) => {
                 self.begin_waiting();
+                if executes {
+                    seam::with_local(|local| {
+                        if let Some(buffer) = durable.buffer(local) {
+                            buffer.executes();
+                        }
+                    });
+                }
                 Written::Later
             }
             Err(error) => Written::Refused(*error),

@@ -20,3 +20,4 @@ mod panics;
 mod pending;
 mod stalled_alone;
 mod stalled_events;
+mod statements;

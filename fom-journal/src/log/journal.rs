@@ -1,6 +1,6 @@
 //! The journal on top of a log.
 
-use std::{collections::BTreeMap, ops::Range, time::Duration};
+use std::{any::TypeId, collections::BTreeMap, ops::Range, time::Duration};
 
 use super::{
     body::{self, Body, Stored},
@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     Batch, Change, EntryId, Journal, JournalError, JournalStats, Lease, Recover, Recovery,
+    Statement,
 };
 
 /// The most bytes of a body that holds several groups.
@@ -64,8 +65,12 @@ impl<S: LogStore> LogJournal<S> {
         }
     }
 
-    /// Appends bodies: all of them, or none.
-    fn append(&mut self, bodies: Vec<Body>) -> Result<(), JournalError> {
+    /// Appends bodies and executes statements: all of them, or none.
+    fn append(
+        &mut self,
+        bodies: Vec<Body>,
+        statements: Vec<(usize, Statement)>,
+    ) -> Result<(), JournalError> {
         let most = self.store.longest();
         let (mut all, mut contents) = (Vec::new(), Vec::new());
         for Body { bytes, changes } in bodies {
@@ -76,7 +81,7 @@ impl<S: LogStore> LogJournal<S> {
             all.push(bytes);
             contents.push((length, changes));
         }
-        let numbers = self.store.append(all)?;
+        let numbers = self.store.append(all, statements)?;
         for (number, (length, changes)) in numbers.into_iter().zip(contents) {
             self.syncs += 1;
             self.written += length as u64;
@@ -126,7 +131,9 @@ impl<S: LogStore> Journal for LogJournal<S> {
             });
             bodies.push(body::encode(body));
         }
-        self.append(bodies)
+        let statements = batch.statements();
+        let statements = statements.map(|(group, statement)| (group, statement.clone()));
+        self.append(bodies, statements.collect())
     }
 
     fn tidy(&mut self) -> Result<bool, JournalError> {
@@ -146,7 +153,7 @@ impl<S: LogStore> Journal for LogJournal<S> {
         if !moved.changes.is_empty() {
             let moved = moved.finish();
             self.moved += moved.bytes.len() as u64;
-            self.append(vec![moved])?;
+            self.append(vec![moved], Vec::new())?;
         }
         // What is live in these bodies is in a newer one now.
         self.store.delete_until(last)?;
@@ -156,6 +163,10 @@ impl<S: LogStore> Journal for LogJournal<S> {
 
     fn longest(&self) -> usize {
         ENTRY
+    }
+
+    fn executes(&self) -> Option<TypeId> {
+        self.store.executes()
     }
 
     fn lease(&self) -> Option<Lease> {

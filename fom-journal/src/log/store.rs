@@ -1,8 +1,8 @@
 //! What a log is kept in.
 
-use std::time::Duration;
+use std::{any::TypeId, time::Duration};
 
-use crate::{JournalError, Lease};
+use crate::{JournalError, Lease, Statement};
 
 /// Keeps a log of bodies. Each body has a number, and a later body has a higher one.
 pub trait LogStore: Send + 'static {
@@ -10,12 +10,18 @@ pub trait LogStore: Send + 'static {
     /// body never has this number.
     fn last(&self) -> u64;
 
-    /// Appends bodies: all of them, or none. Returns their numbers.
+    /// Appends bodies, and executes the statements in the same transaction: all of that, or nothing. Each statement comes with
+    /// the number of its group, in order. Returns the numbers of the bodies.
     ///
     /// # Errors
     ///
-    /// After an error, none of them is in the log when a later call succeeds. [`JournalError::Fenced`] is final.
-    fn append(&mut self, bodies: Vec<Vec<u8>>) -> Result<Vec<u64>, JournalError>;
+    /// After an error, nothing of that is in the store when a later call succeeds. [`JournalError::Fenced`] is final. With
+    /// [`JournalError::Statement`], nothing is in the store now.
+    fn append(
+        &mut self,
+        bodies: Vec<Vec<u8>>,
+        statements: Vec<(usize, Statement)>,
+    ) -> Result<Vec<u64>, JournalError>;
 
     /// Returns bodies with the numbers from `from` to `to`, in their order. These are all, or some first ones. No body
     /// means that there is none.
@@ -37,6 +43,11 @@ pub trait LogStore: Send + 'static {
 
     /// Returns the error for a body that cannot be read, and `what` is wrong with it.
     fn damaged(&self, number: u64, what: &'static str) -> JournalError;
+
+    /// Returns what [`Journal::executes`](crate::Journal::executes) returns.
+    fn executes(&self) -> Option<TypeId> {
+        None
+    }
 
     /// Returns what [`Journal::lease`](crate::Journal::lease) returns.
     fn lease(&self) -> Option<Lease> {

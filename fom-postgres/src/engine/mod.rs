@@ -4,7 +4,7 @@ mod pool;
 mod requests;
 mod statements;
 
-use std::{fmt, sync::Arc};
+use std::{any::TypeId, fmt, sync::Arc};
 
 use fom_cluster::{
     Slot,
@@ -14,10 +14,11 @@ use fom_cluster::{
 use crate::{
     engine::{
         pool::{Caller, Lane, Link},
-        requests::{Owned, Told},
+        requests::{Owned, SlotFailed, Told},
     },
     error::PostgresError,
     settings::ServerOptions,
+    sql,
 };
 
 /// The settings of a [`PostgresEngine`].
@@ -77,6 +78,7 @@ impl fmt::Debug for PostgresEngineBuilder {
 /// one database. A node has one connection for its heartbeats, and up to four others.
 ///
 /// One statement commits what all slots of a node hand over, and says the term of each slot. What has another term is not kept.
+/// Phases can add [SQL of their own](crate::Sql) to it.
 pub struct PostgresEngine {
     caller: Caller,
     cluster: Arc<str>,
@@ -166,8 +168,17 @@ impl Engine for PostgresEngine {
         let kept = self.ask(Lane::Work, async move |link, cluster| {
             requests::commit(&link, &cluster, &sent).await
         })?;
+        let kept = kept.map_err(|SlotFailed { slot, failed }| EngineError::Statement {
+            slot,
+            statement: failed.statement,
+            source: Arc::new(failed.error),
+        })?;
         let kept_of = |append: &Append| kept.contains(&i32::from(append.slot.0));
         Ok(appends.iter().map(kept_of).collect())
+    }
+
+    fn executes(&self) -> Option<TypeId> {
+        sql::kind()
     }
 
     fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError> {

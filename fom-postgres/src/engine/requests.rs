@@ -2,14 +2,18 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use fom_cluster::engine::{Append, Claimed, Facts, NodeInfo, NodeRow, SlotRow, View};
-use tokio_postgres::types::Type;
+use fom_cluster::{
+    Slot,
+    engine::{Append, Claimed, Facts, NodeInfo, NodeRow, SlotRow, View},
+};
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::{
     clock::{duration, nanos},
     connection::{Connection, Param},
     engine::{pool::Link, statements},
     error::PostgresError,
+    sql::{self, Failed, Statements, Transacted},
     tables,
 };
 
@@ -139,23 +143,123 @@ pub(super) async fn claim(
     )))
 }
 
+/// A statement of a slot that failed. Nothing was committed.
+pub(super) struct SlotFailed {
+    pub(super) slot: Slot,
+    pub(super) failed: Failed,
+}
+
 /// Returns the slots whose bodies were appended.
 pub(super) async fn commit(
     link: &Link,
     cluster: &str,
     appends: &[Append],
-) -> Result<Vec<i32>, PostgresError> {
-    let bodies = appends.iter().flat_map(|append| append.bodies.iter());
-    let size: usize = bodies.map(|(_, body)| body.len()).sum();
-    if size <= TOGETHER {
-        return append(link, cluster, appends).await;
+) -> Result<Result<Vec<i32>, SlotFailed>, PostgresError> {
+    let mut appends = appends.to_vec();
+    // The statements of a slot with another term are not executed, so the others are tried without that slot.
+    while appends.iter().any(executes) {
+        match transact(link, cluster, &appends).await? {
+            Ok(Transacted::Committed(kept)) => return Ok(Ok(kept)),
+            Ok(Transacted::NotAccepted(owned)) => appends.retain(|append| is_in(append, &owned)),
+            Ok(Transacted::Failed(_)) => unreachable!("it comes with its slot"),
+            Err(failed) => return Ok(Err(failed)),
+        }
     }
-    let mut kept = Vec::new();
+    if size_of(&appends) <= TOGETHER {
+        return append(link, cluster, &appends, false).await.map(Ok);
+    }
     link.to.execute_all("BEGIN").await?;
-    for part in appends.iter().flat_map(parts) {
-        kept.extend(append(link, cluster, &[part]).await?);
-    }
+    let kept = append_parts(link, cluster, &appends).await?;
     link.to.execute_all("COMMIT").await?;
+    Ok(Ok(kept))
+}
+
+/// Appends the bodies and executes the statements of the slots in one transaction.
+async fn transact(
+    link: &Link,
+    cluster: &str,
+    appends: &[Append],
+) -> Result<Result<Transacted<Vec<i32>>, SlotFailed>, PostgresError> {
+    let mut all = Vec::new();
+    for (slot, append) in appends.iter().enumerate() {
+        let statements = append.statements.iter();
+        all.extend(statements.map(|(group, statement)| ((slot, *group), statement)));
+    }
+    let failed = |mut failed: Failed| {
+        for append in appends {
+            let statements = append.statements.len();
+            if failed.statement < statements {
+                let slot = append.slot;
+                return SlotFailed { slot, failed };
+            }
+            failed.statement -= statements;
+        }
+        let slot = appends.first().map_or(Slot(0), |append| append.slot);
+        SlotFailed { slot, failed }
+    };
+    link.commit().await?;
+    let statements = match Statements::prepare(&link.to, all).await? {
+        Ok(statements) => statements,
+        Err(first) => return Ok(Err(failed(first))),
+    };
+    let slots = Slots {
+        link,
+        cluster,
+        appends,
+    };
+    Ok(match statements.transact(&link.to, &slots).await? {
+        Transacted::Failed(first) => Err(failed(first)),
+        done => Ok(done),
+    })
+}
+
+/// The bodies of slots, some of which have statements.
+struct Slots<'a> {
+    link: &'a Link,
+    cluster: &'a str,
+    appends: &'a [Append],
+}
+
+impl sql::Append for Slots<'_> {
+    type Appended = Vec<i32>;
+
+    async fn append(&self) -> Result<Vec<i32>, PostgresError> {
+        match size_of(self.appends) <= TOGETHER {
+            true => append(self.link, self.cluster, self.appends, true).await,
+            false => append_parts(self.link, self.cluster, self.appends).await,
+        }
+    }
+
+    /// Whether the node owns all slots with statements.
+    fn accepts(&self, owned: &Vec<i32>) -> bool {
+        let mut appends = self.appends.iter().filter(|append| executes(append));
+        appends.all(|append| is_in(append, owned))
+    }
+}
+
+fn executes(append: &Append) -> bool {
+    !append.statements.is_empty()
+}
+
+fn is_in(append: &Append, slots: &[i32]) -> bool {
+    slots.contains(&i32::from(append.slot.0))
+}
+
+fn size_of(appends: &[Append]) -> usize {
+    let bodies = appends.iter().flat_map(|append| append.bodies.iter());
+    bodies.map(|(_, body)| body.len()).sum()
+}
+
+/// Appends the bodies inside a transaction, with a statement for each part.
+async fn append_parts(
+    link: &Link,
+    cluster: &str,
+    appends: &[Append],
+) -> Result<Vec<i32>, PostgresError> {
+    let mut kept = Vec::new();
+    for part in appends.iter().flat_map(parts) {
+        kept.extend(append(link, cluster, &[part], true).await?);
+    }
     Ok(kept)
 }
 
@@ -179,7 +283,12 @@ fn parts(append: &Append) -> Vec<Append> {
         .collect()
 }
 
-async fn append(link: &Link, cluster: &str, appends: &[Append]) -> Result<Vec<i32>, PostgresError> {
+async fn append(
+    link: &Link,
+    cluster: &str,
+    appends: &[Append],
+    inside: bool,
+) -> Result<Vec<i32>, PostgresError> {
     // Two commits lock the rows of slots in the same order.
     let mut appends: Vec<_> = appends.iter().collect();
     appends.sort_by_key(|append| append.slot);
@@ -197,15 +306,14 @@ async fn append(link: &Link, cluster: &str, appends: &[Append]) -> Result<Vec<i3
             bodies.push(&**body);
         }
     }
-    let kept = link
-        .to
-        .query(
-            link.commit().await?,
-            &[
-                &cluster, &slots, &terms, &lasts, &times, &of, &numbers, &bodies,
-            ],
-        )
-        .await?;
+    let commit = link.commit().await?;
+    let params: [&(dyn ToSql + Sync); 8] = [
+        &cluster, &slots, &terms, &lasts, &times, &of, &numbers, &bodies,
+    ];
+    let kept = match inside {
+        true => link.to.query_inside(commit, &params).await?,
+        false => link.to.query(commit, &params).await?,
+    };
     let kept = kept.into_iter();
     Ok(kept.map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }

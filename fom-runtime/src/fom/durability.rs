@@ -312,6 +312,8 @@ pub enum Answer {
     Committed(Then),
     /// The step could not be committed.
     Failed(DurabilityError),
+    /// A statement of the step failed. Nothing of the step is in the journal, and the fom is in the phase before it.
+    StatementFailed(Then, DurabilityError),
 }
 
 /// Whether the last step of a fom that ends is in the journal.
@@ -332,4 +334,14 @@ pub trait Effects: Any + Send {
 
     /// Drops everything, because the phase function failed.
     fn discard(self: Box<Self>, fom: &Header);
+
+    /// Whether the store may refuse the transition, because of what is in here. The fom then keeps its phase until the
+    /// transition is committed.
+    fn may_fail(&self) -> bool;
+
+    /// Keeps the phase that the fom leaves.
+    fn keep_phase(&mut self, phase: Box<dyn Any + Send>);
+
+    /// Returns the phase that the fom has left, and was kept.
+    fn take_phase(&mut self) -> Option<Box<dyn Any + Send>>;
 }

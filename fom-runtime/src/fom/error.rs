@@ -124,6 +124,9 @@ pub enum Cause<E> {
     /// [`Failure::operation`](crate::Failure::operation). The fom can come back only if the process ends before the
     /// journal works again. To submit the operation again, use an operation id.
     Journal(DurabilityError),
+    /// A statement failed that the phase commits with its transition. The transition is not made, and the phase failed as if its
+    /// function had returned an error.
+    Statement(DurabilityError),
     /// A transition could not be committed, because the operation or the phase cannot be saved.
     NotSaved(SnapshotError),
     /// An earlier operation with the same operation id failed. Only the text of its cause is remembered.
@@ -166,6 +169,7 @@ impl<E> Cause<E> {
             Self::NoThread(error) => Cause::NoThread(error),
             Self::UndeclaredExit { to } => Cause::UndeclaredExit { to },
             Self::Journal(error) => Cause::Journal(error),
+            Self::Statement(error) => Cause::Statement(error),
             Self::NotSaved(error) => Cause::NotSaved(error),
             Self::Remembered { cause } => Cause::Remembered { cause },
             Self::Unread { why } => Cause::Unread { why },
@@ -178,7 +182,7 @@ impl<E> Cause<E> {
             Self::Refused(reason) => Some(reason),
             Self::NoThread(error) => Some(error),
             Self::Gate(error) => Some(error),
-            Self::Journal(error) => Some(error),
+            Self::Journal(error) | Self::Statement(error) => Some(error),
             Self::NotSaved(error) => Some(error),
             _ => None,
         }
@@ -194,6 +198,7 @@ impl<E> Cause<E> {
                 | Self::NoThread(_)
                 | Self::Gate(_)
                 | Self::UndeclaredExit { .. }
+                | Self::Statement(_)
         )
     }
 
@@ -220,7 +225,7 @@ impl<E> Cause<E> {
             Self::UndeclaredExit { to } => {
                 write!(f, "an interposer went to `{to}`, which is no declared exit")
             }
-            Self::Journal(error) => write!(f, "{error}"),
+            Self::Journal(error) | Self::Statement(error) => write!(f, "{error}"),
             Self::NotSaved(error) => write!(f, "{error}"),
             Self::Remembered { cause } => f.write_str(cause),
             Self::Unread { why } => write!(
@@ -257,6 +262,7 @@ impl<E> Cause<E> {
             Self::Gate(error) => error.gate(),
             Self::UndeclaredExit { .. } => "undeclared exit",
             Self::Journal(_) => "journal",
+            Self::Statement(_) => "statement",
             Self::NotSaved(_) => "not saved",
             Self::Remembered { .. } => "remembered",
             Self::Unread { .. } => "unread",

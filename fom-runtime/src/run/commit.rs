@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, Header, Then,
+        Cause, DurabilityError, Entry, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
         flight::{Kind, record_commit},
         hand,
@@ -189,6 +189,25 @@ impl<O: Operation> Instance<O> {
         self.run(fom).after_step(Step::Written { then, waits })
     }
 
+    /// Goes back to the phase that the fom has left, which failed.
+    #[cold]
+    fn statement_failed(
+        &mut self,
+        fom: &Typed<O>,
+        then: Then,
+        error: DurabilityError,
+    ) -> Decided<O> {
+        let left = fom.outbox().with(|outbox| outbox.take_phase()).flatten();
+        if let Some(left) = left.and_then(|left| left.downcast().ok()) {
+            self.phase = *left;
+        }
+        let function = match then {
+            Then::Enter { by, .. } => by,
+            _ => Entry::Enter,
+        };
+        self.erred(fom, Cause::Statement(error), function)
+    }
+
     /// Returns the attempts and deadlines after this step.
     fn timing_after(&self, fom: &Typed<O>, then: Then) -> Option<SavedTiming> {
         let timing = fom.timing()?;
@@ -234,6 +253,7 @@ impl<O: Operation> Instance<O> {
             Answer::Committed(then) => self
                 .run(fom)
                 .after_step(Step::Written { then, waits: false }),
+            Answer::StatementFailed(then, error) => self.statement_failed(fom, then, error),
             Answer::Failed(error) => {
                 let body = Body {
                     instance: self,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Entry, Function, RunningFom, TransitionCause},
+    fom::{Cause, Entry, Function, RunningFom, TransitionCause},
     operation::{At, Operation, Resumed},
     run::{
         run_loop::{Decided, Run},
@@ -52,7 +52,7 @@ impl<O: Operation> Run<'_, O> {
         }
         let failed = match self.resumed() {
             Ok(Ok(())) => return None,
-            Ok(Err(error)) => self.instance.erred(fom, error, before),
+            Ok(Err(error)) => self.instance.erred(fom, Cause::Error(error), before),
             Err(panic) => self.instance.fails(fom, cause_of(fom, panic)),
         };
         // It is now unknown when the fom asks for its gate.

@@ -149,7 +149,13 @@ fn run_phases<O: SyncOperation>(
         let next = match stepped {
             Ok(Some(next)) => instance.go_on(fom, next),
             Ok(None) => instance.stay(fom),
-            Err(error) => return ControlFlow::Continue(instance.erred(fom, error, Entry::Enter)),
+            Err(error) => {
+                return ControlFlow::Continue(instance.erred(
+                    fom,
+                    Cause::Error(error),
+                    Entry::Enter,
+                ));
+            }
         };
         match next {
             // The run loop waits for the gate of the phase.

@@ -9,7 +9,7 @@
 //! 4. Listeners hear of the transition, then waiters for the phase.
 //! 5. The fom enters the function of the new phase.
 
-use std::{any::Any, thread};
+use std::{any::Any, mem, thread};
 
 use crate::{
     fom::{
@@ -360,11 +360,11 @@ impl<O: Operation> Instance<O> {
         let then = match stepped {
             Ok(Some(next)) => {
                 let from = self.visited_index(fom) as u8;
-                self.phase = next;
+                self.leave_for(fom, next);
                 Then::Enter { from, by: function }
             }
             Ok(None) => Then::Stay,
-            Err(error) => return self.erred(fom, error, function),
+            Err(error) => return self.erred(fom, Cause::Error(error), function),
         };
         let durable = fom.is_journaled();
         if durable && matches!(then, Then::Stay) {
@@ -374,12 +374,24 @@ impl<O: Operation> Instance<O> {
         self.run(fom).after_step(Step::Made { then, durable })
     }
 
-    /// Decides after this function returned an error.
+    /// Goes to the next phase. If the store may refuse the transition, the fom keeps the phase that it leaves.
+    fn leave_for(&mut self, fom: &Typed<O>, next: O::Phase) {
+        let left = mem::replace(&mut self.phase, next);
+        if fom.is_noted() {
+            fom.outbox().with(|outbox| {
+                if outbox.may_fail() {
+                    outbox.keep_phase(Box::new(left));
+                }
+            });
+        }
+    }
+
+    /// Decides after this function failed.
     #[cold]
     pub(super) fn erred(
         &mut self,
         fom: &Typed<O>,
-        error: O::Error,
+        cause: Cause<O::Error>,
         function: Function,
     ) -> Decided<O> {
         fom.outbox().discard();
@@ -394,7 +406,7 @@ impl<O: Operation> Instance<O> {
         });
         match decided {
             Next::Commit(Then::Retry(at)) | Next::Proceed(Then::Retry(at)) => {
-                self.attempt_failed(fom, &Cause::Error(error), Some(at));
+                self.attempt_failed(fom, &cause, Some(at));
                 if fom.env().hooks.are_counted() {
                     count_retry(fom);
                 }
@@ -404,13 +416,13 @@ impl<O: Operation> Instance<O> {
                 Ok(decided)
             }
             Next::Call(Entry::Exhausted) => {
-                self.attempt_failed(fom, &Cause::Error(error), None);
+                self.attempt_failed(fom, &cause, None);
                 if let Some(kept) = fom.journaled() {
                     kept.enter(Entry::Exhausted);
                 }
                 Ok(decided)
             }
-            decided => self.fails_unless(fom, decided, Cause::Error(error)),
+            decided => self.fails_unless(fom, decided, cause),
         }
     }
 

@@ -11,7 +11,7 @@ use fom_journal::{Batch, Change, EntryId, Journal, JournalError};
 use crate::{
     durable::{
         Durable, Head, Kind,
-        buffer::Handover,
+        buffer::{Handover, MOST_STATEMENTS},
         committer::{AGAIN, CALM, Committer, HEAD_ENTRY, IDLE, LARGE, Ownership, fenced},
     },
     entry::fom_of,
@@ -119,11 +119,36 @@ impl<'a> CommitThread<'a> {
     }
 
     /// Commits the parts, and what is owed. Returns whether the journal took them.
-    fn commit(&mut self, mut parts: Vec<Handover>) -> bool {
+    fn commit(&mut self, parts: Vec<Handover>) -> bool {
+        let mut works = true;
+        let mut parts = parts.into_iter().peekable();
+        loop {
+            // Usually all parts are in one batch.
+            let mut statements = 0;
+            let some = std::iter::from_fn(|| {
+                parts.next_if(|part| {
+                    let takes = statements == 0 || statements + part.executes() <= MOST_STATEMENTS;
+                    statements += part.executes();
+                    takes
+                })
+            });
+            works &= self.commit_some(some.collect());
+            if parts.peek().is_none() {
+                return works;
+            }
+        }
+    }
+
+    fn commit_some(&mut self, mut parts: Vec<Handover>) -> bool {
         let committer = self.committer;
-        let gathered = self.gather(&mut parts);
+        let mut gathered = self.gather(&mut parts);
         let begun = now();
-        let done = committer.commit(&mut *self.journal, &self.whole);
+        let done = loop {
+            match committer.commit(&mut *self.journal, &self.whole) {
+                Err(error) if self.leave_out(&mut parts, &mut gathered, &error) => {}
+                done => break done,
+            }
+        };
         let works = done.is_ok();
         if matches!(done, Err(JournalError::Fenced)) {
             self.lose();
@@ -144,6 +169,45 @@ impl<'a> CommitThread<'a> {
             *self.whole = Batch::new();
         }
         works
+    }
+
+    /// Leaves out the group with the statement that failed, and notes the failure. Returns whether the others can be committed.
+    #[cold]
+    fn leave_out(
+        &mut self,
+        parts: &mut [Handover],
+        gathered: &mut Gathered,
+        error: &JournalError,
+    ) -> bool {
+        let JournalError::Statement { statement, source } = error else {
+            return false;
+        };
+        let mut statements = self.whole.statements();
+        let Some((group, _)) = statements.nth(*statement) else {
+            return false;
+        };
+        drop(statements);
+        let first = self.whole.statements().position(|(of, _)| of == group);
+        let error = JournalError::Statement {
+            statement: statement - first.unwrap_or(0),
+            source: Arc::clone(source),
+        };
+        let Some(failed) = self.whole.groups().nth(group) else {
+            return false;
+        };
+        let waits = failed.changes().any(|change| {
+            let (Change::Put { id, .. } | Change::Delete { id }) = change;
+            parts.iter_mut().any(|part| part.fails(id, &error))
+        });
+        if !waits {
+            return false;
+        }
+        *self.whole = self.whole.without(group);
+        for range in &mut gathered.lazy {
+            range.start -= usize::from(range.start > group);
+            range.end -= usize::from(range.end > group);
+        }
+        true
     }
 
     /// Makes one batch of the parts, and of what is owed.
@@ -321,12 +385,7 @@ fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
     let groups = whole.groups().enumerate();
     let wanted = groups.filter(|(place, _)| which.iter().any(|range| range.contains(place)));
     for (_, group) in wanted {
-        for change in group.changes() {
-            match change {
-                Change::Put { id, bytes } => some.put(id, bytes),
-                Change::Delete { id } => some.delete(id),
-            }
-        }
+        some.extend(group);
         some.end_group();
     }
     some
