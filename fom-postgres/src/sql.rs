@@ -335,7 +335,9 @@ fn may_begin(text: &str) -> bool {
     }
     let end = text.find(|c: char| !c.is_ascii_alphabetic());
     let word = &text[..end.unwrap_or(text.len())];
-    WORDS.iter().any(|allowed| allowed.eq_ignore_ascii_case(word))
+    WORDS
+        .iter()
+        .any(|allowed| allowed.eq_ignore_ascii_case(word))
 }
 
 /// Whether an error is the statement's own. Otherwise the connection or the server has failed.
@@ -409,7 +411,15 @@ mod tests {
         ];
         assert!(good.into_iter().all(may_begin));
         let bad = [
-            "COMMIT", "/* x */ rollback", "SET a = 1", "", "--", "/*", "é", "inserted", "-- insert",
+            "COMMIT",
+            "/* x */ rollback",
+            "SET a = 1",
+            "",
+            "--",
+            "/*",
+            "é",
+            "inserted",
+            "-- insert",
         ];
         for text in bad {
             assert!(!may_begin(text), "{text}");

@@ -10,13 +10,13 @@ use std::{
 
 use fom_cluster::{Cluster, Tcp};
 use fom_durable::prelude::*;
-use fom_postgres::PostgresEngine;
+use fom_postgres::{PostgresEngine, Sql};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     SAFE,
     server::Server,
-    takeover::{Effects, Process},
+    takeover::{Effects, NOTE, Process, check_ledger, create_ledger, run},
 };
 
 /// Set in a process that is a node.
@@ -46,6 +46,8 @@ impl TravellingTransitions for Trip {
         let line = format!("{} {} {term} {}\n", self.number, self.step, cx.step_key());
         // One write, so that lines of two processes do not mix.
         cx.resource::<fs::File>().write_all(line.as_bytes())?;
+        let (number, step) = (i64::from(self.number), i64::from(self.step));
+        cx.commit_with(Sql::new(NOTE).bind(number).bind(step))?;
         cx.sleep(Duration::from_millis(100)).await;
         self.step += 1;
         Ok(match self.step {
@@ -107,13 +109,14 @@ fn child() {
 
 /// PR-06, KY-20, PR-07: each node submits each operation, and it runs once. A node is killed, then the server, then another
 /// node. Each operation makes each step in order, and a repeated step has its key. No process begins a step with an earlier term
-/// than one before it.
+/// than one before it. What the steps wrote to a table of their own is there once.
 #[test]
 fn operations_go_on_when_nodes_and_the_server_are_killed() {
     let Some(mut server) = Server::start(SAFE) else {
         return;
     };
     let effects = Effects::new("cluster");
+    run(create_ledger(&server));
     let config = server.config();
     let start = |name: &str| {
         let process = Process::start_child(CHILD, "nodes::child", name, &config, &effects.0);
@@ -139,6 +142,7 @@ fn operations_go_on_when_nodes_and_the_server_are_killed() {
         node.end();
     }
     check(&effects);
+    run(check_ledger(&server, OPERATIONS, STEPS));
 }
 
 fn check(effects: &Effects) {

@@ -11,12 +11,16 @@ use std::{
 };
 
 use fom_durable::prelude::*;
+use fom_postgres::Sql;
 use serde::{Deserialize, Serialize};
 
 use crate::{SAFE, journal_with, kit::limited, server::Server};
 
 /// Set in a process that runs the program.
 const CHILD: &str = "FOM_POSTGRES_CHILD";
+/// Set if each step is noted in a table, in the transaction of its commit.
+const LEDGER: &str = "FOM_POSTGRES_LEDGER";
+pub(crate) const NOTE: &str = "INSERT INTO ledger (number, step) VALUES ($1, $2)";
 /// The operations, and the steps of each.
 const OPERATIONS: u32 = 40;
 const STEPS: u32 = 25;
@@ -44,6 +48,10 @@ impl RunningTransitions for Errand {
         let line = format!("{} {} {term} {}\n", self.number, self.step, cx.step_key());
         // One write, so that lines of two processes do not mix.
         cx.resource::<fs::File>().write_all(line.as_bytes())?;
+        if std::env::var_os(LEDGER).is_some() {
+            let (number, step) = (i64::from(self.number), i64::from(self.step));
+            cx.commit_with(Sql::new(NOTE).bind(number).bind(step))?;
+        }
         cx.sleep(Duration::from_millis(2)).await;
         self.step += 1;
         Ok(match self.step {
@@ -128,6 +136,29 @@ fn child() {
     }
 }
 
+/// Creates the table for the notes. It takes a note twice.
+pub(crate) async fn create_ledger(server: &Server) {
+    server
+        .sql("CREATE TABLE ledger (number bigint, step bigint)")
+        .await;
+}
+
+/// Checks that each step is noted once.
+pub(crate) async fn check_ledger(server: &Server, operations: u32, steps: u32) {
+    let all = server.number("SELECT count(*) FROM ledger").await;
+    let distinct = "SELECT count(*) FROM (SELECT DISTINCT number, step FROM ledger) l";
+    let distinct = server.number(distinct).await;
+    let expected = i64::from(operations * steps);
+    assert_eq!((all, distinct), (expected, expected));
+}
+
+/// Waits for a future.
+pub(crate) fn run<T>(asks: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    runtime.block_on(asks)
+}
+
 /// A process that runs the program. It is killed with its drop.
 pub(crate) struct Process {
     child: Child,
@@ -137,6 +168,11 @@ pub(crate) struct Process {
 impl Process {
     pub(crate) fn start(node: &str, config: &str, effects: &Path) -> Self {
         Self::start_with(node, config, effects, &[])
+    }
+
+    /// Starts a process that notes its steps in the [ledger](create_ledger).
+    fn start_noting(node: &str, config: &str, effects: &Path) -> Self {
+        Self::start_with(node, config, effects, &[(LEDGER, "1")])
     }
 
     /// Starts a process with more variables.
@@ -316,14 +352,16 @@ impl Drop for Effects {
     }
 }
 
-/// PR-06: four owners are killed one after the other. The next one goes on with all that was committed.
+/// PR-06: four owners are killed one after the other. The next one goes on with all that was committed. What the steps wrote to
+/// a table of their own is there once.
 #[test]
 fn a_standby_takes_over_from_an_owner_that_is_killed() {
     let Some(server) = Server::start(SAFE) else {
         return;
     };
     let effects = Effects::new("killed");
-    let start = |node: &str| Process::start(node, &server.config(), &effects.0);
+    run(create_ledger(&server));
+    let start = |node: &str| Process::start_noting(node, &server.config(), &effects.0);
     let mut owner = start("node 0");
     owner.says("owns");
     for round in 1..=4 {
@@ -340,6 +378,7 @@ fn a_standby_takes_over_from_an_owner_that_is_killed() {
     }
     owner.says("done");
     effects.check(5, 0);
+    run(check_ledger(&server, OPERATIONS, STEPS));
     owner.end();
 }
 
@@ -396,7 +435,8 @@ fn lost_answers_lose_nothing() {
     };
     limited(move || async move {
         let effects = Effects::new("lost");
-        let child = Process::start("only", &server.config(), &effects.0);
+        create_ledger(&server).await;
+        let child = Process::start_noting("only", &server.config(), &effects.0);
         child.says("owns");
         let client = server.client().await;
         for round in 1..20 {
@@ -407,6 +447,7 @@ fn lost_answers_lose_nothing() {
         }
         child.says("done");
         effects.check_once();
+        check_ledger(&server, OPERATIONS, STEPS).await;
         child.end();
     });
 }
@@ -418,7 +459,8 @@ fn a_server_that_is_killed_and_started_again() {
         return;
     };
     let effects = Effects::new("server");
-    let child = Process::start("only", &server.config(), &effects.0);
+    run(create_ledger(&server));
+    let child = Process::start_noting("only", &server.config(), &effects.0);
     child.says("owns");
     for round in 1..=3 {
         effects.wait(round * 200);
@@ -427,5 +469,6 @@ fn a_server_that_is_killed_and_started_again() {
     }
     child.says("done");
     effects.check_once();
+    run(check_ledger(&server, OPERATIONS, STEPS));
     child.end();
 }
