@@ -12,6 +12,7 @@ mod nodes;
 mod promises;
 mod refusals;
 mod server;
+mod sql;
 mod takeover;
 #[cfg(feature = "tls")]
 mod tls;
