@@ -4,7 +4,14 @@ use std::{fs::File, io::Write, sync::Arc, time::Duration};
 
 use fom_cluster::{ClusterBuilder, ClusterCxExt as _};
 use fom_durable::prelude::*;
+use fom_postgres::Sql;
 use serde::{Deserialize, Serialize};
+
+/// Each booking writes a row of its own, in the transaction of its commit. The table takes a row twice.
+pub(crate) const TABLE: &str =
+    "CREATE TABLE booking (account bigint, transfer bigint, cents bigint)";
+pub(crate) const ROWS: &str = "SELECT account || ' ' || transfer || ' ' || cents FROM booking";
+const BOOK: &str = "INSERT INTO booking (account, transfer, cents) VALUES ($1, $2, $3)";
 
 /// How long outcomes are remembered: a client may ask again until the end of the run.
 const REMEMBERED: Duration = Duration::from_secs(86_400);
@@ -117,6 +124,8 @@ impl KeepingTransitions for Account {
                 let booking = 2 * transfer + u32::from(cents > 0);
                 cx.resource::<Log>()
                     .enters(cx, &format!("account-{}", self.number), booking)?;
+                let (account, of) = (i64::from(self.number), i64::from(transfer));
+                cx.commit_with(Sql::new(BOOK).bind(account).bind(of).bind(cents))?;
                 self.booked.push((transfer, cents));
             }
             News::Close { expects } => self.expects = Some(expects),

@@ -95,8 +95,13 @@ fn check_desk(desk: &str, entries: &[(bool, u32)], done: &Done) {
     }
 }
 
-/// Checks the accounts: each has each of its bookings once.
-pub(crate) fn check_accounts(booked: &BTreeMap<u32, Vec<(u32, i64)>>, transfers: u32, done: &Done) {
+/// Checks the accounts, or `what` of them: each has each of its bookings once.
+pub(crate) fn check_accounts(
+    what: &str,
+    booked: &BTreeMap<u32, Vec<(u32, i64)>>,
+    transfers: u32,
+    done: &Done,
+) {
     let mut expected: BTreeMap<u32, BTreeSet<(u32, i64)>> = BTreeMap::new();
     for transfer in 0..transfers {
         let (from, to) = accounts_of(transfer);
@@ -108,19 +113,21 @@ pub(crate) fn check_accounts(booked: &BTreeMap<u32, Vec<(u32, i64)>>, transfers:
         let found = booked.get(account).map(Vec::as_slice).unwrap_or_default();
         let once: BTreeSet<_> = found.iter().copied().collect();
         if once.len() != found.len() {
-            done.wrong(format!("account {account} has booked twice: {found:?}"));
+            done.wrong(format!(
+                "{what}account {account} has booked twice: {found:?}"
+            ));
         }
         if once != *expected {
             let missing: Vec<_> = expected.difference(&once).collect();
             let more: Vec<_> = once.difference(expected).collect();
             done.wrong(format!(
-                "account {account}: missing {missing:?}, too many {more:?}"
+                "{what}account {account}: missing {missing:?}, too many {more:?}"
             ));
         }
     }
     let sum: i64 = booked.values().flatten().map(|(_, cents)| cents).sum();
     if sum != 0 {
-        done.wrong(format!("the sum of the accounts is {sum}"));
+        done.wrong(format!("the sum of {what}the accounts is {sum}"));
     }
 }
 
@@ -195,7 +202,7 @@ mod tests {
         }
         let wrong_in = |booked: &BTreeMap<u32, Vec<(u32, i64)>>| {
             let done = Done::default();
-            check_accounts(booked, transfers, &done);
+            check_accounts("", booked, transfers, &done);
             done.wrong.into_inner().unwrap().concat()
         };
         assert_eq!(wrong_in(&right), "");

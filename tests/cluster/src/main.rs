@@ -25,6 +25,7 @@ mod servers;
 mod space;
 
 use std::{
+    collections::BTreeMap,
     fs,
     process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
@@ -113,6 +114,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
     }
     let (for_servers, for_nodes) = net.spaces().split_at(3);
     let mut servers = Servers::start(programs, &directory, for_servers)?;
+    servers.query(servers.primary, bank::TABLE)?;
     let log = directory.join("log");
     fs::write(&log, "").map_err(|error| error.to_string())?;
     let nodes = Nodes::new(for_nodes, &servers.config(), &log);
@@ -148,7 +150,9 @@ fn parent(args: &[String]) -> Result<bool, String> {
         made.and(client).map(|()| load::close(&nodes, &done))
     })?;
     let transfers = done.transfers.load(Ordering::Relaxed);
-    check_accounts(&booked, transfers, &done);
+    check_accounts("", &booked, transfers, &done);
+    let rows = servers.query(servers.primary, bank::ROWS)?;
+    check_accounts("the rows of ", &rows_of(&rows)?, transfers, &done);
     let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
     let seen = check_log(&text, &done);
     let visits: u32 = lock(&done.visits).values().sum();
@@ -169,6 +173,23 @@ fn parent(args: &[String]) -> Result<bool, String> {
         false => println!("\nseed {seed}; the logs are in {}", directory.display()),
     }
     Ok(wrong.is_empty())
+}
+
+/// Returns the bookings of each account, as the table has them.
+fn rows_of(text: &str) -> Result<BTreeMap<u32, Vec<(u32, i64)>>, String> {
+    let mut booked: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for line in text.lines() {
+        let numbers: Vec<i64> = line
+            .split(' ')
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        let [account, transfer, cents] = numbers[..] else {
+            return Err(format!("the table has `{line}`"));
+        };
+        let (account, transfer) = (account as u32, transfer as u32);
+        booked.entry(account).or_default().push((transfer, cents));
+    }
+    Ok(booked)
 }
 
 fn make_faults(

@@ -237,7 +237,7 @@ impl Servers {
     }
 
     /// Asks a server through its own socket, which no cut of the network reaches.
-    fn query(&self, at: usize, query: &str) -> Result<String, String> {
+    pub(crate) fn query(&self, at: usize, query: &str) -> Result<String, String> {
         let home = self.home(at);
         self.tool(at, "psql", &["-h", &home, "-U", "postgres", "-Atc", query])
     }
@@ -245,7 +245,8 @@ impl Servers {
     /// Returns the process of the primary that commits for a client, as this machine counts processes.
     pub(crate) fn committer_of(&self, client: &Space) -> Result<Option<u32>, String> {
         let query = format!(
-            "SELECT pid FROM pg_stat_activity WHERE client_addr = '{}' AND query LIKE '%INSERT INTO fom_slot_log%'",
+            "SELECT pid FROM pg_stat_activity WHERE client_addr = '{}' \
+             AND (query = 'COMMIT' OR query LIKE '%INSERT INTO fom_slot_log%')",
             client.address
         );
         let found = self.query(self.primary, &query)?;
