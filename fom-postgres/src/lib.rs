@@ -39,6 +39,10 @@
 //!
 //! The feature `tls` encrypts the connections: `PostgresJournalBuilder::tls`. Without it, they are not encrypted.
 //!
+//! # Tables of the application
+//!
+//! A phase gives an [`Sql`] to `commit_with` of its context. It is executed in the transaction that commits the transition.
+//!
 //! # The engine of a cluster
 //!
 //! With the feature `cluster`, `PostgresEngine` keeps a cluster of [`fom-cluster`](https://docs.rs/fom-cluster): several nodes
