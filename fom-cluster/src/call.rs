@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use fom_runtime::{Key, error::RefusedReason};
+use fom_runtime::{FomId, Key, error::RefusedReason};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::slot::wire_key;
+use crate::{quarantine::InQuarantine, slot::wire_key};
 
 /// The first byte of each message.
 const PROTOCOL: u8 = 1;
@@ -92,6 +92,12 @@ pub(crate) enum What {
     },
     /// Takes a letter of another slot.
     Deliver(Letter),
+    /// Lists what the slot has in quarantine.
+    InQuarantine,
+    /// Tries an entry in quarantine again.
+    Retry(FomId),
+    /// Removes an entry in quarantine.
+    Discard(FomId),
 }
 
 /// A message to another node.
@@ -156,6 +162,7 @@ pub(crate) enum Reply {
     /// The operation is in flight.
     InFlight,
     Quarantined,
+    InQuarantine(Vec<InQuarantine>),
     /// No operation is known.
     Unknown,
     /// The event was sent before.

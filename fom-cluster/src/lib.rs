@@ -110,6 +110,7 @@
 //! | `owners` | which node should own a slot |
 //! | `time` | the time of the cluster |
 //! | `commits` | the commits of all slots of a node |
+//! | `quarantine` | what a slot has in quarantine |
 //! | `call` | the messages between nodes |
 //! | `error` | the errors |
 //! | `poison` | keeps an operation that aborts its process from ending all nodes |
@@ -117,6 +118,7 @@
 //! | `registry` | the operation types that a node serves |
 //! | `node` | one node: heartbeats, slots and runtimes |
 //! | `inbox` | what a slot has taken from other slots |
+//! | `operator` | what an operator does with a quarantine |
 //! | `route` | how a request reaches the owner of its slot |
 //! | `letters` | what a phase sends to other slots |
 //! | `status` | what a node knows of the cluster |
@@ -139,8 +141,10 @@ mod membership;
 mod memory;
 mod network;
 mod node;
+mod operator;
 mod owners;
 mod poison;
+mod quarantine;
 mod registry;
 mod route;
 mod slot;
@@ -154,6 +158,7 @@ pub use error::ClusterError;
 pub use letters::{ClusterCxExt, Letters};
 pub use memory::MemoryEngine;
 pub use network::{Answering, Lost, Network, Serve};
+pub use quarantine::InQuarantine;
 pub use slot::{Place, Slot};
 pub use status::{NodeStatus, SlotStatus, Status};
 pub use submission::{NotStarted, Outcome, Started, Submission};

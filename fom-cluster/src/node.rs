@@ -28,6 +28,7 @@ use crate::{
     error::ClusterError,
     membership::{BEAT, LEASE, MARGIN, Membership},
     network::Network,
+    poison::Noter,
     registry::Registry,
     slot::Slot,
     time::ClusterTime,
@@ -111,6 +112,11 @@ impl Node {
     /// Returns a slot that this node owns, and its runtime.
     pub(crate) fn serving(&self, slot: Slot) -> Option<(Arc<Owned>, Runtime)> {
         self.state.lock().serving(slot)
+    }
+
+    /// Returns what writes the notes of a slot of this node, if there are notes.
+    pub(crate) fn noter(&self, slot: Slot) -> Option<Arc<Noter>> {
+        self.state.lock().noter(slot)
     }
 
     /// Returns the slots that this node serves, with their terms.

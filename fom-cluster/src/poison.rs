@@ -158,6 +158,20 @@ impl Noter {
         }
     }
 
+    /// Forgets that this fom has ended an owner, because a caller decides what becomes of it. Returns whether this node has the
+    /// slot.
+    pub(crate) fn free(&self, fom: FomId) -> bool {
+        let was_held = {
+            let mut notes = self.notes.lock();
+            notes
+                .held_back
+                .extract_if(.., |(held, _)| *held == fom)
+                .count()
+                > 0
+        };
+        !was_held || self.write()
+    }
+
     /// Whether each run is noted.
     pub(crate) fn is_noting(&self) -> bool {
         self.is_noting.load(Ordering::Acquire)
@@ -200,8 +214,13 @@ impl RunListener for NotesRuns {
 mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
+    use fom_journal::Lease;
+
     use super::*;
-    use crate::engine::{NodeInfo, NodeRow};
+    use crate::{
+        engine::{Beat, Claim, Facts, NodeInfo, NodeRow},
+        memory::MemoryEngine,
+    };
 
     fn fom(number: u64) -> FomId {
         // Ids are numbers for serde.
@@ -230,6 +249,42 @@ mod tests {
         let notes = after_three(fom(7));
         assert_eq!(notes.held_back, [(fom(7), "c".to_owned())]);
         assert_eq!((notes.deaths.len(), notes.entered), (0, None));
+    }
+
+    /// The next owner of the slot runs it as any other.
+    #[test]
+    fn a_fom_that_is_tried_again_is_held_back_no_more() {
+        let engine = MemoryEngine::new();
+        engine.open(&Facts::new(1)).unwrap();
+        let info = NodeInfo::new("d", "");
+        let beat = Beat::new("d 1", true, Duration::ZERO, &info);
+        engine.beat(&beat).unwrap();
+        let claim = || {
+            let claim = Claim::new(Slot(0), 0, "d 1", Duration::ZERO);
+            engine.claim(&claim).unwrap().unwrap()
+        };
+        let lease = Lease::new(claim().term, Duration::MAX, || Duration::ZERO);
+        let owned = Owned::new(Slot(0), "d 1".into(), lease, 0);
+        let noter = Noter::new(
+            Arc::new(engine.clone()),
+            Arc::new(owned),
+            after_three(fom(7)),
+        );
+        assert!(noter.write());
+        let notes = || {
+            Notes::of(
+                &Claimed {
+                    dead: None,
+                    ..claim()
+                },
+                &View::default(),
+            )
+        };
+        // A claim raises the term, so the notes are written with the next one.
+        assert_eq!(notes().held_back.len(), 1);
+        noter.owned.lease.set_term(claim().term);
+        assert!(noter.free(fom(7)) && noter.free(fom(8)));
+        assert_eq!(notes().held_back, []);
     }
 
     #[test]

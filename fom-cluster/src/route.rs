@@ -1,6 +1,7 @@
 //! How a request reaches the owner of its slot, wherever that is now. And how an owner serves it.
 
 use std::{
+    fmt,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -16,6 +17,7 @@ use crate::{
     inbox::deliver,
     network::Serve,
     node::Node,
+    operator,
     registry::name_of,
     slot::{Place, Slot},
 };
@@ -106,7 +108,7 @@ pub(crate) fn request<O: Persistent>(node: &Node, place: &Place, what: What) -> 
 }
 
 /// Returns the error for a reply that is no success.
-pub(crate) fn failed(reply: Reply, place: &Place) -> ClusterError {
+pub(crate) fn failed(reply: Reply, place: &dyn fmt::Display) -> ClusterError {
     match reply {
         Reply::Unknown => ClusterError::Unknown(place.to_string()),
         Reply::Quarantined => ClusterError::Quarantined,
@@ -173,9 +175,13 @@ async fn serve_owned(
 
 /// Serves a request to a slot that this node owns.
 async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Reply {
-    let Request { of, what, .. } = request;
+    let Request { of, what, slot } = request;
+    let slot = Slot(slot);
     match (what, node.registry.get(&of)) {
         (What::Deliver(letter), _) => deliver(&runtime, of, letter).await,
+        (What::InQuarantine, _) => operator::list(&runtime, slot),
+        (What::Retry(id), _) => operator::retry(node, slot, &runtime, id).await,
+        (What::Discard(id), _) => operator::discard(node, slot, &runtime, id).await,
         (_, None) => Reply::Failed(format!(
             "the owner does not serve {of}; call `operation` for it on each node"
         )),

@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -37,6 +38,29 @@ impl SellingTransitions for Order {
     }
 }
 
+/// Fails until it is declared good.
+#[derive(Serialize, Deserialize)]
+struct Delivery;
+
+#[fom(operation(Delivery))]
+enum Delivering {
+    #[phase(start, sync, to(There))]
+    Drive,
+    #[phase(end)]
+    There,
+}
+
+static IS_GOOD: AtomicBool = AtomicBool::new(false);
+
+impl DeliveringTransitions for Delivery {
+    fn drive(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        match IS_GOOD.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err("the road is closed".into()),
+        }
+    }
+}
+
 /// The limit of a test, in real time.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -51,7 +75,11 @@ async fn node_with(engine: &MemoryEngine, name: &str, secret: &[u8]) -> (Cluster
     let network = Tcp::bind("127.0.0.1:0").unwrap().secret(secret);
     let address = network.local_addr().to_string();
     let builder = Cluster::builder(engine.clone(), name).network(network);
-    let joined = builder.slots(16).operation::<Order>().join().await;
+    let builder = builder
+        .slots(16)
+        .operation::<Order>()
+        .operation::<Delivery>();
+    let joined = builder.join().await;
     (joined.unwrap(), address)
 }
 
@@ -88,6 +116,55 @@ async fn operations_are_reached_over_sockets_and_move() {
             let SellingEnd::Sent { cents } = ended.unwrap().end;
             assert_eq!(cents, number);
         }
+        b.leave().await;
+    };
+    tokio::time::timeout(LIMIT, test).await.unwrap();
+}
+
+/// Each node lists the operations that failed on all nodes, and tries them again or removes them.
+#[tokio::test]
+async fn a_failed_operation_is_tried_again_from_any_node() {
+    let test = async {
+        let engine = MemoryEngine::new();
+        let (a, _) = node(&engine, "a").await;
+        let (b, _) = node(&engine, "b").await;
+        all_owned(&[&a, &b]).await;
+        for number in 0..20 {
+            let delivery = a.submit(Delivery).key(format!("delivery {number}"));
+            let started = delivery.once("one").start().await.unwrap();
+            started.await.unwrap().unwrap_err();
+        }
+        let all = b.quarantine().await.unwrap();
+        assert_eq!(all.len(), 20);
+        let first = &all[0];
+        assert_eq!(first.operation.as_deref(), Some("Delivery"));
+        assert_eq!(first.phase.as_deref(), Some("Drive"));
+        let shown = format!(
+            "{}, {} Delivery {} in Drive: it failed: the road is closed; try it again, or discard it",
+            first.slot,
+            first.id,
+            first.key.as_ref().unwrap()
+        );
+        assert_eq!(first.to_string(), shown);
+        assert_eq!(a.quarantine().await.unwrap(), all);
+
+        IS_GOOD.store(true, Ordering::SeqCst);
+        let (kept, gone) = all.split_at(15);
+        for entry in kept {
+            b.retry(entry.slot, entry.id).await.unwrap();
+            let place = fom_cluster::Place::key(entry.key.clone().unwrap()).with_once("one");
+            // The end of the retry replaces the failure.
+            while a.outcome::<Delivery>(place.clone()).await.unwrap().is_err() {
+                tokio::task::yield_now().await;
+            }
+        }
+        for entry in gone {
+            b.discard(entry.slot, entry.id).await.unwrap();
+        }
+        assert_eq!(a.quarantine().await.unwrap(), []);
+        let again = b.retry(first.slot, first.id).await.unwrap_err();
+        assert!(matches!(again, ClusterError::Unknown(_)), "{again}");
+        a.leave().await;
         b.leave().await;
     };
     tokio::time::timeout(LIMIT, test).await.unwrap();

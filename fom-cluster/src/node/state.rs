@@ -274,7 +274,12 @@ impl State {
         lived.map(|(noter, _)| Arc::clone(noter)).collect()
     }
 
-    /// Returns the slots that have notes.
+    /// Returns what writes the notes of a slot, if there are notes.
+    pub(crate) fn noter(&self, slot: Slot) -> Option<Arc<Noter>> {
+        self.noting.get(&slot).map(|(noter, _)| Arc::clone(noter))
+    }
+
+    /// Returns what writes the notes of the slots that have some.
     pub(crate) fn noters(&mut self) -> Vec<Arc<Noter>> {
         self.noting.retain(|_, (noter, _)| noter.has_notes());
         let noting = self.noting.values();

@@ -80,6 +80,25 @@ pub(super) fn is_begin_durable<O: Operation>(fom: &Typed<O>) -> bool {
     fom.journaled().is_some_and(|kept| kept.begin(fom))
 }
 
+/// Goes back to the phase that the fom has left: it has failed.
+#[cold]
+fn statement_failed<O: Operation>(
+    instance: &mut Instance<O>,
+    fom: &Typed<O>,
+    then: Then,
+    error: DurabilityError,
+) -> Decided<O> {
+    let left = fom.outbox().with(|outbox| outbox.take_phase()).flatten();
+    if let Some(left) = left.and_then(|left| left.downcast().ok()) {
+        instance.phase = *left;
+    }
+    let function = match then {
+        Then::Enter { by, .. } => by,
+        _ => Entry::Enter,
+    };
+    instance.erred(fom, Cause::Statement(error), function)
+}
+
 /// Returns whether the fom still holds a gate after this step. `None` if no phase of its machine has a gate.
 fn keeps_gate<O: Operation>(fom: &Typed<O>, kept: &dyn KeptFom, then: Then) -> Option<bool> {
     if !const { O::GRAPH.needs().gates() } {
@@ -189,25 +208,6 @@ impl<O: Operation> Instance<O> {
         self.run(fom).after_step(Step::Written { then, waits })
     }
 
-    /// Goes back to the phase that the fom has left, which failed.
-    #[cold]
-    fn statement_failed(
-        &mut self,
-        fom: &Typed<O>,
-        then: Then,
-        error: DurabilityError,
-    ) -> Decided<O> {
-        let left = fom.outbox().with(|outbox| outbox.take_phase()).flatten();
-        if let Some(left) = left.and_then(|left| left.downcast().ok()) {
-            self.phase = *left;
-        }
-        let function = match then {
-            Then::Enter { by, .. } => by,
-            _ => Entry::Enter,
-        };
-        self.erred(fom, Cause::Statement(error), function)
-    }
-
     /// Returns the attempts and deadlines after this step.
     fn timing_after(&self, fom: &Typed<O>, then: Then) -> Option<SavedTiming> {
         let timing = fom.timing()?;
@@ -253,7 +253,7 @@ impl<O: Operation> Instance<O> {
             Answer::Committed(then) => self
                 .run(fom)
                 .after_step(Step::Written { then, waits: false }),
-            Answer::StatementFailed(then, error) => self.statement_failed(fom, then, error),
+            Answer::StatementFailed(then, error) => statement_failed(self, fom, then, error),
             Answer::Failed(error) => {
                 let body = Body {
                     instance: self,

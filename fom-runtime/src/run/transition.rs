@@ -360,7 +360,10 @@ impl<O: Operation> Instance<O> {
         let then = match stepped {
             Ok(Some(next)) => {
                 let from = self.visited_index(fom) as u8;
-                self.leave_for(fom, next);
+                let left = mem::replace(&mut self.phase, next);
+                if fom.is_noted() {
+                    keep_left(fom, left);
+                }
                 Then::Enter { from, by: function }
             }
             Ok(None) => Then::Stay,
@@ -372,18 +375,6 @@ impl<O: Operation> Instance<O> {
             hand::step(fom.env());
         }
         self.run(fom).after_step(Step::Made { then, durable })
-    }
-
-    /// Goes to the next phase. If the store may refuse the transition, the fom keeps the phase that it leaves.
-    fn leave_for(&mut self, fom: &Typed<O>, next: O::Phase) {
-        let left = mem::replace(&mut self.phase, next);
-        if fom.is_noted() {
-            fom.outbox().with(|outbox| {
-                if outbox.may_fail() {
-                    outbox.keep_phase(Box::new(left));
-                }
-            });
-        }
     }
 
     /// Decides after this function failed.
@@ -439,6 +430,16 @@ impl<O: Operation> Instance<O> {
         failure.attempts = fom.visit().attempts();
         failure
     }
+}
+
+/// Keeps the phase that the fom leaves, if the store may refuse the transition.
+#[cold]
+fn keep_left<O: Operation>(fom: &Typed<O>, left: O::Phase) {
+    fom.outbox().with(|outbox| {
+        if outbox.may_fail() {
+            outbox.keep_phase(Box::new(left));
+        }
+    });
 }
 
 /// Counts and records the transition into the phase `to`, as the runtime does.
