@@ -1,7 +1,7 @@
 //! How much of the rate of one PostgreSQL connection a runtime reaches.
 //!
 //! ```sh
-//! cargo bench -p fom-postgres -- "host=127.0.0.1 user=postgres"
+//! cargo bench -p fom-postgres --bench commits -- "host=127.0.0.1 user=postgres"
 //! ```
 //!
 //! The question: operations of six phases, with a record of about 160 bytes each, all steps committed. Beside it, in the
@@ -216,7 +216,9 @@ async fn raw(client: &Client, name: &str, bytes: usize) -> Result<(f64, Duration
 async fn main() -> Result<(), BoxError> {
     let config = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     let Some(config) = config else {
-        println!("which server? cargo bench -p fom-postgres -- \"host=127.0.0.1 user=postgres\"");
+        println!(
+            "which server? cargo bench -p fom-postgres --bench commits -- \"host=127.0.0.1 user=postgres\""
+        );
         return Ok(());
     };
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
