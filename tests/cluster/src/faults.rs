@@ -43,6 +43,8 @@ pub(crate) enum Fault {
     LostReplies(usize),
     /// The primary executes a commit of the node late: the node has given it up before.
     LateCommit(usize),
+    /// The same, and the node is killed after it has given the commit up: another node finds what it has left.
+    LateKill(usize),
     /// One node from one other.
     Pair(usize, usize),
 }
@@ -73,7 +75,7 @@ impl Fault {
             .filter(|kill| kill.elapsed() < SUSPECTED);
         let may_kill = recent.count() < KILLS;
         let wanted = drawn.find(|fault| {
-            let may = may_kill || !matches!(fault, Self::KillNode(_));
+            let may = may_kill || !matches!(fault, Self::KillNode(_) | Self::LateKill(_));
             may && format!("{fault:?}").starts_with(targets.only)
         });
         wanted.ok_or_else(|| format!("no fault {} can be made now", targets.only))
@@ -81,7 +83,7 @@ impl Fault {
 
     fn any(random: &mut Random, targets: &Targets<'_>) -> Self {
         let node = random.below(3) as usize;
-        match random.below(14) {
+        match random.below(15) {
             0 => Self::KillNode(node),
             1 => Self::Leave(node),
             2 => Self::Pause(node, random.one_of(&[2, 8, 20])),
@@ -95,6 +97,7 @@ impl Fault {
             10 => Self::NodeFromNodes(node),
             11 => Self::LateCommit(node),
             12 => Self::LostReplies(node),
+            13 => Self::LateKill(node),
             _ => Self::Pair(node, (node + 1 + random.below(2) as usize) % 3),
         }
     }
@@ -196,7 +199,7 @@ impl Fault {
                 }
                 Ok(())
             }
-            Self::LateCommit(node) => {
+            Self::LateCommit(node) | Self::LateKill(node) => {
                 let process = to.servers.committer_of(&nodes[node].space)?;
                 let Some(process) = process.map(|process| process.to_string()) else {
                     println!("       not made: the node has no connection for commits now");
@@ -205,8 +208,18 @@ impl Fault {
                 // It may have ended.
                 let _ = run("kill", &["-STOP", &process]);
                 sleep(LATE);
+                if matches!(self, Self::LateKill(_)) {
+                    to.kills.push(Instant::now());
+                    nodes[node].kill();
+                }
                 let _ = run("kill", &["-CONT", &process]);
-                Ok(())
+                match self {
+                    Self::LateKill(_) => {
+                        to.nodes.start(node, clocks(random))?;
+                        to.nodes.wait_until_joined(node)
+                    }
+                    _ => Ok(()),
+                }
             }
             Self::Pair(one, other) => {
                 let (one, other) = (&nodes[one].space, &nodes[other].space);
