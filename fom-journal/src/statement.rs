@@ -3,6 +3,7 @@
 use std::{
     any::{Any, TypeId, type_name},
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
@@ -13,7 +14,7 @@ use std::{
 /// statement.
 #[derive(Clone)]
 pub struct Statement {
-    value: Arc<dyn Any + Send + Sync>,
+    value: Arc<Value>,
     name: &'static str,
 }
 
@@ -21,14 +22,14 @@ impl Statement {
     /// Returns a statement for the stores that execute this type.
     pub fn new<T: Any + Send + Sync>(statement: T) -> Self {
         Self {
-            value: Arc::new(statement),
+            value: Arc::new(Value(Some(Box::new(statement)))),
             name: type_name::<T>(),
         }
     }
 
     /// Returns the type for which stores execute this statement.
     pub fn kind(&self) -> TypeId {
-        (*self.value).type_id()
+        self.value().type_id()
     }
 
     /// Returns the name of that type, for messages.
@@ -38,7 +39,26 @@ impl Statement {
 
     /// Returns the statement, if it has this type.
     pub fn downcast_ref<T: Any>(&self) -> Option<&T> {
-        self.value.downcast_ref()
+        self.value().downcast_ref()
+    }
+
+    fn value(&self) -> &(dyn Any + Send + Sync) {
+        match &self.value.0 {
+            Some(value) => &**value,
+            // Only its drop takes it.
+            None => &(),
+        }
+    }
+}
+
+/// The statement. Its drop is code of the user's, and runs on the threads of a store.
+struct Value(Option<Box<dyn Any + Send + Sync>>);
+
+impl Drop for Value {
+    fn drop(&mut self) {
+        let value = self.0.take();
+        // The panic was shown.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
     }
 }
 

@@ -84,6 +84,14 @@ pub enum PostgresError {
         /// The number of rows that the statement would have changed.
         changed: u64,
     },
+    /// A value of a statement panicked when it was converted for the server.
+    #[error("a value of the statement panicked: {message}: {text}")]
+    Panicked {
+        /// The text of the statement.
+        text: Arc<str>,
+        /// The message of the panic.
+        message: String,
+    },
     /// A statement of a phase is none that may be in a transaction of the store.
     #[error(
         "a statement of a phase begins with INSERT, UPDATE, DELETE, MERGE, SELECT, WITH, CALL or NOTIFY, and not as this one: {text}"

@@ -1,6 +1,15 @@
 //! The SQL of a phase, in the transaction that commits its transition.
 
-use std::{any::TypeId, borrow::Cow, fmt, future::poll_fn, pin::Pin, sync::Arc, task::Poll};
+use std::{
+    any::{Any, TypeId},
+    borrow::Cow,
+    fmt,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+};
 
 use fom_journal::{JournalError, Statement};
 use tokio_postgres::{Statement as Prepared, error::SqlState, types::ToSql};
@@ -232,8 +241,11 @@ impl<'a> Statements<'a> {
             }
             let error = match failed {
                 Some(Failed { statement, error }) => {
-                    if matches!(error, PostgresError::Silent { .. }) {
-                        // The transaction ends with the connection.
+                    if matches!(
+                        error,
+                        PostgresError::Silent { .. } | PostgresError::Panicked { .. }
+                    ) {
+                        // The transaction ends with the connection, which may have half a request.
                         to.abandon();
                     } else {
                         to.execute_all("ROLLBACK").await?;
@@ -311,7 +323,18 @@ impl<'a> Statements<'a> {
 async fn execute(to: &Connection, sql: &Sql, prepared: &Prepared) -> Result<(), PostgresError> {
     let params = sql.params.iter().map(|param| &**param as _);
     let params: Vec<&(dyn ToSql + Sync)> = params.collect();
-    let changed = to.execute(prepared, &params).await?;
+    let mut asked = Box::pin(to.execute(prepared, &params));
+    // The values are converted by code of the user's.
+    let changed = poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| asked.as_mut().poll(cx)));
+        polled.unwrap_or_else(|panic| {
+            Poll::Ready(Err(PostgresError::Panicked {
+                text: Arc::from(&*sql.text),
+                message: message_of(&*panic),
+            }))
+        })
+    });
+    let changed = changed.await?;
     match sql.rows {
         Some(expected) if expected != changed => Err(PostgresError::Rows {
             text: Arc::from(&*sql.text),
@@ -340,6 +363,12 @@ fn may_begin(text: &str) -> bool {
         .any(|allowed| allowed.eq_ignore_ascii_case(word))
 }
 
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    text.unwrap_or_else(|| "no message".to_owned())
+}
+
 /// Whether an error is the statement's own. Otherwise the connection or the server has failed.
 fn is_of_statement(to: &Connection, error: &PostgresError) -> bool {
     match error {
@@ -350,7 +379,9 @@ fn is_of_statement(to: &Connection, error: &PostgresError) -> bool {
             // A value does not have the type of its parameter, or their number is wrong. Nothing was sent.
             None => !to.is_closed(),
         },
-        PostgresError::Rows { .. } | PostgresError::Silent { .. } => true,
+        PostgresError::Rows { .. }
+        | PostgresError::Silent { .. }
+        | PostgresError::Panicked { .. } => true,
         _ => false,
     }
 }

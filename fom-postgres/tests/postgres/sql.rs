@@ -1,6 +1,7 @@
 //! SQL of phases in the transaction that commits their transitions: with a journal, and with the engine of a cluster.
 
 use std::{
+    error::Error,
     sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
@@ -9,7 +10,10 @@ use fom_durable::{journal::JournalError, prelude::*};
 use fom_postgres::{PostgresError, Sql};
 use fom_runtime::{Cause, Failure};
 use serde::{Deserialize, Serialize};
-use tokio_postgres::error::SqlState;
+use tokio_postgres::{
+    error::SqlState,
+    types::{IsNull, ToSql, Type, private::BytesMut},
+};
 
 use crate::{SAFE, journal_of, kit::limited, server::Server};
 
@@ -25,6 +29,8 @@ const TAKE: &str = "UPDATE account SET balance = balance - $2 WHERE id = $1";
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Work {
     statements: Vec<(String, Vec<i64>, Option<u64>)>,
+    /// Whether the last statement has a value that panics when it is converted, and when it is dropped.
+    panics: bool,
 }
 
 impl Work {
@@ -59,12 +65,36 @@ impl WorkingTransitions for Work {
             for value in values {
                 sql = sql.bind(*value);
             }
+            if self.panics {
+                sql = sql.bind(Panics);
+            }
             if let Some(rows) = rows {
                 sql = sql.expect_rows(*rows);
             }
             cx.commit_with(sql)?;
         }
         Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Panics;
+
+impl ToSql for Panics {
+    fn to_sql(&self, _: &Type, _: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
+        panic!("it is too large");
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        panic!("it is dropped");
     }
 }
 
@@ -253,6 +283,29 @@ fn a_statement_that_cannot_be_executed_fails() {
                 .await,
             99
         );
+    });
+}
+
+/// A value that panics makes its own operation fail. The threads of the store go on.
+#[test]
+fn a_value_that_panics_fails_alone() {
+    with_each(|server, store| async move {
+        let mut panics = Work::new(TAKE, &[1, 1]).and(TAKE, &[2]);
+        panics.statements.remove(0);
+        panics.panics = true;
+        let all = vec![Work::new(TAKE, &[3, 1]), panics, Work::new(TAKE, &[4, 1])];
+        for round in 1..=3 {
+            let done = store.run_all(all.clone()).await;
+            assert!(done[0].is_ok() && done[2].is_ok(), "{done:?}");
+            let (0, PostgresError::Panicked { message, .. }) = failed(&done[1]) else {
+                panic!("{:?}", done[1]);
+            };
+            assert_eq!(message, "it is too large");
+            let left = server
+                .number("SELECT sum(balance)::bigint FROM account")
+                .await;
+            assert_eq!(left, 10_000 - 2 * round);
+        }
     });
 }
 
