@@ -43,8 +43,9 @@ const CHECK: &str = "SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED
 /// [`expect_rows`](Self::expect_rows) says, if it waits for a lock for more than 1 s, and if it takes more than 2 s. The runtime
 /// repeats a transaction that ends in a deadlock.
 ///
-/// A statement belongs to the commit of many operations, which wait for it. Keep it short, and do not hold locks on its rows
-/// in other transactions for long.
+/// A statement belongs to the commit of many operations, which wait for it. Each statement that fails makes one more attempt,
+/// and each one that waits for a lock delays it by a second. Keep statements short, and do not hold locks on their rows in other
+/// transactions for long.
 ///
 /// ```no_run
 /// use fom_durable::prelude::*;
