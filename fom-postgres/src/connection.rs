@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::Duration,
 };
@@ -16,11 +16,17 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use crate::{error::PostgresError, tls::Tls};
+use crate::{
+    clock::{boot_time, nanos},
+    error::PostgresError,
+    tls::Tls,
+};
 
 /// How long a statement may take. After that it is unknown what the server has done.
 const STATEMENT: Duration = Duration::from_secs(5);
 
+/// How long a lock that was waited for in vain counts as held.
+const LOCKED: Duration = Duration::from_secs(2);
 /// The most statements that a connection remembers as prepared.
 const PREPARED: usize = 256;
 
@@ -41,6 +47,8 @@ pub(crate) struct Connection {
     warned: Arc<AtomicBool>,
     /// Whether the server may still work on a statement that was given up.
     abandoned: AtomicBool,
+    /// When a statement of a phase last waited for a lock for too long, in nanoseconds since the machine was started.
+    lock_waited: AtomicI64,
     /// The statements of phases that the server has prepared, by their text.
     prepared: Mutex<HashMap<Box<str>, tokio_postgres::Statement>>,
 }
@@ -93,6 +101,7 @@ impl Connection {
             client,
             warned,
             abandoned: AtomicBool::new(false),
+            lock_waited: AtomicI64::new(i64::MIN),
             prepared: Mutex::default(),
         }
     }
@@ -146,6 +155,18 @@ impl Connection {
     /// Returns whether the connection has failed, or was given up.
     pub(crate) fn is_closed(&self) -> bool {
         self.client.is_closed() || self.abandoned.load(Ordering::Acquire)
+    }
+
+    /// Notes that a statement of a phase has waited for a lock for too long.
+    pub(crate) fn waited_for_lock(&self) {
+        self.lock_waited
+            .store(nanos(boot_time()), Ordering::Relaxed);
+    }
+
+    /// Whether a statement of a phase has done so a moment ago.
+    pub(crate) fn has_waited_for_lock(&self) -> bool {
+        let since = nanos(boot_time()).saturating_sub(self.lock_waited.load(Ordering::Relaxed));
+        since < nanos(LOCKED)
     }
 
     /// Gives the connection up. The server ends its transaction when the connection is dropped.
