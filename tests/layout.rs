@@ -224,7 +224,10 @@ const PACKAGES: &[(&str, &[&str])] = &[
     ("fom-tracing", &["fom-runtime"]),
     ("fom-recorder", &["fom-runtime"]),
     ("fom-net", &["fom-protocol", "fom-runtime"]),
-    ("fom-postgres", &["fom-cluster", "fom-journal"]),
+    (
+        "fom-postgres",
+        &["fom-cluster", "fom-journal", "fom-protocol"],
+    ),
     (
         "fom-cluster",
         &["fom-durable", "fom-journal", "fom-protocol", "fom-runtime"],

@@ -307,8 +307,8 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Fails with [`ClusterError::Unknown`] if there is no such entry, with [`ClusterError::Failed`] if it still cannot run, and if
-    /// the owner does not answer.
+    /// Fails with [`ClusterError::Unknown`] if there is no such entry. It may have been tried before: this method asks again when an
+    /// answer was lost. Fails with [`ClusterError::Failed`] if it still cannot run, and if the owner does not answer.
     ///
     /// # Cancel safety
     ///

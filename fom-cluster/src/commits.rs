@@ -230,7 +230,7 @@ impl Commits {
 
     /// Sends what was handed over. Returns what must be sent again.
     fn send(&self, handed: Vec<Arc<Handed>>) -> Vec<Arc<Handed>> {
-        let (over, handed): (Vec<_>, Vec<_>) =
+        let (over, mut handed): (Vec<_>, Vec<_>) =
             handed.into_iter().partition(|one| one.owned.is_over());
         for one in over {
             one.answers(Err(JournalError::Fenced));
@@ -253,19 +253,14 @@ impl Commits {
                 statement,
                 source,
             }) => {
-                let failed = |one: &Arc<Handed>| one.owned.slot == slot;
-                let (failed, others) = handed.into_iter().partition::<Vec<_>, _>(failed);
-                let is_known = !failed.is_empty();
-                for one in failed {
-                    let source = Arc::clone(&source);
-                    one.answers(Err(JournalError::Statement { statement, source }));
-                }
-                if is_known {
-                    return others;
-                }
-                let error =
-                    EngineError::refused(format!("it names {slot}, of which it got nothing"));
-                refuse(&others, error)
+                let of = |one: &Arc<Handed>| one.owned.slot == slot;
+                let Some(place) = handed.iter().position(of) else {
+                    let why = format!("it names {slot}, of which it got nothing");
+                    return refuse(&handed, EngineError::refused(why));
+                };
+                let failed = handed.remove(place);
+                failed.answers(Err(JournalError::Statement { statement, source }));
+                handed
             }
             Err(EngineError::Unknown(_)) => self.resolve(handed),
         }

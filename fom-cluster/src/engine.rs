@@ -51,7 +51,8 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// With [`EngineError::Refused`] and [`EngineError::Statement`], nothing was appended, for no slot. After any other error, the bodies of each slot may be appended or
+    /// With [`EngineError::Refused`] and [`EngineError::Statement`], nothing was appended, for no slot. After any other error,
+    /// the bodies of each slot may be appended or
     /// not, also later, until this node has claimed the slot again.
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError>;
 

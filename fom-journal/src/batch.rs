@@ -266,3 +266,57 @@ impl<'a> Group<'a> {
         self.statements.iter().map(|(_, statement)| statement)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(ids: &[u64]) -> Batch {
+        let mut batch = Batch::new();
+        for id in ids {
+            batch.put(EntryId(*id), b"");
+            batch.execute(Statement::new(*id));
+            batch.end_group();
+        }
+        batch
+    }
+
+    /// Returns the numbers of the entries and statements of each group.
+    fn groups(batch: &Batch) -> Vec<(Vec<u64>, Vec<u64>)> {
+        let groups = batch.groups().map(|group| {
+            let ids = group.changes().map(|change| {
+                let (Change::Put { id, .. } | Change::Delete { id }) = change;
+                id.0
+            });
+            let statements = group.statements();
+            let statements = statements.map(|one| *one.downcast_ref::<u64>().unwrap());
+            (ids.collect(), statements.collect())
+        });
+        groups.collect()
+    }
+
+    /// A statement stays with its group, whatever happens to the groups before it.
+    #[test]
+    fn statements_stay_with_their_groups() {
+        let mut all = batch(&[1, 2]);
+        all.put(EntryId(3), b"");
+        all.execute(Statement::new(3_u64));
+        all.drop_group();
+        all.put(EntryId(4), b"");
+        all.append(&mut batch(&[5]));
+        all.execute(Statement::new(6_u64));
+        let group = |id| (vec![id], vec![id]);
+        assert_eq!(
+            groups(&all),
+            [group(1), group(2), (vec![4], vec![]), group(5)]
+        );
+        assert_eq!(
+            groups(&all.without(1)),
+            [group(1), (vec![4], vec![]), group(5)]
+        );
+        let of: Vec<_> = all.statements().map(|(group, _)| group).collect();
+        assert_eq!(of, [0, 1, 3], "the open group is left out");
+        all.end_group();
+        assert_eq!(groups(&all)[4], (vec![], vec![6]));
+    }
+}

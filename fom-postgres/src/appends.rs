@@ -15,7 +15,7 @@ use crate::{
     error::PostgresError,
     row,
     settings::Settings,
-    sql::{Append, Failed, Statements, Transacted},
+    sql::{self, Append, Failed, Transacted},
     standby::AGAIN,
 };
 
@@ -214,12 +214,8 @@ impl Appends {
     ) -> Result<Appended, PostgresError> {
         let all = statements.iter();
         let all = all.map(|(group, statement)| ((0, *group), statement));
-        let statements = match Statements::prepare(&link.to, all.collect()).await? {
-            Ok(statements) => statements,
-            Err(failed) => return Ok(Appended::Failed(failed)),
-        };
         let log = self.log(link, rows);
-        Ok(match statements.transact(&link.to, &log).await? {
+        Ok(match sql::transact(&link.to, all.collect(), &log).await? {
             Transacted::Committed(_) => Appended::Kept,
             Transacted::NotAccepted(_) => Appended::Fenced,
             Transacted::Failed(failed) => Appended::Failed(failed),

@@ -1,7 +1,7 @@
 //! The SQL of a phase, in the transaction that commits its transition.
 
 use std::{
-    any::{Any, TypeId},
+    any::TypeId,
     borrow::Cow,
     fmt,
     future::poll_fn,
@@ -12,6 +12,7 @@ use std::{
 };
 
 use fom_journal::{JournalError, Statement};
+use fom_protocol::panic_message;
 use tokio_postgres::{Statement as Prepared, error::SqlState, types::ToSql};
 
 use crate::{connection::Connection, error::PostgresError};
@@ -43,7 +44,7 @@ const CHECK: &str = "SET CONSTRAINTS ALL IMMEDIATE; SET CONSTRAINTS ALL DEFERRED
 /// made, and no statement of the phase has an effect. The phase then fails with `Cause::Statement`, as if its function had
 /// returned an error: its retries apply. `Cause::Statement` has a `JournalError::Statement`, with a [`PostgresError`] as its
 /// source. A statement fails if the server refuses it, if it changes another number of rows than
-/// [`expect_rows`](Self::expect_rows) says, if it waits for a lock for more than 1 s, and if it takes more than 2 s. The runtime
+/// [`expect_rows`](Self::expect_rows) says, if one of its values panics, if it waits for a lock for more than 1 s, and if it takes more than 2 s. The runtime
 /// repeats a transaction that ends in a deadlock.
 ///
 /// A statement belongs to the commit of many operations, which wait for it. Each statement that fails makes one more attempt,
@@ -174,15 +175,34 @@ pub(crate) trait Append: Sync {
     fn accepts(&self, appended: &Self::Appended) -> bool;
 }
 
+/// Appends and executes the statements in one transaction, and commits it if that is accepted.
+///
+/// # Errors
+///
+/// It is not known whether the transaction was committed, and the connection may be given up.
+pub(crate) async fn transact<A: Append>(
+    to: &Connection,
+    all: Vec<(Group, &Statement)>,
+    append: &A,
+) -> Result<Transacted<A::Appended>, PostgresError> {
+    let statements = match Statements::prepare(to, all).await? {
+        Ok(statements) => statements,
+        Err(failed) => return Ok(Transacted::Failed(failed)),
+    };
+    let done = statements.transact(to, append).await;
+    // The transaction may be open.
+    done.inspect_err(|_| to.abandon())
+}
+
 /// The statements of one transaction.
-pub(crate) struct Statements<'a> {
+struct Statements<'a> {
     prepared: Vec<(Group, &'a Sql, Prepared)>,
 }
 
 impl<'a> Statements<'a> {
     /// Prepares statements. The first answer is for errors of the connection, the second for the statement that cannot be
     /// prepared.
-    pub(crate) async fn prepare(
+    async fn prepare(
         to: &Connection,
         all: Vec<(Group, &'a Statement)>,
     ) -> Result<Result<Self, Failed>, PostgresError> {
@@ -210,22 +230,7 @@ impl<'a> Statements<'a> {
         Ok(Ok(Self { prepared }))
     }
 
-    /// Appends and executes the statements in one transaction, and commits it if that is accepted.
-    ///
-    /// # Errors
-    ///
-    /// It is not known whether the transaction was committed, and the connection is given up.
-    pub(crate) async fn transact<A: Append>(
-        &self,
-        to: &Connection,
-        append: &A,
-    ) -> Result<Transacted<A::Appended>, PostgresError> {
-        let done = self.try_transact(to, append).await;
-        // The transaction may be open.
-        done.inspect_err(|_| to.abandon())
-    }
-
-    async fn try_transact<A: Append>(
+    async fn transact<A: Append>(
         &self,
         to: &Connection,
         append: &A,
@@ -345,7 +350,7 @@ async fn execute(to: &Connection, sql: &Sql, prepared: &Prepared) -> Result<(), 
         polled.unwrap_or_else(|panic| {
             Poll::Ready(Err(PostgresError::Panicked {
                 text: Arc::from(&*sql.text),
-                message: message_of(&*panic),
+                message: panic_message(panic),
             }))
         })
     });
@@ -376,12 +381,6 @@ fn may_begin(text: &str) -> bool {
     WORDS
         .iter()
         .any(|allowed| allowed.eq_ignore_ascii_case(word))
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    text.unwrap_or_else(|| "no message".to_owned())
 }
 
 /// Whether an error is the statement's own. Otherwise the connection or the server has failed.

@@ -37,8 +37,6 @@ pub(crate) struct CommitBuffer {
     pub(crate) waiting: Vec<AnyRef>,
     /// The machines of all records so far, in this batch or an earlier one.
     machines: Vec<&'static Graph>,
-    /// The number of steps with statements.
-    executes: usize,
     /// The number of `machines` that the committer knows.
     told: usize,
     /// The number of handovers that foms wait for, and that are not answered yet.
@@ -112,8 +110,8 @@ impl Handover {
         !self.waiting.is_empty() || !self.failed.is_empty() || self.tell.is_some()
     }
 
-    /// Returns the number of steps with statements.
-    pub(crate) fn executes(&self) -> usize {
+    /// Returns the number of statements.
+    pub(crate) fn statements(&self) -> usize {
         self.batch.statements().count()
     }
 
@@ -237,9 +235,10 @@ impl CommitBuffer {
         batches.map(|batch| batch.len()).sum()
     }
 
-    /// Notes that a step with statements was added.
-    pub(crate) fn executes(&mut self) {
-        self.executes += 1;
+    /// Returns the number of statements. Only steps that foms wait for have some.
+    fn statements(&self) -> usize {
+        let batch = self.batch.as_ref();
+        batch.map_or(0, |batch| batch.statements().count())
     }
 
     /// Notes that the batch has a record of this machine.
@@ -269,7 +268,7 @@ impl CommitBuffer {
     pub(crate) fn is_due(&self, nothing_more: bool, now: u64, committer: &Committer) -> bool {
         nothing_more
             || self.len() >= MOST
-            || self.executes >= MOST_STATEMENTS
+            || self.statements() >= MOST_STATEMENTS
             || now.saturating_sub(self.since) > committer.pause.load(Ordering::Relaxed)
             // A test's clock may stand still forever.
             || !seam::is_real(&committer.clocks.runtime)
@@ -308,7 +307,6 @@ impl CommitBuffer {
             });
             self.told = self.machines.len();
             self.filled = false;
-            self.executes = 0;
         }
     }
 }

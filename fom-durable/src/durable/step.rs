@@ -158,13 +158,6 @@ impl KeptFom for DurableState {
             }
             Ok(_) => {
                 self.begin_waiting();
-                if executes {
-                    seam::with_local(|local| {
-                        if let Some(buffer) = durable.buffer(local) {
-                            buffer.executes();
-                        }
-                    });
-                }
                 Written::Later
             }
             Err(error) => Written::Refused(*error),

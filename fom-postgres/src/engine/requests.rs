@@ -13,7 +13,7 @@ use crate::{
     connection::{Connection, Param},
     engine::{pool::Link, statements},
     error::PostgresError,
-    sql::{self, Failed, Statements, Transacted},
+    sql::{self, Failed, Transacted},
     tables,
 };
 
@@ -159,10 +159,9 @@ pub(super) async fn commit(
     // The statements of a slot with another term are not executed, so the others are tried without that slot.
     while appends.iter().any(executes) {
         match transact(link, cluster, &appends).await? {
-            Ok(Transacted::Committed(kept)) => return Ok(Ok(kept)),
-            Ok(Transacted::NotAccepted(owned)) => appends.retain(|append| is_in(append, &owned)),
-            Ok(Transacted::Failed(_)) => unreachable!("it comes with its slot"),
-            Err(failed) => return Ok(Err(failed)),
+            Transacted::Committed(kept) => return Ok(Ok(kept)),
+            Transacted::NotAccepted(owned) => appends.retain(|append| is_in(append, &owned)),
+            Transacted::Failed(failed) => return Ok(Err(slot_of(&appends, failed))),
         }
     }
     if size_of(&appends) <= TOGETHER {
@@ -179,38 +178,34 @@ async fn transact(
     link: &Link,
     cluster: &str,
     appends: &[Append],
-) -> Result<Result<Transacted<Vec<i32>>, SlotFailed>, PostgresError> {
+) -> Result<Transacted<Vec<i32>>, PostgresError> {
     let mut all = Vec::new();
     for (slot, append) in appends.iter().enumerate() {
         let statements = append.statements.iter();
         all.extend(statements.map(|(group, statement)| ((slot, *group), statement)));
     }
-    let failed = |mut failed: Failed| {
-        for append in appends {
-            let statements = append.statements.len();
-            if failed.statement < statements {
-                let slot = append.slot;
-                return SlotFailed { slot, failed };
-            }
-            failed.statement -= statements;
-        }
-        let slot = appends.first().map_or(Slot(0), |append| append.slot);
-        SlotFailed { slot, failed }
-    };
+    // Before the transaction: a statement that fails would end it.
     link.commit().await?;
-    let statements = match Statements::prepare(&link.to, all).await? {
-        Ok(statements) => statements,
-        Err(first) => return Ok(Err(failed(first))),
-    };
     let slots = Slots {
         link,
         cluster,
         appends,
     };
-    Ok(match statements.transact(&link.to, &slots).await? {
-        Transacted::Failed(first) => Err(failed(first)),
-        done => Ok(done),
-    })
+    sql::transact(&link.to, all, &slots).await
+}
+
+/// Returns the failure with its slot, and the number of the statement there.
+fn slot_of(appends: &[Append], mut failed: Failed) -> SlotFailed {
+    let mut slot = Slot(0);
+    for append in appends {
+        slot = append.slot;
+        let statements = append.statements.len();
+        if failed.statement < statements {
+            break;
+        }
+        failed.statement -= statements;
+    }
+    SlotFailed { slot, failed }
 }
 
 /// The bodies of slots, some of which have statements.

@@ -127,8 +127,9 @@ impl<'a> CommitThread<'a> {
             let mut statements = 0;
             let some = std::iter::from_fn(|| {
                 parts.next_if(|part| {
-                    let takes = statements == 0 || statements + part.executes() <= MOST_STATEMENTS;
-                    statements += part.executes();
+                    let takes =
+                        statements == 0 || statements + part.statements() <= MOST_STATEMENTS;
+                    statements += part.statements();
                     takes
                 })
             });
