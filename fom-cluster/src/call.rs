@@ -5,7 +5,11 @@ use std::fmt;
 use fom_runtime::{FomId, Key, error::RefusedReason};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::{quarantine::InQuarantine, slot::wire_key};
+use crate::{
+    quarantine::InQuarantine,
+    report::{NodeLoad, Report},
+    slot::wire_key,
+};
 
 /// The first byte of each message.
 const PROTOCOL: u8 = 1;
@@ -106,6 +110,23 @@ pub(crate) enum Message {
     Ask(Request),
     /// Asks for a heartbeat at once, because a slot was given up.
     Wake,
+    /// Asks for what an operator wants.
+    Operate(Operate),
+}
+
+/// What an operator asks of a node, for the whole cluster. Slots are numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Operate {
+    /// What the asked node tells of itself.
+    Load,
+    Report,
+    Drain(String),
+    Undrain(String),
+    Pin(u16, String),
+    Unpin(u16),
+    Quarantine,
+    Retry(u16, FomId),
+    Discard(u16, FomId),
 }
 
 /// An operation to start.
@@ -175,6 +196,8 @@ pub(crate) enum Reply {
     Refused(RefusedReason),
     /// The request failed for good.
     Failed(String),
+    Load(NodeLoad),
+    Report(Report),
 }
 
 /// Writes a message.

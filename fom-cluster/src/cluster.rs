@@ -2,19 +2,20 @@
 
 use std::{fmt, sync::Arc};
 
-use fom_runtime::{Builder, FomId, Key, Persistent, machine::Savable};
+use fom_runtime::{Builder, Key, Persistent, machine::Savable};
 
 use crate::{
-    call::{At, Blob, Name, Reply, Request, What},
+    call::{At, Blob, Reply, What},
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
     guarded::Guarded,
     letters,
     network::{Alone, Network},
     node::{Node, Parts},
-    quarantine::InQuarantine,
+    operator::Operator,
     registry::Registry,
-    route::{ask, failed, request, serves},
+    route::{ask, failed, request},
+    serve::serves,
     slot::{Place, Slot},
     status::Status,
     submission::{Outcome, Submission, outcome},
@@ -269,87 +270,17 @@ impl Cluster {
         outcome::<O>(&self.0.0, &at.into()).await
     }
 
-    /// Returns what the owners of all slots have in [quarantine](fom_durable::Quarantine): operations that failed, that no node can
-    /// read, or that ended the processes of three owners, and events without a receiver.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the owner of a slot does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// Cancel safe: this changes nothing.
-    ///
-    /// ```
-    /// # use fom_cluster::{Cluster, ClusterError};
-    /// # async fn retry_all(cluster: Cluster) -> Result<(), ClusterError> {
-    /// for entry in cluster.quarantine().await? {
-    ///     // "slot 7, 31 Order order 7 in Charge: it failed: the card was declined; try it again, or discard it"
-    ///     println!("{entry}");
-    ///     cluster.retry(entry.slot, entry.id).await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn quarantine(&self) -> Result<Vec<InQuarantine>, ClusterError> {
-        let mut all = Vec::new();
-        for slot in (0..self.0.0.facts.slots).map(Slot) {
-            match self.operate(slot, What::InQuarantine).await? {
-                Reply::InQuarantine(entries) => all.extend(entries),
-                other => return Err(failed(other, &slot)),
-            }
-        }
-        Ok(all)
-    }
-
-    /// Tries an entry of the [quarantine](Self::quarantine) again, as [`retry`](fom_durable::Quarantine::retry) of its runtime does.
-    /// An operation that ended the processes of its owners counts as any other from then on.
-    ///
-    /// # Errors
-    ///
-    /// Fails with [`ClusterError::Unknown`] if there is no such entry. It may have been tried before: this method asks again when an
-    /// answer was lost. Fails with [`ClusterError::Failed`] if it still cannot run, and if the owner does not answer.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the entry may be tried again or not.
-    pub async fn retry(&self, slot: Slot, id: FomId) -> Result<(), ClusterError> {
-        match self.operate(slot, What::Retry(id)).await? {
-            Reply::Done => Ok(()),
-            other => Err(failed(other, &format_args!("{slot}, {id}"))),
-        }
-    }
-
-    /// Removes an entry of the [quarantine](Self::quarantine), and all that is known of it.
-    ///
-    /// # Errors
-    ///
-    /// As [`retry`](Self::retry).
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the entry may be removed or not.
-    pub async fn discard(&self, slot: Slot, id: FomId) -> Result<(), ClusterError> {
-        match self.operate(slot, What::Discard(id)).await? {
-            Reply::Done => Ok(()),
-            other => Err(failed(other, &format_args!("{slot}, {id}"))),
-        }
-    }
-
-    /// Asks the owner of a slot for something that is about no type of operation.
-    async fn operate(&self, slot: Slot, what: What) -> Result<Reply, ClusterError> {
-        let of = Name {
-            machine: String::new(),
-            operation: String::new(),
-        };
-        let slot = slot.0;
-        ask(&self.0.0, Request { slot, of, what }).await
+    /// Returns what looks into the cluster and changes what its nodes do, through this node.
+    pub fn operator(&self) -> Operator {
+        Operator::here(&self.0.0)
     }
 
     /// Returns what this node has seen of the cluster with its last answered heartbeat.
     pub fn status(&self) -> Status {
         let node = &self.0.0;
-        Status::of(&node.view(), node.troubles())
+        let mut status = node.status();
+        status.troubles = node.troubles();
+        status
     }
 
     /// Returns the slots that this node serves, with their terms.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    engine::{Append, Beat, Claim, Engine, Facts, NodeInfo, View},
+    engine::{Append, Assignment, Beat, Claim, Engine, Facts, NodeInfo, View},
     slot::Slot,
 };
 
@@ -32,6 +32,7 @@ pub fn check<E: Engine>(mut fresh: impl FnMut() -> E) {
     logs_keep_their_order(&fresh());
     time_never_goes_back(&fresh());
     notes_go_to_the_next_owner(&fresh());
+    an_assignment_follows_the_one_before(&fresh());
 }
 
 /// A node of a check.
@@ -419,4 +420,31 @@ fn notes_go_to_the_next_owner(engine: &impl Engine) {
         (None, &b"second"[..]),
         "a release keeps the notes"
     );
+}
+
+fn an_assignment_follows_the_one_before(engine: &impl Engine) {
+    let node = Node::join(engine, "a");
+    let none = Assignment::default();
+    assert_eq!(
+        node.beats(false).assignment,
+        none,
+        "a new cluster has the assignment with version 0"
+    );
+    let mut first = none.clone();
+    first.version = 1;
+    first.drained.extend(["b".to_owned(), "c d".to_owned()]);
+    first.pinned.insert(Slot(1), "a".to_owned());
+    first.pinned.insert(Slot(0), "b".to_owned());
+    let assign = |assignment: &Assignment| engine.assign(assignment).expect("it is answered");
+    assert_eq!(assign(&first), first, "the next version is kept");
+    assert_eq!(node.beats(false).assignment, first, "a view has it");
+    let mut other = first.clone();
+    other.drained.clear();
+    assert_eq!(assign(&other), first, "the same version is not replaced");
+    other.version = 3;
+    assert_eq!(assign(&other), first, "no version is left out");
+    other.version = 2;
+    assert_eq!(assign(&other), other, "the next version is kept");
+    assert_eq!(assign(&first), other, "an earlier version comes too late");
+    assert_eq!(node.beats(false).assignment, other, "a view has it");
 }

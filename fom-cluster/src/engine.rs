@@ -4,6 +4,7 @@ use std::{any::TypeId, collections::BTreeMap, error::Error, sync::Arc, time::Dur
 
 use fom_journal::Statement;
 
+pub use crate::assignment::Assignment;
 use crate::slot::Slot;
 
 /// Keeps a cluster: which nodes live, which node owns each slot, and a log of bodies for each slot.
@@ -82,6 +83,13 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// After an error, the notes may be replaced or not.
     fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError>;
+
+    /// Replaces the assignment, if the version of the kept one is one less. Returns the one that is kept after that.
+    ///
+    /// # Errors
+    ///
+    /// After an error, the assignment may be replaced or not, also later.
+    fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError>;
 
     /// Gives a slot up, if it has this term. Another node can claim it at once.
     ///
@@ -164,6 +172,8 @@ pub struct SlotRow {
     pub term: u64,
     /// The incarnation of the owner. It may have been removed.
     pub owner: Option<String>,
+    /// The time of the cluster at the first claim of this owner.
+    pub since: Duration,
 }
 
 /// The cluster, as one heartbeat saw it.
@@ -180,6 +190,8 @@ pub struct View {
     /// more by the time since the last heartbeat of any node, by the clock of the engine. That clock counts nowhere else: the
     /// clocks of two servers may differ.
     pub time: Duration,
+    /// What operators have said.
+    pub assignment: Assignment,
 }
 
 /// What a node claims.
@@ -262,7 +274,11 @@ impl NodeRow {
 impl SlotRow {
     /// Returns a slot with this term and owner.
     pub fn new(term: u64, owner: Option<String>) -> Self {
-        Self { term, owner }
+        Self {
+            term,
+            owner,
+            since: Duration::ZERO,
+        }
     }
 }
 
@@ -279,6 +295,7 @@ impl View {
             nodes,
             slots,
             time,
+            assignment: Assignment::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use fom_protocol::panic_message;
 
 use crate::{
-    engine::{Append, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
     slot::Slot,
 };
 
@@ -65,6 +65,10 @@ impl<E: Engine> Engine for Guarded<E> {
 
     fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError> {
         self.guarded(|engine| engine.note(slot, term, notes))
+    }
+
+    fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError> {
+        self.guarded(|engine| engine.assign(assignment))
     }
 
     fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {

@@ -102,6 +102,7 @@
 //! | --- | --- |
 //! | `clock` | the clock of leases |
 //! | `slot` | slots, and the place of an operation |
+//! | `assignment` | what operators have said about which node owns which slot |
 //! | [`engine`] | what a cluster is kept in |
 //! | `memory` | the engine in memory |
 //! | `guarded` | catches the panics of an engine |
@@ -110,22 +111,27 @@
 //! | `owners` | which node should own a slot |
 //! | `time` | the time of the cluster |
 //! | `commits` | the commits of all slots of a node |
-//! | `quarantine` | what a slot has in quarantine |
-//! | `call` | the messages between nodes |
 //! | `error` | the errors |
+//! | `quarantine` | what a slot has in quarantine |
+//! | `status` | what a node knows of the cluster |
+//! | `report` | the whole cluster, as all of its nodes see it |
+//! | `call` | the messages between nodes |
 //! | `poison` | keeps an operation that aborts its process from ending all nodes |
 //! | `network` | how nodes reach each other |
+//! | `tcp` | the network over TCP |
 //! | `registry` | the operation types that a node serves |
 //! | `node` | one node: heartbeats, slots and runtimes |
 //! | `inbox` | what a slot has taken from other slots |
-//! | `operator` | what an operator does with a quarantine |
+//! | `entries` | what an operator does with what one slot has in quarantine |
 //! | `route` | how a request reaches the owner of its slot |
 //! | `letters` | what a phase sends to other slots |
-//! | `status` | what a node knows of the cluster |
+//! | `operate` | what a node does for an operator |
+//! | `serve` | what a node does when another node calls it |
+//! | `operator` | an operator of a cluster |
 //! | `submission` | the way of an operation to the owner of its slot |
 //! | `cluster` | a cluster, as a program uses it |
-//! | `tcp` | the network over TCP |
 
+mod assignment;
 mod call;
 mod clock;
 mod cluster;
@@ -133,6 +139,7 @@ mod commits;
 #[cfg(feature = "testing")]
 pub mod conformance;
 pub mod engine;
+mod entries;
 mod error;
 mod guarded;
 mod inbox;
@@ -141,12 +148,15 @@ mod membership;
 mod memory;
 mod network;
 mod node;
+mod operate;
 mod operator;
 mod owners;
 mod poison;
 mod quarantine;
 mod registry;
+mod report;
 mod route;
+mod serve;
 mod slot;
 mod status;
 mod submission;
@@ -158,7 +168,9 @@ pub use error::ClusterError;
 pub use letters::{ClusterCxExt, Letters};
 pub use memory::MemoryEngine;
 pub use network::{Answering, Lost, Network, Serve};
+pub use operator::Operator;
 pub use quarantine::InQuarantine;
+pub use report::{NodeLoad, NodeReport, Report};
 pub use slot::{Place, Slot};
 pub use status::{NodeStatus, SlotStatus, Status};
 pub use submission::{NotStarted, Outcome, Started, Submission};

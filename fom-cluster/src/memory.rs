@@ -6,7 +6,10 @@ use fom_protocol::sync::{Mutex, MutexGuard};
 
 use crate::{
     clock::boot_time,
-    engine::{Append, Beat, Claim, Claimed, Engine, EngineError, Facts, NodeRow, SlotRow, View},
+    engine::{
+        Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, NodeRow, SlotRow,
+        View,
+    },
     slot::Slot,
 };
 
@@ -21,6 +24,7 @@ struct Content {
     nodes: BTreeMap<String, NodeRow>,
     slots: Vec<Kept>,
     time: Duration,
+    assignment: Assignment,
     /// When a node sent the last heartbeat, by the clock of this engine.
     beaten: Option<Duration>,
 }
@@ -100,7 +104,9 @@ impl Engine for MemoryEngine {
         }
         let slots = content.slots.iter().map(|kept| kept.row.clone()).collect();
         let (nodes, time) = (content.nodes.clone(), content.time);
-        Ok(View::new(is_member, nodes, slots, time))
+        let mut view = View::new(is_member, nodes, slots, time);
+        view.assignment = content.assignment.clone();
+        Ok(view)
     }
 
     fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
@@ -128,6 +134,9 @@ impl Engine for MemoryEngine {
         kept.row.term += 1;
         kept.row.owner = Some(claim.incarnation.to_owned());
         kept.time = kept.time.max(claim.time);
+        if !is_mine {
+            kept.row.since = kept.time;
+        }
         let dead = owner.filter(|_| !is_mine);
         let (term, last, time) = (kept.row.term, kept.last, kept.time);
         Ok(Some(Claimed::new(
@@ -186,6 +195,14 @@ impl Engine for MemoryEngine {
             kept.notes = notes.to_vec();
         }
         Ok(is_owned)
+    }
+
+    fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError> {
+        let kept = &mut self.lock().assignment;
+        if kept.version + 1 == assignment.version {
+            *kept = assignment.clone();
+        }
+        Ok(kept.clone())
     }
 
     fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {

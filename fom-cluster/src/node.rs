@@ -31,6 +31,7 @@ use crate::{
     poison::Noter,
     registry::Registry,
     slot::Slot,
+    status::Status,
     time::ClusterTime,
 };
 pub(crate) use here::Here;
@@ -139,6 +140,13 @@ impl Node {
         troubles
     }
 
+    /// Returns the cluster, as of the last answered heartbeat.
+    pub(crate) fn status(&self) -> Status {
+        let view = self.view();
+        let state = self.state.lock();
+        Status::of(&view, state.ownerless(), boot_time())
+    }
+
     pub(crate) fn view(&self) -> Arc<View> {
         self.seen.get().0
     }
@@ -206,7 +214,7 @@ impl Node {
         }
         let lost = {
             let mut state = self.state.lock();
-            state.note(&view);
+            state.note(&view, now);
             match view.is_member {
                 true => {
                     // First: the lease of a slot that another node has is not extended.

@@ -1,17 +1,30 @@
 //! Which node should own each slot. Every node computes the same answer from the same view.
 
 use crate::{
-    engine::{NodeInfo, View},
+    engine::{NodeInfo, NodeRow, View},
     slot::{Slot, hash},
 };
 
-/// Returns the incarnation of the node that should own a slot: that with the highest weighted hash of both names. Without it,
-/// the slots of the other nodes stay where they are. The idea is the rendezvous hashing of Thaler and Ravishankar (1998).
+/// Returns the incarnation of the node that should own a slot: that to which an operator has pinned it. Otherwise the best one
+/// that is not drained. If all are drained, the best one of them: a slot without an owner would be worse.
 ///
 /// `None` if no node takes slots.
 pub(crate) fn owner(view: &View, slot: Slot) -> Option<&str> {
-    let takes = view.nodes.iter().filter(|(_, row)| row.info.weight > 0);
-    let scored = takes.map(|(incarnation, row)| (score(&row.info, slot), incarnation));
+    let takes = || view.nodes.iter().filter(|(_, row)| row.info.weight > 0);
+    let assignment = &view.assignment;
+    if let Some(name) = assignment.pinned.get(&slot)
+        && let Some((incarnation, _)) = takes().find(|(_, row)| row.info.name == *name)
+    {
+        return Some(incarnation);
+    }
+    let undrained = takes().filter(|(_, row)| !assignment.drained.contains(&row.info.name));
+    best(undrained, slot).or_else(|| best(takes(), slot))
+}
+
+/// Returns the node with the highest weighted hash of its name and the slot. When a node goes, the slots of the other nodes stay
+/// where they are. The idea is the rendezvous hashing of Thaler and Ravishankar (1998).
+fn best<'a>(nodes: impl Iterator<Item = (&'a String, &'a NodeRow)>, slot: Slot) -> Option<&'a str> {
+    let scored = nodes.map(|(incarnation, row)| (score(&row.info, slot), incarnation));
     // Two equal scores are decided by the incarnation.
     let best = scored.max_by(|(one, a), (other, b)| one.total_cmp(other).then_with(|| a.cmp(b)));
     best.map(|(_, incarnation)| incarnation.as_str())
@@ -30,7 +43,7 @@ mod tests {
     use std::{collections::BTreeMap, time::Duration};
 
     use super::*;
-    use crate::engine::NodeRow;
+    use crate::assignment::{Assignment, Change};
 
     fn view(nodes: &[(&str, u32)]) -> View {
         let nodes = nodes.iter().map(|(name, weight)| {
@@ -57,6 +70,48 @@ mod tests {
         assert!((2200..2800).contains(&counts["b"]), "{counts:?}");
         assert!((4700..5300).contains(&counts["c"]), "{counts:?}");
         assert!(!counts.contains_key("leaves"));
+    }
+
+    fn view_with(names: &[&str], changes: &[Change]) -> View {
+        let nodes: Vec<_> = names.iter().map(|name| (*name, 1)).collect();
+        let mut view = view(&nodes);
+        let first = Assignment::default();
+        view.assignment = changes.iter().fold(first, |kept, change| kept.with(change));
+        view
+    }
+
+    #[test]
+    fn a_drained_node_owns_no_slots_and_the_others_keep_theirs() {
+        let before = view_with(&["a", "b", "c"], &[]);
+        let drained = view_with(&["a", "b", "c"], &[Change::Drain("c".into())]);
+        for slot in (0..1000).map(Slot) {
+            let (before, after) = (owner(&before, slot), owner(&drained, slot));
+            assert_ne!(after, Some("c"), "{slot}");
+            assert!(before == after || before == Some("c"), "{slot}");
+        }
+        let all = ["a", "b"].map(|name| Change::Drain(name.into()));
+        let all_drained = view_with(&["a", "b"], &all);
+        let owners = counts(&all_drained).len();
+        assert_eq!(owners, 2, "a slot without an owner would be worse");
+    }
+
+    #[test]
+    fn a_pinned_slot_belongs_to_its_node_while_that_lives() {
+        let pin = Change::Pin(Slot(7), "b".into());
+        for drained in ["a", "b"].map(|name| Change::Drain(name.into())) {
+            let pinned = view_with(&["a", "b"], &[pin.clone(), drained]);
+            assert_eq!(owner(&pinned, Slot(7)), Some("b"), "stronger than a drain");
+        }
+        let dead = view_with(&["a"], std::slice::from_ref(&pin));
+        assert_eq!(owner(&dead, Slot(7)), Some("a"));
+        let changes = [pin, Change::Drain("b".into()), Change::Unpin(Slot(7))];
+        assert_eq!(owner(&view_with(&["a", "b"], &changes), Slot(7)), Some("a"));
+        let changes = [Change::Drain("a".into()), Change::Undrain("a".into())];
+        let (back, never) = (
+            view_with(&["a", "b"], &changes),
+            view_with(&["a", "b"], &[]),
+        );
+        assert_eq!(counts(&back), counts(&never));
     }
 
     /// When a node joins or leaves, only its own slots move.

@@ -13,11 +13,10 @@ use crate::{
     clock::boot_time,
     commits::Owned,
     engine::View,
+    entries,
     error::ClusterError,
     inbox::deliver,
-    network::Serve,
     node::Node,
-    operator,
     registry::name_of,
     slot::{Place, Slot},
 };
@@ -129,39 +128,9 @@ fn owner_of(view: &View, slot: Slot) -> Option<(String, String)> {
     Some((owner.clone(), node.info.address.clone()))
 }
 
-/// Returns what serves the requests of other nodes.
-pub(crate) fn serves(node: &Arc<Node>) -> Serve {
-    let node = Arc::downgrade(node);
-    Arc::new(move |request| {
-        let node = node.upgrade();
-        Box::pin(async move {
-            let reply = match (node, decode(&request)) {
-                (Some(node), Ok(message)) => serve(&node, message).await,
-                (None, _) => Reply::Moved,
-                (_, Err(why)) => Reply::Failed(why),
-            };
-            encode(&reply)
-        })
-    })
-}
-
-async fn serve(node: &Arc<Node>, message: Message) -> Reply {
-    let request = match message {
-        Message::Ask(request) => request,
-        Message::Wake => {
-            node.wake();
-            return Reply::Done;
-        }
-    };
-    match node.serving(Slot(request.slot)) {
-        Some(serving) => serve_owned(node, serving, request).await,
-        None => Reply::Moved,
-    }
-}
-
 /// Serves a request, if this node owned the slot when the reply was known. Another node may have claimed the slot, and may know
 /// what this one does not.
-async fn serve_owned(
+pub(crate) async fn serve_owned(
     node: &Arc<Node>,
     (owned, runtime): (Arc<Owned>, Runtime),
     request: Request,
@@ -179,9 +148,9 @@ async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Rep
     let slot = Slot(slot);
     match (what, node.registry.get(&of)) {
         (What::Deliver(letter), _) => deliver(&runtime, of, letter).await,
-        (What::InQuarantine, _) => operator::list(&runtime, slot),
-        (What::Retry(id), _) => operator::retry(node, slot, &runtime, id).await,
-        (What::Discard(id), _) => operator::discard(node, slot, &runtime, id).await,
+        (What::InQuarantine, _) => entries::list(&runtime, slot),
+        (What::Retry(id), _) => entries::retry(node, slot, &runtime, id).await,
+        (What::Discard(id), _) => entries::discard(node, slot, &runtime, id).await,
         (_, None) => Reply::Failed(format!(
             "the owner does not serve {of}; call `operation` for it on each node"
         )),

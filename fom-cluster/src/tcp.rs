@@ -262,6 +262,22 @@ async fn dial(to: &str, secret: &Secret) -> io::Result<(OwnedWriteHalf, Expected
     Ok((writer, expected))
 }
 
+/// How long one call of an operator may take.
+const OPERATES: Duration = Duration::from_secs(90);
+
+/// Connects to a node, makes one call, and returns the answer.
+///
+/// # Errors
+///
+/// Fails if the node cannot be reached, has another secret, or does not answer.
+pub(crate) async fn call_once(to: &str, secret: &[u8], request: &[u8]) -> io::Result<Vec<u8>> {
+    let stream = timeout(PATIENCE, TcpStream::connect(to)).await??;
+    let (mut reader, mut writer) = greet(stream, Side::Calls, &Secret::new(secret)).await?;
+    write(&mut writer, 1, request).await?;
+    let (_, answer) = timeout(OPERATES, read(&mut reader)).await??;
+    Ok(answer)
+}
+
 async fn write(to: &mut OwnedWriteHalf, number: u64, content: &[u8]) -> io::Result<()> {
     let mut frame = Vec::with_capacity(HEAD + content.len());
     frame.extend_from_slice(&number.to_le_bytes());

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterError, MemoryEngine, Tcp};
+use fom_cluster::{Cluster, ClusterError, MemoryEngine, Operator, Report, Slot, Tcp};
 use fom_durable::prelude::*;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde::{Deserialize, Serialize};
@@ -134,7 +134,8 @@ async fn a_failed_operation_is_tried_again_from_any_node() {
             let started = delivery.once("one").start().await.unwrap();
             started.await.unwrap().unwrap_err();
         }
-        let all = b.quarantine().await.unwrap();
+        let (a_operates, b_operates) = (a.operator(), b.operator());
+        let all = b_operates.quarantine().await.unwrap();
         assert_eq!(all.len(), 20);
         let first = &all[0];
         assert_eq!(first.operation.as_deref(), Some("Delivery"));
@@ -146,12 +147,12 @@ async fn a_failed_operation_is_tried_again_from_any_node() {
             first.key.as_ref().unwrap()
         );
         assert_eq!(first.to_string(), shown);
-        assert_eq!(a.quarantine().await.unwrap(), all);
+        assert_eq!(a_operates.quarantine().await.unwrap(), all);
 
         IS_GOOD.store(true, Ordering::SeqCst);
         let (kept, gone) = all.split_at(15);
         for entry in kept {
-            b.retry(entry.slot, entry.id).await.unwrap();
+            b_operates.retry(entry.slot, entry.id).await.unwrap();
             let place = fom_cluster::Place::key(entry.key.clone().unwrap()).with_once("one");
             // The end of the retry replaces the failure.
             while a.outcome::<Delivery>(place.clone()).await.unwrap().is_err() {
@@ -159,11 +160,100 @@ async fn a_failed_operation_is_tried_again_from_any_node() {
             }
         }
         for entry in gone {
-            b.discard(entry.slot, entry.id).await.unwrap();
+            b_operates.discard(entry.slot, entry.id).await.unwrap();
         }
-        assert_eq!(a.quarantine().await.unwrap(), []);
-        let again = b.retry(first.slot, first.id).await.unwrap_err();
+        assert_eq!(a_operates.quarantine().await.unwrap(), []);
+        let again = b_operates.retry(first.slot, first.id).await.unwrap_err();
         assert!(matches!(again, ClusterError::Unknown(_)), "{again}");
+        a.leave().await;
+        b.leave().await;
+    };
+    tokio::time::timeout(LIMIT, test).await.unwrap();
+}
+
+async fn report_when(operator: &Operator, is_so: impl Fn(&Report) -> bool) -> Report {
+    loop {
+        let report = operator.report().await.unwrap();
+        if is_so(&report) {
+            return report;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A program that is no node looks into the cluster and changes what its nodes do.
+#[tokio::test]
+async fn an_operator_looks_and_acts_from_outside() {
+    let test = async {
+        let engine = MemoryEngine::new();
+        let (a, address) = node(&engine, "a").await;
+        let (b, _) = node(&engine, "b").await;
+        all_owned(&[&a, &b]).await;
+        let operator = Operator::connect(&address, SECRET);
+        for number in 0..20 {
+            let submission = a.submit(Order { number }).key(format!("order {number}"));
+            drop(submission.start().await.unwrap());
+        }
+        let foms = |report: &Report| {
+            let loads = report.nodes.iter().map(|node| node.load.as_ref());
+            loads
+                .map(|load| load.map_or(0, |load| load.foms))
+                .sum::<usize>()
+        };
+        let report = report_when(&operator, |report| foms(report) == 20).await;
+        let names: Vec<_> = report.nodes.iter().map(|node| &*node.node.name).collect();
+        assert_eq!(names, ["a", "b"]);
+        assert_eq!(report.slots.len(), 16);
+        assert!(report.slots.iter().all(|slot| slot.owner.is_some()));
+
+        operator.drain("a").await.unwrap();
+        let slots_of = |report: &Report, at: usize| report.nodes[at].node.slots;
+        let report = report_when(&operator, |report| slots_of(report, 0) == 0).await;
+        assert!(report.nodes[0].node.drained);
+        report_when(&operator, |report| {
+            slots_of(report, 1) == 16 && foms(report) == 20
+        })
+        .await;
+        // From the last slot that it has, and from a node without slots.
+        operator.pin(Slot(3), "a").await.unwrap();
+        let report = report_when(&operator, |report| slots_of(report, 0) == 1).await;
+        let slot = &report.slots[3];
+        assert_eq!(
+            (slot.owner.as_deref(), slot.pinned.as_deref()),
+            (Some("a"), Some("a"))
+        );
+        let shown = report.to_string();
+        assert!(shown.contains("  drained\n"), "{shown}");
+        assert!(shown.contains("slot 3: a for "), "{shown}");
+        assert!(shown.contains("; pinned to a\n"), "{shown}");
+
+        for (refused, why) in [
+            (
+                operator.drain("c").await,
+                "no node `c` lives; there are a, b",
+            ),
+            (
+                operator.pin(Slot(3), "").await,
+                "no node `` lives; there are a, b",
+            ),
+            (
+                operator.pin(Slot(16), "a").await,
+                "there is no slot 16; there are slots 0 to 15",
+            ),
+            (
+                operator.unpin(Slot(99)).await,
+                "there is no slot 99; there are slots 0 to 15",
+            ),
+        ] {
+            assert_eq!(refused.unwrap_err().to_string(), why);
+        }
+        operator.unpin(Slot(3)).await.unwrap();
+        operator.undrain("a").await.unwrap();
+        // It may have left.
+        operator.undrain("c").await.unwrap();
+        let other = Operator::connect(&address, b"another").report().await;
+        let why = other.unwrap_err().to_string();
+        assert!(why.contains("the other side has another secret"), "{why}");
         a.leave().await;
         b.leave().await;
     };

@@ -7,7 +7,7 @@ const CHANGES: i64 = 0x666f_6d5f_706f_7374;
 
 /// What makes each version of the tables out of the one before. Small rows that change often leave room in their pages, so
 /// that an update needs no change of an index.
-const VERSIONS: [&str; 2] = [
+const VERSIONS: [&str; 3] = [
     // Journals, each of one process.
     "CREATE TABLE IF NOT EXISTS fom_tables (version int NOT NULL);
      CREATE TABLE IF NOT EXISTS fom_journal (
@@ -66,6 +66,14 @@ const VERSIONS: [&str; 2] = [
      );
      ALTER TABLE fom_slot_log ALTER COLUMN body SET STORAGE EXTERNAL;
      UPDATE fom_tables SET version = 2;",
+    // What operators have said about the slots of a cluster, and since when a slot has its owner.
+    "ALTER TABLE fom_cluster
+         ADD COLUMN assignment bigint NOT NULL DEFAULT 0,
+         ADD COLUMN drained text[] NOT NULL DEFAULT '{}',
+         ADD COLUMN pinned int[] NOT NULL DEFAULT '{}',
+         ADD COLUMN pinned_to text[] NOT NULL DEFAULT '{}';
+     ALTER TABLE fom_slot ADD COLUMN since bigint NOT NULL DEFAULT 0;
+     UPDATE fom_tables SET version = 3;",
 ];
 
 /// Creates the tables, or changes those of an earlier release.

@@ -74,6 +74,8 @@ pub(crate) struct State {
     terms: Vec<u64>,
     /// The slots with notes, and since when.
     noting: BTreeMap<Slot, (Arc<Noter>, Duration)>,
+    /// The slots that no living node owns, and since when this node sees that.
+    ownerless: BTreeMap<Slot, Duration>,
     went_back: Option<ClusterError>,
 }
 
@@ -90,6 +92,7 @@ impl State {
             failed: BTreeMap::new(),
             terms: Vec::new(),
             noting: BTreeMap::new(),
+            ownerless: BTreeMap::new(),
             went_back: None,
         }
     }
@@ -129,8 +132,21 @@ impl State {
             .collect()
     }
 
-    /// Notes the terms.
-    pub(crate) fn note(&mut self, view: &View) {
+    /// Returns the slots that no living node owns, and since when this node sees that.
+    pub(crate) fn ownerless(&self) -> &BTreeMap<Slot, Duration> {
+        &self.ownerless
+    }
+
+    /// Notes the terms, and which slots have no owner.
+    pub(crate) fn note(&mut self, view: &View, now: Duration) {
+        let lives = |owner: &String| view.nodes.contains_key(owner);
+        for (at, row) in view.slots.iter().enumerate() {
+            let slot = Slot(at as u16);
+            match row.owner.as_ref().is_some_and(lives) {
+                true => drop(self.ownerless.remove(&slot)),
+                false => drop(self.ownerless.entry(slot).or_insert(now)),
+            }
+        }
         self.terms.resize(view.slots.len(), 0);
         for (at, row) in view.slots.iter().enumerate() {
             let highest = &mut self.terms[at];
@@ -233,7 +249,8 @@ impl State {
             .slots
             .iter()
             .all(|row| row.owner.as_ref().is_some_and(is_owned));
-        let may = self.stage == Stage::Leaves || is_calm && all_owned;
+        let is_drained = view.assignment.drained.contains(&self.info.name);
+        let may = self.stage == Stage::Leaves || (is_calm || is_drained) && all_owned;
         if !may || self.slots.values().any(moves) {
             return None;
         }

@@ -5,8 +5,9 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{ClusterBuilder, Found, Place};
+use fom_cluster::{Cluster, ClusterBuilder, Found, Place};
 use fom_durable::prelude::*;
+use fom_protocol::sync::block_on;
 use fom_sim::{self as sim, Sim};
 use serde::{Deserialize, Serialize};
 
@@ -143,6 +144,55 @@ fn slots_move_to_a_node_that_joins_and_back_when_it_leaves() {
         assert_eq!(a.status().nodes.len(), 1);
         // Each ran in one of the terms, after the time that it waited.
         assert_eq!(log.lock().unwrap().len(), 8);
+    });
+}
+
+/// A drained node gives its slots up while operations are under way, and a pinned slot is where an operator wants it.
+#[test]
+fn slots_move_as_an_operator_says() {
+    sim::explore(0..40, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let nodes = ["a", "b", "c"].map(|name| cluster.start(sim, name, &log, orders));
+        // Until each slot is where it belongs.
+        sim::sleep(SECOND * 30);
+        let [a, b, c] = [0, 1, 2].map(|at: usize| nodes[at].get());
+        let served =
+            |of: &Cluster| -> Vec<_> { of.served().iter().map(|(slot, _)| *slot).collect() };
+        let first = [&a, &b, &c].map(served);
+        assert_eq!(first[2].len(), 1, "{first:?}");
+        let submits = a.clone();
+        sim.spawn(async move {
+            let mut started = Vec::new();
+            for number in 0..8 {
+                let order = Order { number, waits: 1 };
+                let submission = submits.submit(order).key(format!("order {number}"));
+                started.push((number, submission.start().await.unwrap()));
+            }
+            sim::sleep(SECOND * 60);
+            for (number, order) in started {
+                let (key, event) = (format!("order {number}"), News::Paid { cents: number });
+                submits.send::<Order>(key, event, "webhook").await.unwrap();
+                assert_eq!(cents(order.await.unwrap()), number);
+            }
+        });
+        sim::sleep(SECOND * 2);
+        block_on(a.operator().drain("c")).unwrap();
+        sim::sleep(SECOND * 6);
+        assert_eq!((c.served().len(), cluster.served()), (0, 4));
+        let one = first[0][0];
+        block_on(b.operator().pin(one, "c")).unwrap();
+        sim::sleep(SECOND * 6);
+        assert_eq!(served(&c), [one], "a pin is stronger than a drain");
+        let status = a.status();
+        let drained = status.nodes.iter().map(|node| node.drained);
+        assert!(drained.eq([false, false, true]), "{status}");
+        let slot = &status.slots[usize::from(one.0)];
+        assert_eq!(slot.pinned.as_deref(), Some("c"));
+        assert!(slot.since < SECOND * 7, "{slot}");
+        block_on(a.operator().unpin(one)).unwrap();
+        block_on(c.operator().undrain("c")).unwrap();
+        sim.settle(SECOND * 90);
+        assert_eq!([&a, &b, &c].map(served), first, "as before");
     });
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted};
+use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, NotStarted, Slot};
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
 use fom_runtime::error::RefusedReason;
@@ -189,6 +189,18 @@ fn transfers(
     sim: &mut Sim,
     faults: impl FnOnce(&mut fom_sim::Chaos) -> &mut fom_sim::Chaos,
 ) -> World {
+    let faults = |chaos: &mut fom_sim::Chaos| {
+        faults(chaos);
+    };
+    transfers_while(sim, faults, |_, _| {})
+}
+
+/// As [`transfers`], with something else at the same time.
+fn transfers_while(
+    sim: &mut Sim,
+    faults: impl FnOnce(&mut fom_sim::Chaos),
+    also: impl FnOnce(&mut Sim, &[Process<Cluster>]),
+) -> World {
     let (mut cluster, world) = (Simulated::new(), World::default());
     for name in ["a", "b", "c"] {
         cluster.start(sim, name, &world, bank);
@@ -210,7 +222,11 @@ fn transfers(
         let started = opened.key(account(number)).once("the one").start();
         drop(block_on(started).unwrap());
     }
-    sim.during(faults);
+    sim.during(|chaos| {
+        faults(chaos);
+        chaos
+    });
+    also(sim, &cluster.nodes);
     for number in 0..ACCOUNTS {
         let (nodes, expects) = (cluster.nodes.clone(), expects(number));
         let expected: i64 = (0..all)
@@ -282,14 +298,38 @@ fn lost_messages_and_late_requests() {
     });
 }
 
+/// Changes the assignment, through any node, until the last change has let all slots go where they want to.
+fn operate(sim: &mut Sim, nodes: &[Process<Cluster>]) {
+    let nodes = nodes.to_vec();
+    sim.spawn(async move {
+        for round in 0..10 {
+            sim::sleep(SECOND * sim::draw(8) as u32);
+            let (slot, change) = (Slot(sim::draw(4) as u16), sim::draw(4));
+            let name = ["a", "b", "c"][sim::draw(3) as usize];
+            let asked = nodes[round % 3].call(async move |cluster: Cluster| {
+                let operator = cluster.operator();
+                match change {
+                    0 => operator.drain(name).await,
+                    1 => operator.undrain(name).await,
+                    2 => operator.pin(slot, name).await,
+                    _ => operator.unpin(slot).await,
+                }
+            });
+            // The node or the engine may not answer.
+            drop(asked.await);
+        }
+    });
+}
+
 #[test]
 fn everything_at_once() {
     sim::explore(0..50, |sim: &mut Sim| {
-        transfers(sim, |chaos| {
+        let faults = |chaos: &mut fom_sim::Chaos| {
             let chaos = chaos.kill("a", 1).kill("b", 1).downtime(SECOND * 60);
             let chaos = chaos.stop("b", 3, SECOND * 30).stop("c", 3, SECOND * 30);
-            chaos.lose().delay(SECOND * 2).clock_jumps(SECOND * 3600)
-        });
+            chaos.lose().delay(SECOND * 2).clock_jumps(SECOND * 3600);
+        };
+        transfers_while(sim, faults, operate);
     });
 }
 

@@ -12,7 +12,7 @@ use std::{
 
 use fom_cluster::{
     Answering, Cluster, ClusterBuilder, Lost, MemoryEngine, Network, Serve, Slot,
-    engine::{Append, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
 };
 use fom_protocol::{schedule, sync::block_on};
 use fom_sim::{self as sim, Process, Sim};
@@ -130,6 +130,11 @@ impl Engine for SimEngine {
     fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError> {
         let notes = notes.to_vec();
         self.ask(move |engine| engine.note(slot, term, &notes))
+    }
+
+    fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError> {
+        let assignment = assignment.clone();
+        self.ask(move |engine| engine.assign(&assignment))
     }
 
     fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {

@@ -448,9 +448,9 @@ fn a_poison_operation_ends_three_owners_and_no_more() {
             defused.store(true, Ordering::SeqCst);
             loop {
                 let asked = client.call(async |cluster: Cluster| {
-                    for entry in cluster.quarantine().await? {
+                    for entry in cluster.operator().quarantine().await? {
                         assert_eq!(entry.operation.as_deref(), Some("Bomb"));
-                        cluster.retry(entry.slot, entry.id).await?;
+                        cluster.operator().retry(entry.slot, entry.id).await?;
                     }
                     let place = fom_cluster::Place::key(("slot", "bomb")).with_once("one");
                     cluster.outcome::<Bomb>(place).await

@@ -8,7 +8,7 @@ use std::{any::TypeId, fmt, sync::Arc};
 
 use fom_cluster::{
     Slot,
-    engine::{Append, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
 };
 
 use crate::{
@@ -197,6 +197,13 @@ impl Engine for PostgresEngine {
         let notes = notes.to_vec();
         self.ask(Lane::Work, async move |link, cluster| {
             requests::note(&link.to, &cluster, owned(slot, term), &notes).await
+        })
+    }
+
+    fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError> {
+        let assignment = assignment.clone();
+        self.ask(Lane::Work, async move |link, cluster| {
+            requests::assign(&link.to, &cluster, &assignment).await
         })
     }
 

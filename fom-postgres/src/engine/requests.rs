@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fom_cluster::{
     Slot,
-    engine::{Append, Claimed, Facts, NodeInfo, NodeRow, SlotRow, View},
+    engine::{Append, Assignment, Claimed, Facts, NodeInfo, NodeRow, SlotRow, View},
 };
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{
+    Row,
+    types::{ToSql, Type},
+};
 
 use crate::{
     clock::{duration, nanos},
@@ -77,15 +80,20 @@ pub(super) async fn beat(
     let beaten = to.query_once(statements::BEAT, &beat).await?;
     let slots = to.query_once(statements::SLOTS, &name).await?;
     let nodes = to.query_once(statements::NODES, &name).await?;
+    let cluster = to.query_once(statements::CLUSTER, &name).await?;
     let is_member = match beaten.first() {
         Some(row) => row.try_get(0)?,
         None => false,
     };
     let mut view = View::new(is_member, BTreeMap::new(), Vec::new(), Duration::ZERO);
+    if let Some(row) = cluster.first() {
+        view.time = duration(row.try_get(0)?);
+        view.assignment = assignment(row)?;
+    }
     for row in slots {
-        view.time = duration(row.try_get(2)?);
-        let row = SlotRow::new(number(row.try_get(0)?), row.try_get(1)?);
-        view.slots.push(row);
+        let mut slot = SlotRow::new(number(row.try_get(0)?), row.try_get(1)?);
+        slot.since = duration(row.try_get(2)?);
+        view.slots.push(slot);
     }
     for row in nodes {
         let weight: i64 = row.try_get(3)?;
@@ -362,6 +370,41 @@ pub(super) async fn note(
     ];
     let noted = to.query_once(statements::NOTE, &params).await?;
     Ok(!noted.is_empty())
+}
+
+/// Reads the assignment from a row of [`statements::CLUSTER`].
+fn assignment(row: &Row) -> Result<Assignment, PostgresError> {
+    let (pinned, to): (Vec<i32>, Vec<String>) = (row.try_get(3)?, row.try_get(4)?);
+    let mut assignment = Assignment::default();
+    assignment.version = number(row.try_get(1)?);
+    assignment.drained = row.try_get::<_, Vec<String>>(2)?.into_iter().collect();
+    // A slot with another number is not one that this release has written.
+    let pinned = pinned.into_iter().zip(to);
+    let slot = |(slot, to)| Some((Slot(u16::try_from(slot).ok()?), to));
+    assignment.pinned = pinned.filter_map(slot).collect();
+    Ok(assignment)
+}
+
+pub(super) async fn assign(
+    to: &Connection,
+    cluster: &str,
+    wanted: &Assignment,
+) -> Result<Assignment, PostgresError> {
+    let version = signed(wanted.version);
+    let drained: Vec<_> = wanted.drained.iter().collect();
+    let pinned: Vec<_> = wanted.pinned.keys().map(|slot| i32::from(slot.0)).collect();
+    let pinned_to: Vec<_> = wanted.pinned.values().collect();
+    let params: [Param<'_>; 5] = [
+        (&cluster, Type::TEXT),
+        (&version, Type::INT8),
+        (&drained, Type::TEXT_ARRAY),
+        (&pinned, Type::INT4_ARRAY),
+        (&pinned_to, Type::TEXT_ARRAY),
+    ];
+    to.query_once(statements::ASSIGN, &params).await?;
+    let name: [Param<'_>; 1] = [(&cluster, Type::TEXT)];
+    let kept = to.query_once(statements::CLUSTER, &name).await?;
+    kept.first().map_or(Err(PostgresError::Closed), assignment)
 }
 
 pub(super) async fn release(

@@ -24,8 +24,15 @@ pub(super) const BEAT: &str = "WITH others AS (SELECT FROM fom_node WHERE cluste
      SELECT is_member FROM member";
 
 /// Read before the nodes: an owner that is no node has been removed.
-pub(super) const SLOTS: &str = "SELECT term, owner, (SELECT passed FROM fom_cluster WHERE name = $1) \
-     FROM fom_slot WHERE cluster = $1 ORDER BY slot";
+pub(super) const SLOTS: &str =
+    "SELECT term, owner, since FROM fom_slot WHERE cluster = $1 ORDER BY slot";
+
+pub(super) const CLUSTER: &str =
+    "SELECT passed, assignment, drained, pinned, pinned_to FROM fom_cluster WHERE name = $1";
+
+/// Replaces the assignment before this one.
+pub(super) const ASSIGN: &str = "UPDATE fom_cluster \
+     SET assignment = $2, drained = $3, pinned = $4, pinned_to = $5 WHERE name = $1 AND assignment = $2 - 1";
 
 pub(super) const NODES: &str =
     "SELECT incarnation, name, address, weight, survived, beat FROM fom_node WHERE cluster = $1";
@@ -36,7 +43,8 @@ pub(super) const BURY: &str =
 /// The lock keeps the claimant a member until the claim is over.
 pub(super) const CLAIM: &str = "WITH me AS (SELECT FROM fom_node WHERE cluster = $1 AND incarnation = $2 FOR KEY SHARE), \
      before AS (SELECT owner FROM fom_slot WHERE cluster = $1 AND slot = $3 FOR UPDATE) \
-     UPDATE fom_slot s SET term = term + 1, owner = $2, passed = greatest(passed, $5) FROM before \
+     UPDATE fom_slot s SET term = term + 1, owner = $2, passed = greatest(passed, $5), \
+     since = CASE WHEN s.owner = $2 THEN since ELSE greatest(passed, $5) END FROM before \
      WHERE s.cluster = $1 AND s.slot = $3 AND EXISTS (SELECT FROM me) AND (s.owner = $2 OR s.term = $4 AND NOT EXISTS \
          (SELECT FROM fom_node n WHERE n.cluster = $1 AND n.incarnation = s.owner)) \
      RETURNING s.term, s.last, s.passed, before.owner, s.notes";

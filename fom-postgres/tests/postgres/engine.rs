@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fom_cluster::{
     Slot, conformance,
-    engine::{Append, Beat, Claim, Engine as _, EngineError, Facts, NodeInfo},
+    engine::{Append, Assignment, Beat, Claim, Engine as _, EngineError, Facts, NodeInfo},
 };
 use fom_postgres::PostgresEngine;
 
@@ -166,9 +166,41 @@ fn tables_of_an_earlier_release_are_changed() {
         let engine = engine_of(&server, "orders");
         assert_eq!(engine.open(&Facts::new(2)).unwrap(), Facts::new(2));
         let number = async |text: &str| server.number(text).await;
-        assert_eq!(number("SELECT version::bigint FROM fom_tables").await, 2);
+        assert_eq!(number("SELECT version::bigint FROM fom_tables").await, 3);
         assert_eq!(number("SELECT count(*) FROM fom_slot").await, 2);
         assert_eq!(number("SELECT count(*) FROM fom_journal").await, 1);
+    });
+}
+
+/// PR-09: the clusters of the release before this one stay, also while a node of it runs.
+#[test]
+fn tables_with_a_cluster_of_an_earlier_release_keep_it() {
+    let Some(server) = Server::start(SAFE) else {
+        return;
+    };
+    limited(move || async move {
+        let before = joined(&server);
+        assert_eq!(append(&before, 1, &[(1, 10)]).unwrap(), [true]);
+        server
+            .sql(
+                "ALTER TABLE fom_cluster DROP COLUMN assignment, DROP COLUMN drained, DROP COLUMN pinned, \
+                     DROP COLUMN pinned_to; \
+                 ALTER TABLE fom_slot DROP COLUMN since; \
+                 UPDATE fom_tables SET version = 2",
+            )
+            .await;
+        let engine = engine_of(&server, "orders");
+        assert_eq!(engine.open(&Facts::new(1)).unwrap(), Facts::new(1));
+        let node = NodeInfo::new("b", "");
+        let view = engine.beat(&Beat::new("b 1", true, Duration::ZERO, &node));
+        let view = view.unwrap();
+        assert!(view.is_member);
+        let slot = &view.slots[0];
+        assert_eq!((slot.term, slot.owner.as_deref()), (1, Some("a 1")));
+        assert_eq!(view.assignment, Assignment::default());
+        // The node of the earlier release goes on.
+        assert_eq!(append(&before, 1, &[(2, 10)]).unwrap(), [true]);
+        assert_eq!(log(&engine), [(1, 10), (2, 10)]);
     });
 }
 
@@ -180,11 +212,11 @@ fn tables_of_a_later_release_are_refused() {
     };
     limited(move || async move {
         drop(journal_of(&server, "orders").open().await.unwrap());
-        server.sql("UPDATE fom_tables SET version = 3").await;
+        server.sql("UPDATE fom_tables SET version = 4").await;
         let engine = engine_of(&server, "orders");
         let refused = engine.open(&Facts::new(2)).unwrap_err();
         assert!(matches!(refused, EngineError::Refused(_)), "{refused:?}");
-        let told = "the tables of fom have version 3, but this release knows versions up to 2";
+        let told = "the tables of fom have version 4, but this release knows versions up to 3";
         assert!(refused.to_string().contains(told), "{refused}");
         assert_eq!(server.number("SELECT count(*) FROM fom_cluster").await, 0);
     });

@@ -67,10 +67,10 @@ fn newer_tables_are_refused() {
     };
     limited(move || async move {
         drop(journal_of(&server, "orders").open().await.unwrap());
-        server.sql("UPDATE fom_tables SET version = 3").await;
+        server.sql("UPDATE fom_tables SET version = 4").await;
         let error = journal_of(&server, "orders").open().await.unwrap_err();
         assert!(
-            matches!(error, PostgresError::NewerTables { found: 3, known: 2 }),
+            matches!(error, PostgresError::NewerTables { found: 4, known: 3 }),
             "{error}"
         );
     });

@@ -1,0 +1,208 @@
+//! What a node does for an operator.
+
+use std::sync::Arc;
+
+use fom_durable::DurableExt as _;
+use fom_protocol::{schedule::spawn, sync::sleep};
+use fom_runtime::{Runtime, observe::Filter};
+use tokio::sync::oneshot;
+
+use crate::{
+    assignment::Change,
+    call::{Message, Name, Operate, Reply, Request, What, decode, encode},
+    commits::AGAIN,
+    engine::EngineError,
+    letters::Courier,
+    node::Node,
+    report::{NodeLoad, NodeReport, Report},
+    route::ask,
+    slot::Slot,
+    status::NodeStatus,
+};
+
+/// How many heartbeats of this node another one may take to answer.
+const BEATS: u32 = 3;
+/// How often the engine is asked to keep an assignment.
+const TRIES: u32 = 20;
+
+/// Does what an operator asks, for the whole cluster.
+pub(crate) async fn operate(node: &Arc<Node>, what: Operate) -> Reply {
+    match what {
+        Operate::Load => Reply::Load(load(node)),
+        Operate::Report => Reply::Report(report(node).await),
+        Operate::Drain(name) => match known(node, &name) {
+            Ok(()) => assign(node, Change::Drain(name)).await,
+            Err(why) => Reply::Failed(why),
+        },
+        // It may have left.
+        Operate::Undrain(name) => assign(node, Change::Undrain(name)).await,
+        Operate::Pin(slot, name) => match there(node, slot).and_then(|()| known(node, &name)) {
+            Ok(()) => assign(node, Change::Pin(Slot(slot), name)).await,
+            Err(why) => Reply::Failed(why),
+        },
+        Operate::Unpin(slot) => match there(node, slot) {
+            Ok(()) => assign(node, Change::Unpin(Slot(slot))).await,
+            Err(why) => Reply::Failed(why),
+        },
+        Operate::Quarantine => quarantine(node).await,
+        Operate::Retry(slot, id) => ask_owner(node, slot, What::Retry(id)).await,
+        Operate::Discard(slot, id) => ask_owner(node, slot, What::Discard(id)).await,
+    }
+}
+
+/// Fails with what is wrong with the name of a node.
+fn known(node: &Node, name: &str) -> Result<(), String> {
+    let status = node.status();
+    let names = status.nodes.iter().map(|node| &*node.name);
+    match names.clone().any(|known| known == name) {
+        true => Ok(()),
+        false => {
+            let names = names.collect::<Vec<_>>().join(", ");
+            Err(format!("no node `{name}` lives; there are {names}"))
+        }
+    }
+}
+
+/// Fails with what is wrong with the number of a slot.
+fn there(node: &Node, slot: u16) -> Result<(), String> {
+    let slots = node.facts.slots;
+    match slot < slots {
+        true => Ok(()),
+        false => Err(format!(
+            "there is no slot {slot}; there are slots 0 to {}",
+            slots - 1
+        )),
+    }
+}
+
+/// Asks the owner of a slot for something that is about no type of operation.
+async fn ask_owner(node: &Arc<Node>, slot: u16, what: What) -> Reply {
+    if let Err(why) = there(node, slot) {
+        return Reply::Failed(why);
+    }
+    let of = Name {
+        machine: String::new(),
+        operation: String::new(),
+    };
+    let asked = ask(node, Request { slot, of, what }).await;
+    asked.unwrap_or_else(|error| Reply::Failed(error.to_string()))
+}
+
+/// Returns what all slots have in quarantine.
+async fn quarantine(node: &Arc<Node>) -> Reply {
+    let mut all = Vec::new();
+    for slot in 0..node.facts.slots {
+        match ask_owner(node, slot, What::InQuarantine).await {
+            Reply::InQuarantine(entries) => all.extend(entries),
+            other => return other,
+        }
+    }
+    Reply::InQuarantine(all)
+}
+
+/// Returns what this node tells of itself.
+fn load(node: &Node) -> NodeLoad {
+    let mut load = NodeLoad::default();
+    for (slot, _) in node.served() {
+        if let Some((_, runtime)) = node.serving(slot) {
+            add(&mut load, &runtime);
+        }
+    }
+    let troubles = node.troubles().into_iter();
+    load.troubles = troubles.map(|trouble| trouble.to_string()).collect();
+    load
+}
+
+fn add(to: &mut NodeLoad, runtime: &Runtime) {
+    to.foms += runtime.in_flight();
+    to.quarantined += runtime.quarantine().list().len();
+    // A type of the user may have the same name.
+    let couriers = Filter::default().operation("Courier");
+    let letters = runtime.inspect().matching(&couriers, |fom| {
+        runtime.find_id::<Courier>(fom.id()).is_some()
+    });
+    to.letters += letters.len();
+    let ages = letters.iter().map(|letter| letter.info().times.age);
+    to.oldest_letter = ages.max().unwrap_or_default().max(to.oldest_letter);
+}
+
+/// Asks all nodes.
+async fn report(node: &Arc<Node>) -> Report {
+    let status = node.status();
+    let own = node.name();
+    let mut nodes = Vec::new();
+    for other in status.nodes {
+        let load = match other.name == own {
+            true => Some(load(node)),
+            false => load_of(node, &other).await,
+        };
+        nodes.push(NodeReport { node: other, load });
+    }
+    Report {
+        nodes,
+        slots: status.slots,
+    }
+}
+
+/// Asks another node what it tells of itself. `None` if it does not answer soon.
+async fn load_of(node: &Arc<Node>, other: &NodeStatus) -> Option<NodeLoad> {
+    let message = encode(&Message::Operate(Operate::Load));
+    let mut asked = std::pin::pin!(node.network.call(&other.address, message));
+    let mut beats = 0;
+    loop {
+        let (_, version) = node.seen.get();
+        tokio::select! {
+            biased;
+            answer = &mut asked => return match decode(&answer.ok()?) {
+                Ok(Reply::Load(load)) => Some(load),
+                _ => None,
+            },
+            () = node.seen.changed(version) => beats += 1,
+        }
+        if beats >= BEATS {
+            return None;
+        }
+    }
+}
+
+/// Changes the assignment.
+async fn assign(node: &Arc<Node>, change: Change) -> Reply {
+    let (tell, told) = oneshot::channel();
+    let asks = Arc::clone(node);
+    let main = move || {
+        // The caller may have gone.
+        let _ = tell.send(assign_here(&asks, &change));
+    };
+    if let Err(error) = spawn("fom-assign", main) {
+        return Reply::Failed(format!("a thread could not be created: {error}"));
+    }
+    match told.await {
+        Ok(Ok(())) => {
+            node.wake();
+            Reply::Done
+        }
+        Ok(Err(error)) => Reply::Failed(format!(
+            "{error}; the change may be kept: look, and ask again"
+        )),
+        Err(_) => Reply::Failed("the change was given up".to_owned()),
+    }
+}
+
+/// Changes the assignment, after all changes of other operators.
+fn assign_here(node: &Node, change: &Change) -> Result<(), EngineError> {
+    let mut kept = node.view().assignment.clone();
+    let mut failed = None;
+    for _ in 0..TRIES {
+        let wanted = kept.with(change);
+        match node.engine.assign(&wanted) {
+            Ok(now) if now == wanted => return Ok(()),
+            Ok(now) => kept = now,
+            Err(error @ EngineError::Refused(_)) => return Err(error),
+            Err(error) => {
+                failed = Some(error);
+                sleep(AGAIN);
+            }
+        }
+    }
+    Err(failed.unwrap_or_else(|| EngineError::unknown("other operators change the assignment")))
+}
