@@ -72,7 +72,7 @@ const MACROS: &[&str] = &[
 /// The folders of `fom-cli`, lowest first.
 const CLI: &[&str] = &[
     "args", "failure", "filter", "words", "seen", "file", "holder", "json", "output", "client",
-    "top", "online", "journal", "lib", "main",
+    "top", "online", "journal", "cluster", "lib", "main",
 ];
 
 /// The folders of `fom-draw`, lowest first.
@@ -223,7 +223,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
         &["fom-draw", "fom-durable", "fom-recorder", "fom-runtime"],
     ),
     ("fom-draw", &["fom-runtime"]),
-    ("fom-cli", &["fom-durable", "fom-runtime"]),
+    ("fom-cli", &["fom-cluster", "fom-durable", "fom-runtime"]),
     ("fom-watch", &["fom-protocol", "fom-runtime"]),
     ("fom-metrics", &["fom-runtime"]),
     ("fom-tracing", &["fom-runtime"]),

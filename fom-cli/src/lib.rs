@@ -34,8 +34,21 @@
 //! fom journal compact DIR        frees space
 //! ```
 //!
+//! These commands look into a cluster, of the package `fom-cluster`, and change what its nodes do. They ask one node, which
+//! `--at HOST:PORT` or the variable `FOM_CLUSTER` names. `FOM_CLUSTER_SECRET` has the secret of the nodes, or `--secret-file` names
+//! a file with it.
+//!
+//! ```text
+//! fom cluster status             the nodes, the slots that are not as usual, and what is wrong
+//! fom cluster quarantine         what failed in all slots
+//! fom cluster retry | discard SLOT ID
+//! fom cluster drain | undrain NODE
+//! fom cluster pin SLOT NODE, unpin SLOT
+//! ```
+//!
 //! All commands have `--json`. The exit status is 0 for success, 1 if something was not found, was refused, or is damaged,
-//! 2 for a mistake in the command line, and 3 if no inspector answers.
+//! 2 for a mistake in the command line, and 3 if no inspector or node
+//! answers.
 
 // The modules, from the lowest. Each imports only from itself and from modules above it in this list. `tests/layout.rs`
 // checks this.
@@ -45,9 +58,11 @@
 // - `client`: HTTP
 // - `top`, `online`: the commands for a program that runs
 // - `journal`: the commands for a journal
+// - `cluster`: the commands for a cluster
 
 mod args;
 mod client;
+mod cluster;
 mod failure;
 mod file;
 mod filter;
@@ -91,6 +106,7 @@ where
     };
     let mut output = output::Output::new(out, errors, command.is_json());
     let done = match &command {
+        args::Command::Cluster(command) => cluster::run(command, &mut output),
         args::Command::Journal(command) => journal::run(command, &mut output),
         args::Command::Online(command) => online::run(command, &mut output),
     };

@@ -17,6 +17,13 @@ impl FomId {
     }
 }
 
+/// An id that was shown as a number, such as to an operator.
+impl From<u64> for FomId {
+    fn from(id: u64) -> Self {
+        Self(id)
+    }
+}
+
 impl fmt::Display for FomId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)

@@ -1,10 +1,12 @@
 //! The command line.
 
+mod cluster;
 mod journal;
 mod online;
 
 use clap::Parser;
 
+pub(crate) use cluster::{Asked, Cluster};
 pub(crate) use journal::{Export, Journal, List, Show};
 pub(crate) use online::{
     Act, Drawn, Follow, Listing, Many, OfKey, Online, Policy, Program, Promote, Send,
@@ -17,6 +19,9 @@ pub(crate) enum Command {
     /// Commands for a journal. They need no program and no code of it.
     #[command(subcommand)]
     Journal(Journal),
+    /// Commands for a cluster of nodes. They ask one node.
+    #[command(subcommand)]
+    Cluster(Cluster),
     #[command(flatten)]
     Online(Online),
 }
@@ -25,6 +30,7 @@ impl Command {
     pub(crate) fn is_json(&self) -> bool {
         match self {
             Self::Journal(command) => command.is_json(),
+            Self::Cluster(command) => command.asked().json,
             Self::Online(command) => command.program().json,
         }
     }
