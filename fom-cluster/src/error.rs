@@ -99,7 +99,7 @@ pub enum ClusterError {
     )]
     Unknown(String),
     /// The operation is in quarantine.
-    #[error("the operation is quarantined; see `Cluster::quarantine`, and retry it or discard it")]
+    #[error("the operation is quarantined; see `Operator::quarantine`, and retry it or discard it")]
     Quarantined,
     /// The operation or the event cannot be saved, or the owner cannot read it.
     #[error("{0}")]
