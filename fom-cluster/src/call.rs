@@ -180,8 +180,8 @@ pub(crate) enum Reply {
     Started,
     /// How the operation ended: the bytes of a `SavedEnd`.
     Ended(Blob),
-    /// The operation is in flight.
-    InFlight,
+    /// The operation is in flight, in this phase.
+    InFlight(String),
     Quarantined,
     InQuarantine(Vec<InQuarantine>),
     /// No operation is known.

@@ -246,7 +246,7 @@ impl Cluster {
     pub async fn find<O: Persistent>(&self, at: impl Into<Place>) -> Result<Found, ClusterError> {
         let place = at.into();
         match self.ask::<O>(&place, What::Find(self::at(&place))).await? {
-            Reply::InFlight => Ok(Found::InFlight),
+            Reply::InFlight(phase) => Ok(Found::InFlight { phase }),
             Reply::Done => Ok(Found::Ended),
             Reply::Quarantined => Ok(Found::Quarantined),
             Reply::Unknown => Ok(Found::Unknown),
@@ -313,11 +313,14 @@ impl Cluster {
 }
 
 /// What [`Cluster::find`] has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Found {
     /// The operation has not ended.
-    InFlight,
+    InFlight {
+        /// The phase that it is in.
+        phase: String,
+    },
     /// The operation has ended.
     Ended,
     /// The operation is in the journal, and cannot go on for now.

@@ -123,7 +123,11 @@ where
             return Reply::Unknown;
         };
         match runtime.outcome::<O>(address) {
-            Lookup::InFlight(_) => Reply::InFlight,
+            Lookup::InFlight(id) => match runtime.operation(id) {
+                Some(info) => Reply::InFlight(info.phase.to_owned()),
+                // It has ended since.
+                None => Reply::Done,
+            },
             Lookup::Ended { .. } => Reply::Done,
             Lookup::Quarantined(_) => Reply::Quarantined,
             _ => Reply::Unknown,

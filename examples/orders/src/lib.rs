@@ -1,5 +1,6 @@
 //! An order service: axum in front, fom in the middle, SQLite and a payment provider behind.
 
+pub mod nodes;
 pub mod order;
 pub mod progress;
 pub mod provider;

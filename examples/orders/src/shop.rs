@@ -1,13 +1,16 @@
 //! The shop's own database: what is in stock, and what is sent. Each change happens once, for a step key or for an order.
 
-use std::{path::Path, sync::Mutex};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 use fom_runtime::context::StepKey;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-/// The database. SQLite has one writer at a time, so a lock around the connection costs nothing.
-#[derive(Debug)]
-pub struct Shop(Mutex<Connection>);
+/// The database. SQLite has one writer at a time, so a lock around the connection costs nothing. Clones have the same connection.
+#[derive(Clone, Debug)]
+pub struct Shop(Arc<Mutex<Connection>>);
 
 const TABLES: &str = "
     PRAGMA journal_mode = WAL;
@@ -24,7 +27,7 @@ impl Shop {
     pub fn open(path: &Path) -> rusqlite::Result<Self> {
         let connection = Connection::open(path)?;
         connection.execute_batch(TABLES)?;
-        Ok(Self(Mutex::new(connection)))
+        Ok(Self(Arc::new(Mutex::new(connection))))
     }
 
     /// Sets the stock of an item that the database does not know.

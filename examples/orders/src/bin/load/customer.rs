@@ -15,19 +15,29 @@ use reqwest::{Client, StatusCode};
 use serde_json::Value;
 use tokio::time::sleep;
 
-/// A client: repeats each request until the service answers.
+/// A client: repeats each request until the service answers. If there are several nodes, it asks the next one then.
 #[derive(Clone)]
 pub(crate) struct Web {
     pub(crate) client: Client,
-    pub(crate) url: String,
+    pub(crate) urls: Arc<[String]>,
+    /// The node that the first request goes to.
+    pub(crate) first: usize,
+    /// Whether customers give orders up.
+    pub(crate) gives_up: bool,
 }
 
 impl Web {
+    /// The nodes, again and again.
+    fn nodes(&self) -> impl Iterator<Item = &str> + use<'_> {
+        let nodes = self.urls.iter().cycle().skip(self.first);
+        nodes.map(String::as_str)
+    }
+
     async fn order(&self, order: &Order) {
-        loop {
+        for node in self.nodes() {
             let sent = self
                 .client
-                .post(format!("{}/orders", self.url))
+                .post(format!("{node}/orders"))
                 .json(order)
                 .send()
                 .await;
@@ -40,20 +50,21 @@ impl Web {
 
     /// Gives an order up, and returns the answer of the service.
     async fn cancel(&self, reference: &str) -> StatusCode {
-        let url = format!("{}/orders/{reference}", self.url);
-        loop {
+        for node in self.nodes() {
+            let url = format!("{node}/orders/{reference}");
             if let Ok(answer) = self.client.delete(&url).send().await {
                 return answer.status();
             }
             sleep(Duration::from_millis(10)).await;
         }
+        unreachable!("there are nodes")
     }
 
     /// Reads the progress of an order until it is in this phase, or has ended. Opens the stream again after a kill.
     async fn progress(&self, reference: &str, phase: &str) {
-        let url = format!("{}/orders/{reference}/progress", self.url);
         let mut seen = String::new();
-        loop {
+        for node in self.nodes() {
+            let url = format!("{node}/orders/{reference}/progress");
             if let Ok(mut answer) = self.client.get(&url).send().await {
                 while let Ok(chunk) = answer.chunk().await {
                     let Some(chunk) = chunk else { return };
@@ -69,8 +80,8 @@ impl Web {
 
     /// Waits for the end of an order, and returns its name.
     async fn end(&self, reference: &str) -> String {
-        let url = format!("{}/orders/{reference}", self.url);
-        loop {
+        for node in self.nodes() {
+            let url = format!("{node}/orders/{reference}");
             if let Ok(answer) = self.client.get(&url).send().await
                 && let Ok(order) = answer.json::<Value>().await
                 && let Some(end) = order["end"].as_str()
@@ -79,6 +90,7 @@ impl Web {
             }
             sleep(Duration::from_millis(20)).await;
         }
+        unreachable!("there are nodes")
     }
 }
 
@@ -117,6 +129,7 @@ pub(crate) async fn shop(
         accepted.fetch_add(1, Ordering::Relaxed);
         let (web, reference) = (web.clone(), order.reference.clone());
         match number % 7 {
+            _ if !web.gives_up => {}
             3 => {
                 _ = cancels.insert(
                     number,

@@ -3,6 +3,9 @@
 //!
 //! `load [--orders N] [--kills N] [--limit SECONDS] [--server PATH]..`: each start takes the next of the given servers, and
 //! the last one stays. It fails if it takes longer than the limit.
+//!
+//! `load --nodes N --database CONFIG ..` starts several nodes of one cluster instead, and kills one after the other. The customers ask any
+//! node, and give no order up.
 
 use std::{
     path::{Path, PathBuf},
@@ -40,6 +43,10 @@ struct Settings {
     kills: usize,
     limit: Duration,
     servers: Vec<PathBuf>,
+    /// The number of nodes of a cluster. 0 is one service without a cluster.
+    nodes: usize,
+    /// Where the cluster is kept.
+    database: String,
     directory: PathBuf,
 }
 
@@ -51,6 +58,8 @@ impl Settings {
             kills: 5,
             limit: Duration::from_secs(600),
             servers: Vec::new(),
+            nodes: 0,
+            database: String::new(),
             directory: std::env::temp_dir().join(format!("orders-{}", std::process::id())),
         };
         let mut arguments = lexopt::Parser::from_env();
@@ -61,12 +70,15 @@ impl Settings {
                 Long("limit") => {
                     settings.limit = Duration::from_secs(arguments.value()?.parse()?);
                 }
+                Long("nodes") => settings.nodes = arguments.value()?.parse()?,
+                Long("database") => settings.database = arguments.value()?.string()?,
                 Long("server") => settings.servers.push(arguments.value()?.into()),
                 other => return Err(other.unexpected().into()),
             }
         }
         if settings.servers.is_empty() {
-            settings.servers.push(beside("orders")?);
+            let server = if settings.nodes > 0 { "node" } else { "orders" };
+            settings.servers.push(beside(server)?);
         }
         Ok(settings)
     }
@@ -84,6 +96,7 @@ async fn start(path: &Path, arguments: &[&str]) -> Result<(Child, String), BoxEr
     let mut command = Command::new(path);
     command
         .args(arguments)
+        .env("ORDERS_SECRET", "of all nodes of this try")
         .stdout(Stdio::piped())
         .kill_on_drop(true);
     let mut child = command.spawn()?;
@@ -107,7 +120,8 @@ struct Server {
 }
 
 impl Server {
-    async fn start(settings: &Settings, provider: &str) -> Result<Self, BoxError> {
+    /// Starts the service, or its node with this number.
+    async fn start(settings: &Settings, provider: &str, node: usize) -> Result<Self, BoxError> {
         let directory = settings.directory.display().to_string();
         let provider = format!("http://{provider}");
         let mut arguments = vec![
@@ -116,6 +130,11 @@ impl Server {
             "--provider".into(),
             provider,
         ];
+        if settings.nodes > 0 {
+            let name = format!("node-{node}");
+            let database = settings.database.clone();
+            arguments.extend(["--name".into(), name, "--database".into(), database]);
+        }
         let servers = settings.servers.clone();
         let (child, address) = launch(&servers[0], &arguments).await?;
         // The address stays the same, as the provider's webhooks need it.
@@ -152,17 +171,30 @@ async fn main() -> Result<(), BoxError> {
 async fn run(settings: &Settings) -> Result<(), BoxError> {
     std::fs::create_dir_all(&settings.directory)?;
     let (_provider, provider) = start(&beside("provider")?, &["127.0.0.1:0"]).await?;
-    let mut server = Server::start(settings, &provider).await?;
+    let mut servers = Vec::new();
+    for node in 0..settings.nodes.max(1) {
+        servers.push(Server::start(settings, &provider, node).await?);
+    }
     let client = Client::builder().timeout(Duration::from_secs(10)).build()?;
-    let web = Web {
+    let urls = servers
+        .iter()
+        .map(|server| format!("http://{}", server.address));
+    let mut web = Web {
         client: client.clone(),
-        url: format!("http://{}", server.address),
+        urls: urls.collect(),
+        first: 0,
+        gives_up: settings.nodes == 0,
     };
 
+    if settings.nodes > 0 {
+        println!("waiting until each node has its share ..");
+        println!("{}", shared(&web).await?);
+    }
     let accepted = Arc::new(AtomicUsize::new(0));
     let mut customers = Vec::new();
     for customer in 0..CUSTOMERS {
         let orders = settings.orders / CUSTOMERS;
+        web.first = customer % web.urls.len();
         customers.push(tokio::spawn(shop(
             web.clone(),
             customer,
@@ -176,11 +208,15 @@ async fn run(settings: &Settings) -> Result<(), BoxError> {
         while accepted.load(Ordering::Relaxed) < total * kill / (settings.kills + 1) {
             sleep(Duration::from_millis(1)).await;
         }
-        server.kill().await?;
+        let node = kill % servers.len();
+        servers[node].kill().await?;
         println!(
             "killed {kill} times, {} of {total} orders accepted",
             accepted.load(Ordering::Relaxed)
         );
+        if settings.nodes > 0 {
+            println!("{}", cluster(&web, node).await?);
+        }
     }
     let mut ends = Vec::new();
     for customer in customers {
@@ -199,9 +235,28 @@ async fn run(settings: &Settings) -> Result<(), BoxError> {
     )?;
 
     report(&ends, &books, settings.kills);
-    server.child.kill().await?;
+    for server in &mut servers {
+        server.child.kill().await?;
+    }
     std::fs::remove_dir_all(&settings.directory)?;
     Ok(())
+}
+
+/// What a node tells of the cluster.
+async fn cluster(web: &Web, node: usize) -> Result<String, BoxError> {
+    let url = format!("{}/cluster", web.urls[node]);
+    Ok(web.client.get(url).send().await?.text().await?)
+}
+
+/// Waits until each slot is where it belongs. It moves there after ten quiet seconds.
+async fn shared(web: &Web) -> Result<String, BoxError> {
+    loop {
+        let told = cluster(web, 0).await?;
+        if !told.contains("no owner") && !told.contains("moves to") {
+            return Ok(told);
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
 }
 
 fn report(all: &[Seen], books: &Value, kills: usize) {
