@@ -302,12 +302,9 @@ impl Commits {
         if owned.is_over() {
             return Ok(Resolved::Fenced);
         }
-        let claim = Claim {
-            slot: owned.slot,
-            seen: owned.term(),
-            incarnation: &owned.incarnation,
-            time: self.time.now(),
-        };
+        let time = self.time.now();
+        // The slot holds what this node can write since the first claim.
+        let claim = Claim::new(owned.slot, owned.term(), &owned.incarnation, time);
         let Some(claimed) = self.engine.claim(&claim)? else {
             return Ok(Resolved::Fenced);
         };

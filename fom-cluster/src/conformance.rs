@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    engine::{Append, Assignment, Beat, Claim, Engine, Facts, NodeInfo, View},
+    engine::{Append, Assignment, Beat, Claim, Engine, Facts, NodeInfo, Versions, View},
     slot::Slot,
 };
 
@@ -33,6 +33,7 @@ pub fn check<E: Engine>(mut fresh: impl FnMut() -> E) {
     time_never_goes_back(&fresh());
     notes_go_to_the_next_owner(&fresh());
     an_assignment_follows_the_one_before(&fresh());
+    a_slot_holds_what_its_owners_could_write(&fresh());
 }
 
 /// A node of a check.
@@ -447,4 +448,43 @@ fn an_assignment_follows_the_one_before(engine: &impl Engine) {
     assert_eq!(assign(&other), other, "the next version is kept");
     assert_eq!(assign(&first), other, "an earlier version comes too late");
     assert_eq!(node.beats(false).assignment, other, "a view has it");
+}
+
+fn a_slot_holds_what_its_owners_could_write(engine: &impl Engine) {
+    let versions = |all: &[(&str, u32)]| -> Versions {
+        let all = all.iter();
+        all.map(|(name, version)| ((*name).to_owned(), *version))
+            .collect()
+    };
+    let mut node = Node::join(engine, "a");
+    node.info.reads = versions(&[("Selling Order", 1), ("Sending Parcel<u8, u8>", 3)]);
+    let view = node.beats(false);
+    assert_eq!(
+        view.nodes["a"].info.reads, node.info.reads,
+        "a view says what a node can read"
+    );
+    assert_eq!(view.slots[0].holds, Versions::new(), "a new slot is empty");
+    for (seen, reads, holds) in [
+        (0, &[("Selling Order", 2)][..], &[("Selling Order", 2)][..]),
+        (1, &[], &[("Selling Order", 2)]),
+        (
+            2,
+            &[("Selling Order", 1), ("B C", 1)],
+            &[("Selling Order", 2), ("B C", 1)],
+        ),
+        (3, &[("B C", 10)], &[("Selling Order", 2), ("B C", 10)]),
+    ] {
+        let reads = versions(reads);
+        let mut claim = Claim::new(Slot(0), seen, "a", SECOND);
+        claim.reads = &reads;
+        let claimed = engine.claim(&claim).expect("it is answered");
+        assert!(claimed.is_some(), "an owner claims again");
+        let view = node.beats(false);
+        assert_eq!(
+            view.slots[0].holds,
+            versions(holds),
+            "a claim adds what the owner can write"
+        );
+        assert_eq!(view.slots[1].holds, Versions::new(), "to its slot");
+    }
 }

@@ -140,6 +140,12 @@ pub struct Beat<'a> {
     pub node: &'a NodeInfo,
 }
 
+/// The operation types that a node can read, or that a slot may contain, with their latest versions.
+pub type Versions = BTreeMap<String, u32>;
+
+/// No operation types.
+static NONE: Versions = Versions::new();
+
 /// What others know of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -150,6 +156,8 @@ pub struct NodeInfo {
     pub address: String,
     /// The share of slots that it takes, relative to others. 0 while it leaves.
     pub weight: u32,
+    /// What it can read.
+    pub reads: Versions,
     /// Former incarnations of the process, which were removed while it lived, such as during a partition of the network.
     pub survived: Vec<String>,
 }
@@ -174,6 +182,8 @@ pub struct SlotRow {
     pub owner: Option<String>,
     /// The time of the cluster at the first claim of this owner.
     pub since: Duration,
+    /// What all of its owners could write.
+    pub holds: Versions,
 }
 
 /// The cluster, as one heartbeat saw it.
@@ -206,6 +216,8 @@ pub struct Claim<'a> {
     pub incarnation: &'a str,
     /// The time of the cluster, as this node has measured it.
     pub time: Duration,
+    /// What this node can write. From the claim on, the slot [holds](SlotRow::holds) it.
+    pub reads: &'a Versions,
 }
 
 /// A slot that was claimed.
@@ -247,6 +259,7 @@ impl NodeInfo {
             name: name.into(),
             address: address.into(),
             weight: 1,
+            reads: Versions::new(),
             survived: Vec::new(),
         }
     }
@@ -278,6 +291,7 @@ impl SlotRow {
             term,
             owner,
             since: Duration::ZERO,
+            holds: Versions::new(),
         }
     }
 }
@@ -301,13 +315,14 @@ impl View {
 }
 
 impl<'a> Claim<'a> {
-    /// Returns a claim of a slot with the term `seen`.
+    /// Returns a claim of a slot with the term `seen`, by a node that can read nothing.
     pub fn new(slot: Slot, seen: u64, incarnation: &'a str, time: Duration) -> Self {
         Self {
             slot,
             seen,
             incarnation,
             time,
+            reads: &NONE,
         }
     }
 }

@@ -137,6 +137,10 @@ impl Engine for MemoryEngine {
         if !is_mine {
             kept.row.since = kept.time;
         }
+        for (operation, version) in claim.reads {
+            let held = kept.row.holds.entry(operation.clone()).or_insert(0);
+            *held = (*held).max(*version);
+        }
         let dead = owner.filter(|_| !is_mine);
         let (term, last, time) = (kept.row.term, kept.last, kept.time);
         Ok(Some(Claimed::new(

@@ -1,7 +1,7 @@
 //! Which node should own each slot. Every node computes the same answer from the same view.
 
 use crate::{
-    engine::{NodeInfo, NodeRow, View},
+    engine::{NodeInfo, NodeRow, Versions, View},
     slot::{Slot, hash},
 };
 
@@ -17,17 +17,37 @@ pub(crate) fn owner(view: &View, slot: Slot) -> Option<&str> {
     {
         return Some(incarnation);
     }
+    let holds = view.slots.get(usize::from(slot.0)).map(|row| &row.holds);
     let undrained = takes().filter(|(_, row)| !assignment.drained.contains(&row.info.name));
-    best(undrained, slot).or_else(|| best(takes(), slot))
+    best(undrained, slot, holds).or_else(|| best(takes(), slot, holds))
 }
 
-/// Returns the node with the highest weighted hash of its name and the slot. When a node goes, the slots of the other nodes stay
-/// where they are. The idea is the rendezvous hashing of Thaler and Ravishankar (1998).
-fn best<'a>(nodes: impl Iterator<Item = (&'a String, &'a NodeRow)>, slot: Slot) -> Option<&'a str> {
-    let scored = nodes.map(|(incarnation, row)| (score(&row.info, slot), incarnation));
+/// Returns the node that can read the most of the slot; of several, the one with the highest weighted hash of its name and the slot.
+/// When a node goes, the slots of the other nodes stay where they are. The idea is the rendezvous hashing of Thaler and Ravishankar (1998).
+fn best<'a>(
+    nodes: impl Iterator<Item = (&'a String, &'a NodeRow)>,
+    slot: Slot,
+    holds: Option<&Versions>,
+) -> Option<&'a str> {
+    let scored = nodes.map(|(incarnation, row)| {
+        let unread = holds.map_or(0, |holds| unread(&row.info, holds));
+        (unread, score(&row.info, slot), incarnation)
+    });
     // Two equal scores are decided by the incarnation.
-    let best = scored.max_by(|(one, a), (other, b)| one.total_cmp(other).then_with(|| a.cmp(b)));
-    best.map(|(_, incarnation)| incarnation.as_str())
+    let best = scored.max_by(|(unread, one, a), (other_unread, other, b)| {
+        let reads = other_unread.cmp(unread);
+        reads.then_with(|| one.total_cmp(other).then_with(|| a.cmp(b)))
+    });
+    best.map(|(_, _, incarnation)| incarnation.as_str())
+}
+
+/// Returns how many operation types a node cannot read, of those that a slot holds.
+fn unread(node: &NodeInfo, holds: &Versions) -> usize {
+    let is_unread = |(operation, version): &(&String, &u32)| {
+        let own = node.reads.get(*operation);
+        own.is_none_or(|own| own < *version)
+    };
+    holds.iter().filter(is_unread).count()
 }
 
 /// Returns the score of a node for a slot. With the logarithm, a node with twice the weight gets twice the slots.
@@ -40,10 +60,16 @@ fn score(node: &NodeInfo, slot: Slot) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeMap, time::Duration};
+    use std::{
+        collections::{BTreeMap, BTreeSet},
+        time::Duration,
+    };
 
     use super::*;
-    use crate::assignment::{Assignment, Change};
+    use crate::{
+        assignment::{Assignment, Change},
+        engine::SlotRow,
+    };
 
     fn view(nodes: &[(&str, u32)]) -> View {
         let nodes = nodes.iter().map(|(name, weight)| {
@@ -112,6 +138,46 @@ mod tests {
             view_with(&["a", "b"], &[]),
         );
         assert_eq!(counts(&back), counts(&never));
+    }
+
+    /// A slot that a newer release has had stays with nodes of that release, as long as there is one.
+    #[test]
+    fn an_owner_can_read_the_slot_if_any_node_can() {
+        let versions = |all: &[(&str, u32)]| -> Versions {
+            let all = all.iter();
+            all.map(|(name, version)| ((*name).to_owned(), *version))
+                .collect()
+        };
+        let mut view = view(&[("a", 1), ("b", 1), ("c", 1)]);
+        view.slots = vec![SlotRow::default(); 100];
+        for (name, reads) in [
+            ("a", versions(&[("Order", 1)])),
+            ("b", versions(&[("Order", 2)])),
+            ("c", versions(&[("Order", 2), ("Parcel", 1)])),
+        ] {
+            view.nodes.get_mut(name).unwrap().info.reads = reads;
+        }
+        let owners = |view: &View| -> BTreeSet<String> {
+            let slots = (0..100).map(Slot);
+            slots
+                .map(|slot| owner(view, slot).unwrap().to_owned())
+                .collect()
+        };
+        for (holds, expected) in [
+            (&[][..], &["a", "b", "c"][..]),
+            (&[("Order", 1)], &["a", "b", "c"]),
+            (&[("Order", 2)], &["b", "c"]),
+            (&[("Order", 1), ("Parcel", 1)], &["c"]),
+            // None reads all of it: those that read the most.
+            (&[("Order", 2), ("Gone", 1)], &["b", "c"]),
+            (&[("Order", 9)], &["a", "b", "c"]),
+        ] {
+            for row in &mut view.slots {
+                row.holds = versions(holds);
+            }
+            let expected: BTreeSet<_> = expected.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(owners(&view), expected, "{holds:?}");
+        }
     }
 
     /// When a node joins or leaves, only its own slots move.

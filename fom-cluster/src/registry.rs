@@ -19,7 +19,10 @@ use fom_runtime::{
     snapshot::{Snapshot, SnapshotError},
 };
 
-use crate::call::{At, Blob, Content, Name, Reply, Submit};
+use crate::{
+    call::{At, Blob, Content, Name, Reply, Submit},
+    engine::Versions,
+};
 
 /// A reply that comes later.
 pub(crate) type Replying<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
@@ -28,6 +31,7 @@ pub(crate) type Replying<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 #[derive(Default)]
 pub(crate) struct Registry {
     by_name: HashMap<Name, Box<dyn Serves>>,
+    versions: Versions,
     types: HashSet<TypeId>,
 }
 
@@ -39,8 +43,22 @@ impl Registry {
         O::Event: Savable,
     {
         self.types.insert(TypeId::of::<O>());
+        let graph = O::GRAPH;
+        let machines = graph.was().iter().copied().chain([graph.name()]);
+        for machine in machines {
+            let operations = graph.operation_was().iter().copied();
+            for operation in operations.chain([graph.operation()]) {
+                let name = format!("{machine} {operation}");
+                self.versions.insert(name, graph.version());
+            }
+        }
         self.by_name
             .insert(name_of::<O>(), Box::new(Of::<O>(PhantomData)));
+    }
+
+    /// Returns what the node can read, by the names of the machine and of the operation, also the earlier ones.
+    pub(crate) fn versions(&self) -> Versions {
+        self.versions.clone()
     }
 
     /// Whether the node serves this type.

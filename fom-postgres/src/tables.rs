@@ -66,13 +66,16 @@ const VERSIONS: [&str; 3] = [
      );
      ALTER TABLE fom_slot_log ALTER COLUMN body SET STORAGE EXTERNAL;
      UPDATE fom_tables SET version = 2;",
-    // What operators have said about the slots of a cluster, and since when a slot has its owner.
+    // What operators have said about the slots of a cluster, since when a slot has its owner, and what nodes can read.
     "ALTER TABLE fom_cluster
          ADD COLUMN assignment bigint NOT NULL DEFAULT 0,
          ADD COLUMN drained text[] NOT NULL DEFAULT '{}',
          ADD COLUMN pinned int[] NOT NULL DEFAULT '{}',
          ADD COLUMN pinned_to text[] NOT NULL DEFAULT '{}';
-     ALTER TABLE fom_slot ADD COLUMN since bigint NOT NULL DEFAULT 0;
+     ALTER TABLE fom_slot
+         ADD COLUMN since bigint NOT NULL DEFAULT 0,
+         ADD COLUMN holds text[] NOT NULL DEFAULT '{}';
+     ALTER TABLE fom_node ADD COLUMN reads text[] NOT NULL DEFAULT '{}';
      UPDATE fom_tables SET version = 3;",
 ];
 

@@ -111,7 +111,12 @@ impl Engine for SimEngine {
             claim.incarnation.to_owned(),
             claim.time,
         );
-        self.ask(move |engine| engine.claim(&Claim::new(slot, seen, &incarnation, time)))
+        let reads = claim.reads.clone();
+        self.ask(move |engine| {
+            let mut claim = Claim::new(slot, seen, &incarnation, time);
+            claim.reads = &reads;
+            engine.claim(&claim)
+        })
     }
 
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError> {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use fom_cluster::{
-    Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, Found, Slot, Started, Status,
+    Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, Found, Place, Slot, Started, Status,
 };
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
@@ -464,5 +464,67 @@ fn a_poison_operation_ends_three_owners_and_no_more() {
         sim.settle(SECOND * 600);
         assert_eq!(bombs.log.count("death"), 3);
         bombs.nodes.lock().unwrap().clear();
+    });
+}
+
+/// An operation type that only the next release has.
+#[derive(Serialize, Deserialize)]
+struct Parcel {
+    number: u32,
+}
+
+#[fom(operation(Parcel))]
+enum Carrying {
+    #[phase(start, to(Delivered))]
+    Carry,
+    #[phase(end)]
+    Delivered,
+}
+
+impl CarryingTransitions for Parcel {
+    async fn carry(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.sleep(SECOND * 60).await;
+        cx.resource::<Log>().push(format!("parcel {}", self.number));
+        Ok(())
+    }
+}
+
+fn next_release(builder: ClusterBuilder) -> ClusterBuilder {
+    errands(builder).operation::<Parcel>()
+}
+
+/// A slot that a node of the next release has had goes to a node that can read it, and not to the one that it would belong to.
+#[test]
+fn a_slot_goes_to_a_node_that_can_read_it() {
+    sim::explore(0..40, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let [a, b] = ["a", "b"].map(|name| cluster.start(sim, name, &log, errands).get());
+        cluster.wait_for_owners();
+        let [f, y] = ["f", "y"].map(|name| cluster.start(sim, name, &log, next_release).get());
+        sim::sleep(SECOND * 40);
+        let slots: Vec<_> = f.served().iter().map(|(slot, _)| *slot).collect();
+        assert_eq!(slots, [Slot(1), Slot(2)]);
+        let mut parcels = 0;
+        for number in 0..20 {
+            let key = format!("parcel {number}");
+            if slots.contains(&Place::key(&*key).slot(SLOTS)) {
+                let started = f.submit(Parcel { number }).key(key).once("one").start();
+                drop(block_on(started).unwrap());
+                parcels += 1;
+            }
+        }
+        block_on(f.leave());
+        // Slot 2 belongs to `b`, which cannot read it.
+        sim::sleep(SECOND * 20);
+        let at_y: Vec<_> = y.served().iter().map(|(slot, _)| *slot).collect();
+        assert!(
+            slots.iter().all(|slot| at_y.contains(slot)),
+            "{slots:?} {at_y:?}"
+        );
+        let at_b: Vec<_> = b.served().iter().map(|(slot, _)| *slot).collect();
+        assert_eq!(at_b, [Slot(0)]);
+        sim::sleep(SECOND * 60);
+        assert_eq!(log.count("parcel"), parcels);
+        assert_eq!(block_on(a.operator().quarantine()).unwrap(), []);
     });
 }

@@ -157,8 +157,9 @@ impl Engine for PostgresEngine {
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {
         let (seen, time) = (owned(claim.slot, claim.seen), claim.time);
         let incarnation = claim.incarnation.to_owned();
+        let reads = claim.reads.clone();
         self.ask(Lane::Work, async move |link, cluster| {
-            requests::claim(&link.to, &cluster, &incarnation, seen, time).await
+            requests::claim(&link.to, &cluster, &incarnation, seen, time, &reads).await
         })
     }
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fom_cluster::{
     Slot,
-    engine::{Append, Assignment, Claimed, Facts, NodeInfo, NodeRow, SlotRow, View},
+    engine::{Append, Assignment, Claimed, Facts, NodeInfo, NodeRow, SlotRow, Versions, View},
 };
 use tokio_postgres::{
     Row,
@@ -52,6 +52,29 @@ pub(super) async fn open(
     Ok(facts)
 }
 
+/// Writes each operation type with its version, such as `Selling Order 2`.
+fn texts(versions: &Versions) -> Vec<String> {
+    let texts = versions.iter();
+    texts
+        .map(|(operation, version)| format!("{operation} {version}"))
+        .collect()
+}
+
+/// Reads what [`texts`] wrote. A type may have several versions: the latest counts.
+fn versions(texts: Vec<String>) -> Versions {
+    let mut versions = Versions::new();
+    for text in texts {
+        // Any other text is not one that this release has written.
+        if let Some((operation, version)) = text.rsplit_once(' ')
+            && let Ok(version) = version.parse()
+        {
+            let latest = versions.entry(operation.to_owned()).or_insert(version);
+            *latest = version.max(*latest);
+        }
+    }
+    versions
+}
+
 /// A heartbeat, with all that it tells.
 pub(super) struct Told {
     pub(super) incarnation: String,
@@ -66,7 +89,8 @@ pub(super) async fn beat(
     told: &Told,
 ) -> Result<View, PostgresError> {
     let (weight, time) = (i64::from(told.node.weight), nanos(told.time));
-    let beat: [Param<'_>; 8] = [
+    let reads = texts(&told.node.reads);
+    let beat: [Param<'_>; 9] = [
         (&cluster, Type::TEXT),
         (&told.incarnation, Type::TEXT),
         (&told.is_first, Type::BOOL),
@@ -75,6 +99,7 @@ pub(super) async fn beat(
         (&weight, Type::INT8),
         (&told.node.survived, Type::TEXT_ARRAY),
         (&time, Type::INT8),
+        (&reads, Type::TEXT_ARRAY),
     ];
     let name: [Param<'_>; 1] = [(&cluster, Type::TEXT)];
     let beaten = to.query_once(statements::BEAT, &beat).await?;
@@ -93,6 +118,7 @@ pub(super) async fn beat(
     for row in slots {
         let mut slot = SlotRow::new(number(row.try_get(0)?), row.try_get(1)?);
         slot.since = duration(row.try_get(2)?);
+        slot.holds = versions(row.try_get(3)?);
         view.slots.push(slot);
     }
     for row in nodes {
@@ -100,6 +126,7 @@ pub(super) async fn beat(
         let mut info = NodeInfo::new(row.try_get::<_, String>(1)?, row.try_get::<_, String>(2)?);
         info.weight = u32::try_from(weight).unwrap_or(0);
         info.survived = row.try_get(4)?;
+        info.reads = versions(row.try_get(6)?);
         let node = NodeRow::new(info, number(row.try_get(5)?));
         view.nodes.insert(row.try_get(0)?, node);
     }
@@ -128,14 +155,16 @@ pub(super) async fn claim(
     incarnation: &str,
     seen: Owned,
     time: Duration,
+    reads: &Versions,
 ) -> Result<Option<Claimed>, PostgresError> {
-    let time = nanos(time);
-    let params: [Param<'_>; 5] = [
+    let (time, reads) = (nanos(time), texts(reads));
+    let params: [Param<'_>; 6] = [
         (&cluster, Type::TEXT),
         (&incarnation, Type::TEXT),
         (&seen.slot, Type::INT4),
         (&seen.term, Type::INT8),
         (&time, Type::INT8),
+        (&reads, Type::TEXT_ARRAY),
     ];
     let claimed = to.query_once(statements::CLAIM, &params).await?;
     let Some(row) = claimed.first() else {

@@ -12,10 +12,10 @@ pub(super) const CREATE_SLOTS: &str = "INSERT INTO fom_slot (cluster, slot, term
 
 /// Counts the heartbeat of a member up, or adds a node. The clock of the server counts only while there is no node.
 pub(super) const BEAT: &str = "WITH others AS (SELECT FROM fom_node WHERE cluster = $1), \
-     old AS (UPDATE fom_node SET beat = beat + 1, address = $5, weight = $6, survived = $7 \
+     old AS (UPDATE fom_node SET beat = beat + 1, address = $5, weight = $6, survived = $7, reads = $9 \
          WHERE cluster = $1 AND incarnation = $2 RETURNING 1), \
-     new AS (INSERT INTO fom_node (cluster, incarnation, name, address, weight, survived, beat) \
-         SELECT $1, $2, $4, $5, $6, $7, 1 WHERE $3 AND NOT EXISTS (SELECT FROM old) ON CONFLICT DO NOTHING RETURNING 1), \
+     new AS (INSERT INTO fom_node (cluster, incarnation, name, address, weight, survived, beat, reads) \
+         SELECT $1, $2, $4, $5, $6, $7, 1, $9 WHERE $3 AND NOT EXISTS (SELECT FROM old) ON CONFLICT DO NOTHING RETURNING 1), \
      member AS (SELECT EXISTS (SELECT FROM old) OR EXISTS (SELECT FROM new) AS is_member), \
      kept AS (UPDATE fom_cluster SET at = clock_timestamp(), passed = greatest($8, passed + \
          CASE WHEN EXISTS (SELECT FROM others) THEN 0 \
@@ -25,7 +25,7 @@ pub(super) const BEAT: &str = "WITH others AS (SELECT FROM fom_node WHERE cluste
 
 /// Read before the nodes: an owner that is no node has been removed.
 pub(super) const SLOTS: &str =
-    "SELECT term, owner, since FROM fom_slot WHERE cluster = $1 ORDER BY slot";
+    "SELECT term, owner, since, holds FROM fom_slot WHERE cluster = $1 ORDER BY slot";
 
 pub(super) const CLUSTER: &str =
     "SELECT passed, assignment, drained, pinned, pinned_to FROM fom_cluster WHERE name = $1";
@@ -34,8 +34,7 @@ pub(super) const CLUSTER: &str =
 pub(super) const ASSIGN: &str = "UPDATE fom_cluster \
      SET assignment = $2, drained = $3, pinned = $4, pinned_to = $5 WHERE name = $1 AND assignment = $2 - 1";
 
-pub(super) const NODES: &str =
-    "SELECT incarnation, name, address, weight, survived, beat FROM fom_node WHERE cluster = $1";
+pub(super) const NODES: &str = "SELECT incarnation, name, address, weight, survived, beat, reads FROM fom_node WHERE cluster = $1";
 
 pub(super) const BURY: &str =
     "DELETE FROM fom_node WHERE cluster = $1 AND incarnation = $2 AND beat = $3 RETURNING beat";
@@ -44,7 +43,8 @@ pub(super) const BURY: &str =
 pub(super) const CLAIM: &str = "WITH me AS (SELECT FROM fom_node WHERE cluster = $1 AND incarnation = $2 FOR KEY SHARE), \
      before AS (SELECT owner FROM fom_slot WHERE cluster = $1 AND slot = $3 FOR UPDATE) \
      UPDATE fom_slot s SET term = term + 1, owner = $2, passed = greatest(passed, $5), \
-     since = CASE WHEN s.owner = $2 THEN since ELSE greatest(passed, $5) END FROM before \
+     since = CASE WHEN s.owner = $2 THEN since ELSE greatest(passed, $5) END, \
+     holds = ARRAY(SELECT DISTINCT unnest(holds || $6) ORDER BY 1) FROM before \
      WHERE s.cluster = $1 AND s.slot = $3 AND EXISTS (SELECT FROM me) AND (s.owner = $2 OR s.term = $4 AND NOT EXISTS \
          (SELECT FROM fom_node n WHERE n.cluster = $1 AND n.incarnation = s.owner)) \
      RETURNING s.term, s.last, s.passed, before.owner, s.notes";

@@ -185,7 +185,8 @@ fn tables_with_a_cluster_of_an_earlier_release_keep_it() {
             .sql(
                 "ALTER TABLE fom_cluster DROP COLUMN assignment, DROP COLUMN drained, DROP COLUMN pinned, \
                      DROP COLUMN pinned_to; \
-                 ALTER TABLE fom_slot DROP COLUMN since; \
+                 ALTER TABLE fom_slot DROP COLUMN since, DROP COLUMN holds; \
+                 ALTER TABLE fom_node DROP COLUMN reads; \
                  UPDATE fom_tables SET version = 2",
             )
             .await;
