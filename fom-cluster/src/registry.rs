@@ -43,20 +43,15 @@ impl Registry {
         O::Event: Savable,
     {
         self.types.insert(TypeId::of::<O>());
-        let graph = O::GRAPH;
-        let machines = graph.was().iter().copied().chain([graph.name()]);
-        for machine in machines {
-            let operations = graph.operation_was().iter().copied();
-            for operation in operations.chain([graph.operation()]) {
-                let name = format!("{machine} {operation}");
-                self.versions.insert(name, graph.version());
-            }
-        }
+        // With an earlier name, slots stay at nodes that know it, as long as there are some.
+        let Name { machine, operation } = name_of::<O>();
+        let name = format!("{machine} {operation}");
+        self.versions.insert(name, O::GRAPH.version());
         self.by_name
             .insert(name_of::<O>(), Box::new(Of::<O>(PhantomData)));
     }
 
-    /// Returns what the node can read, by the names of the machine and of the operation, also the earlier ones.
+    /// Returns what the node can read, by the names of the machine and of the operation.
     pub(crate) fn versions(&self) -> Versions {
         self.versions.clone()
     }

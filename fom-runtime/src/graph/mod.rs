@@ -158,18 +158,6 @@ impl Graph {
         self.version
     }
 
-    /// Returns the earlier names of the enum of phases: `#[fom(was = ..)]`.
-    #[must_use]
-    pub const fn was(&self) -> &'static [&'static str] {
-        self.was
-    }
-
-    /// Returns the earlier names of the operation's type: `operation(Type, was = ..)`.
-    #[must_use]
-    pub const fn operation_was(&self) -> &'static [&'static str] {
-        self.operation_was
-    }
-
     /// Returns the names of former phases. No phase may have these names again.
     #[must_use]
     pub const fn retired(&self) -> &'static [&'static str] {
