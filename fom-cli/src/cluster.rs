@@ -136,6 +136,7 @@ fn show(report: &Report, output: &mut Output<'_>) -> Result<(), Failure> {
             "owner": slot.owner,
             "since": slot.since.as_secs_f64(),
             "target": slot.target,
+            "unread": slot.unread,
             "pinned": slot.pinned,
         }))?;
     }

@@ -33,7 +33,7 @@ pub fn check<E: Engine>(mut fresh: impl FnMut() -> E) {
     time_never_goes_back(&fresh());
     notes_go_to_the_next_owner(&fresh());
     an_assignment_follows_the_one_before(&fresh());
-    a_slot_holds_what_its_owners_could_write(&fresh());
+    a_slot_holds_what_its_owner_could_write(&fresh());
 }
 
 /// A node of a check.
@@ -450,13 +450,13 @@ fn an_assignment_follows_the_one_before(engine: &impl Engine) {
     assert_eq!(node.beats(false).assignment, other, "a view has it");
 }
 
-fn a_slot_holds_what_its_owners_could_write(engine: &impl Engine) {
+fn a_slot_holds_what_its_owner_could_write(engine: &impl Engine) {
     let versions = |all: &[(&str, u32)]| -> Versions {
         let all = all.iter();
         all.map(|(name, version)| ((*name).to_owned(), *version))
             .collect()
     };
-    let mut node = Node::join(engine, "a");
+    let (mut node, other) = (Node::join(engine, "a"), Node::join(engine, "b"));
     node.info.reads = versions(&[("Selling Order", 1), ("Sending Parcel<u8, u8>", 3)]);
     let view = node.beats(false);
     assert_eq!(
@@ -464,27 +464,34 @@ fn a_slot_holds_what_its_owners_could_write(engine: &impl Engine) {
         "a view says what a node can read"
     );
     assert_eq!(view.slots[0].holds, Versions::new(), "a new slot is empty");
-    for (seen, reads, holds) in [
-        (0, &[("Selling Order", 2)][..], &[("Selling Order", 2)][..]),
-        (1, &[], &[("Selling Order", 2)]),
+    for (owner, reads, holds) in [
         (
-            2,
-            &[("Selling Order", 1), ("B C", 1)],
-            &[("Selling Order", 2), ("B C", 1)],
+            &node,
+            &[("Selling Order", 2)][..],
+            &[("Selling Order", 2)][..],
         ),
-        (3, &[("B C", 10)], &[("Selling Order", 2), ("B C", 10)]),
+        (&node, &[], &[("Selling Order", 2)]),
+        (
+            &other,
+            &[("Selling Order", 1), ("B C", 1)],
+            &[("Selling Order", 1), ("B C", 1)],
+        ),
     ] {
+        let row = &node.beats(false).slots[0];
+        if row.owner.as_deref() != Some(owner.incarnation) {
+            engine.release(Slot(0), row.term).expect("it is answered");
+        }
         let reads = versions(reads);
-        let mut claim = Claim::new(Slot(0), seen, "a", SECOND);
+        let mut claim = Claim::new(Slot(0), row.term, owner.incarnation, SECOND);
         claim.reads = &reads;
         let claimed = engine.claim(&claim).expect("it is answered");
-        assert!(claimed.is_some(), "an owner claims again");
+        assert!(claimed.is_some(), "it is free, or its own");
         let view = node.beats(false);
         assert_eq!(
             view.slots[0].holds,
             versions(holds),
-            "a claim adds what the owner can write"
+            "a slot holds what its owner could write at its first claim"
         );
-        assert_eq!(view.slots[1].holds, Versions::new(), "to its slot");
+        assert_eq!(view.slots[1].holds, Versions::new(), "and no other slot");
     }
 }

@@ -182,7 +182,7 @@ pub struct SlotRow {
     pub owner: Option<String>,
     /// The time of the cluster at the first claim of this owner.
     pub since: Duration,
-    /// What all of its owners could write.
+    /// What the owner could write when it claimed the slot first.
     pub holds: Versions,
 }
 
@@ -216,7 +216,7 @@ pub struct Claim<'a> {
     pub incarnation: &'a str,
     /// The time of the cluster, as this node has measured it.
     pub time: Duration,
-    /// What this node can write. From the claim on, the slot [holds](SlotRow::holds) it.
+    /// What this node can write. If it does not own the slot already, the slot [holds](SlotRow::holds) that from the claim on.
     pub reads: &'a Versions,
 }
 

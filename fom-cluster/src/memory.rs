@@ -136,10 +136,7 @@ impl Engine for MemoryEngine {
         kept.time = kept.time.max(claim.time);
         if !is_mine {
             kept.row.since = kept.time;
-        }
-        for (operation, version) in claim.reads {
-            let held = kept.row.holds.entry(operation.clone()).or_insert(0);
-            *held = (*held).max(*version);
+            kept.row.holds = claim.reads.clone();
         }
         let dead = owner.filter(|_| !is_mine);
         let (term, last, time) = (kept.row.term, kept.last, kept.time);

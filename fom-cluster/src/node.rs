@@ -239,7 +239,7 @@ impl Node {
     fn act(self: &Arc<Self>, membership: &Membership, view: &View, now: Duration) {
         let (claims, gives, lived, noters) = {
             let mut state = self.state.lock();
-            let claims = state.claims(view);
+            let claims = state.claims(view, now);
             let gives = state.gives(view, membership.changed(), now);
             (claims, gives, state.lived(now), state.noters())
         };

@@ -50,6 +50,17 @@ fn unread(node: &NodeInfo, holds: &Versions) -> usize {
     holds.iter().filter(is_unread).count()
 }
 
+/// Returns what a slot holds in a later version than a node reads, such as `Selling Order`. A fom with such data would go into
+/// quarantine there.
+pub(crate) fn newer<'a>(node: &NodeInfo, holds: &'a Versions) -> Vec<&'a str> {
+    let is_newer = |(operation, version): &(&String, &u32)| {
+        let own = node.reads.get(*operation);
+        own.is_some_and(|own| own < *version)
+    };
+    let newer = holds.iter().filter(is_newer);
+    newer.map(|(operation, _)| operation.as_str()).collect()
+}
+
 /// Returns the score of a node for a slot. With the logarithm, a node with twice the weight gets twice the slots.
 fn score(node: &NodeInfo, slot: Slot) -> f64 {
     let drawn = hash(&[node.name.as_bytes(), &slot.0.to_le_bytes()]);

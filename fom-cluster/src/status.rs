@@ -4,7 +4,12 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{engine::View, error::ClusterError, owners::owner, slot::Slot};
+use crate::{
+    engine::View,
+    error::ClusterError,
+    owners::{newer, owner},
+    slot::Slot,
+};
 
 /// The cluster, as a node has seen it with its last answered heartbeat.
 #[derive(Clone, Debug)]
@@ -48,6 +53,8 @@ pub struct SlotStatus {
     pub since: Duration,
     /// The name of the node that should own it. `None` while no node takes slots. Where this is not the owner, the slot moves.
     pub target: Option<String>,
+    /// What that node cannot read, because a newer release has had the slot. It waits a minute for a node that can.
+    pub unread: Vec<String>,
     /// The name of the node to which an operator has [pinned](crate::Operator::pin) it. The node may not live.
     pub pinned: Option<String>,
 }
@@ -80,12 +87,15 @@ impl Status {
                 Some(_) => view.time.saturating_sub(row.since),
                 None => now.saturating_sub(ownerless.get(&slot).copied().unwrap_or(now)),
             };
+            let target = owner(view, slot).and_then(|target| view.nodes.get(target));
+            let unread = target.map_or_else(Vec::new, |node| newer(&node.info, &row.holds));
             SlotStatus {
                 slot,
                 term: row.term,
                 owner: owner_name,
                 since,
-                target: owner(view, slot).and_then(name),
+                target: target.map(|node| node.info.name.clone()),
+                unread: unread.into_iter().map(str::to_owned).collect(),
                 pinned: view.assignment.pinned.get(&slot).cloned(),
             }
         });
@@ -134,6 +144,13 @@ impl fmt::Display for SlotStatus {
             && owner != target
         {
             write!(f, "; moves to {target}")?;
+        }
+        if self.owner.is_none() && !self.unread.is_empty() {
+            let unread = self.unread.join(", ");
+            write!(
+                f,
+                ", but a newer release wrote {unread}: start a node of it"
+            )?;
         }
         match &self.pinned {
             Some(node) => write!(f, "; pinned to {node}"),

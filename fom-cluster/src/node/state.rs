@@ -9,7 +9,7 @@ use crate::{
     commits::Owned,
     engine::{NodeInfo, View},
     error::ClusterError,
-    owners::owner,
+    owners::{newer, owner},
     poison::Noter,
     slot::Slot,
 };
@@ -18,6 +18,8 @@ use crate::{
 const LOADS: usize = 4;
 /// No slot moves to a better owner within this time after a change of the members.
 const CALM: Duration = Duration::from_secs(10);
+/// How long a slot without an owner waits for a node that reads all versions in it. Then the release may have been taken back.
+const COMES_BACK: Duration = Duration::from_secs(60);
 /// How many former incarnations a node tells.
 const SURVIVED: usize = 16;
 /// An owner that lives for so long after the deaths of others needs no notes of its runs.
@@ -211,7 +213,7 @@ impl State {
     }
 
     /// Returns the slots to claim now, with their terms, and notes that they are claimed.
-    pub(crate) fn claims(&mut self, view: &View) -> Vec<(Slot, u64)> {
+    pub(crate) fn claims(&mut self, view: &View, now: Duration) -> Vec<(Slot, u64)> {
         let me = Arc::clone(&self.incarnation);
         let is_loading = |held: &&Held| matches!(held, Held::Loading(_));
         let loading = self.slots.values().filter(is_loading).count();
@@ -224,8 +226,9 @@ impl State {
             let lives = |owner: &String| view.nodes.contains_key(owner);
             let is_free = !row.owner.as_ref().is_some_and(lives);
             let is_best = self.stage == Stage::Runs && owner(view, slot) == Some(&*me);
+            let may = newer(&self.info, &row.holds).is_empty() || self.has_waited(slot, now);
             // A slot of its own that it does not have: the answer to a claim was lost.
-            !self.slots.contains_key(&slot) && (is_mine || is_free && is_best)
+            !self.slots.contains_key(&slot) && (is_mine || is_free && is_best && may)
         });
         let wanted = wanted.map(|(at, row)| (Slot(at as u16), row.term));
         let wanted: Vec<_> = wanted.take(LOADS.saturating_sub(loading)).collect();
@@ -233,6 +236,12 @@ impl State {
             self.slots.insert(*slot, Held::Loading(None));
         }
         wanted
+    }
+
+    /// Returns whether no node that can read the slot has come for long.
+    fn has_waited(&self, slot: Slot, now: Duration) -> bool {
+        let since = self.ownerless.get(&slot);
+        since.is_some_and(|since| now.saturating_sub(*since) >= COMES_BACK)
     }
 
     /// Returns a slot to give up now, and the incarnation that should have it. One slot moves at a time.
@@ -358,5 +367,34 @@ impl State {
         if is_its {
             self.slots.remove(&owned.slot);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{NodeRow, SlotRow, Versions};
+
+    /// The foms of a newer release would go into quarantine, so the slot waits for a node of that release. If none comes for a
+    /// minute, the release was taken back.
+    #[test]
+    fn a_slot_of_a_newer_release_waits_for_a_node_that_reads_it() {
+        let versions = |version| Versions::from([("Selling Order".to_owned(), version)]);
+        let mut info = NodeInfo::new("a", "");
+        info.reads = versions(1);
+        let mut state = State::new(info.clone());
+        let mut view = View::default();
+        view.nodes
+            .insert(state.incarnation.to_string(), NodeRow::new(info, 1));
+        let mut newer = SlotRow::new(7, None);
+        newer.holds = versions(2);
+        let mut older = SlotRow::new(3, None);
+        older.holds = versions(1);
+        view.slots = vec![newer, older];
+        let at = |seconds: u64| Duration::from_secs(1000 + seconds);
+        state.note(&view, at(0));
+        assert_eq!(state.claims(&view, at(0)), [(Slot(1), 3)]);
+        assert_eq!(state.claims(&view, at(59)), []);
+        assert_eq!(state.claims(&view, at(60)), [(Slot(0), 7)]);
     }
 }

@@ -60,19 +60,14 @@ fn texts(versions: &Versions) -> Vec<String> {
         .collect()
 }
 
-/// Reads what [`texts`] wrote. A type may have several versions: the latest counts.
+/// Reads what [`texts`] wrote.
 fn versions(texts: Vec<String>) -> Versions {
-    let mut versions = Versions::new();
-    for text in texts {
+    let version = |text: String| {
         // Any other text is not one that this release has written.
-        if let Some((operation, version)) = text.rsplit_once(' ')
-            && let Ok(version) = version.parse()
-        {
-            let latest = versions.entry(operation.to_owned()).or_insert(version);
-            *latest = version.max(*latest);
-        }
-    }
-    versions
+        let (operation, version) = text.rsplit_once(' ')?;
+        Some((operation.to_owned(), version.parse().ok()?))
+    };
+    texts.into_iter().filter_map(version).collect()
 }
 
 /// A heartbeat, with all that it tells.

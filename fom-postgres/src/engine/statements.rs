@@ -44,7 +44,7 @@ pub(super) const CLAIM: &str = "WITH me AS (SELECT FROM fom_node WHERE cluster =
      before AS (SELECT owner FROM fom_slot WHERE cluster = $1 AND slot = $3 FOR UPDATE) \
      UPDATE fom_slot s SET term = term + 1, owner = $2, passed = greatest(passed, $5), \
      since = CASE WHEN s.owner = $2 THEN since ELSE greatest(passed, $5) END, \
-     holds = ARRAY(SELECT DISTINCT unnest(holds || $6) ORDER BY 1) FROM before \
+     holds = CASE WHEN s.owner = $2 THEN holds ELSE $6 END FROM before \
      WHERE s.cluster = $1 AND s.slot = $3 AND EXISTS (SELECT FROM me) AND (s.owner = $2 OR s.term = $4 AND NOT EXISTS \
          (SELECT FROM fom_node n WHERE n.cluster = $1 AND n.incarnation = s.owner)) \
      RETURNING s.term, s.last, s.passed, before.owner, s.notes";
