@@ -89,7 +89,7 @@
 //!
 //! - Keys, locks and the outbox of `fom-durable` reach the operations of their own slot. For other slots there are letters.
 //! - Letters of different slots have no order among each other. After a takeover, the next owner may take them in another one.
-//! - Each node must serve each operation type.
+//! - Each node must serve each operation type. A slot goes to a node that can read what its last owner could write, if there is one.
 //! - After two owners of a slot have died, one after the other, its next owner notes each fom before it runs it, which costs a request
 //!   to the engine. The fom that ran at the third death goes into quarantine.
 //! - Capacity and limits of the builder count for each slot.

@@ -28,6 +28,8 @@ const SUSPECTED: Duration = Duration::from_secs(600);
 pub(crate) enum Fault {
     KillNode(usize),
     Leave(usize),
+    /// The node leaves, and joins again with the next release.
+    Upgrade(usize),
     Pause(usize, u64),
     KillStandby(usize),
     KillPrimary,
@@ -75,7 +77,11 @@ impl Fault {
             .filter(|kill| kill.elapsed() < SUSPECTED);
         let may_kill = recent.count() < KILLS;
         let wanted = drawn.find(|fault| {
-            let may = may_kill || !matches!(fault, Self::KillNode(_) | Self::LateKill(_));
+            let may = match fault {
+                Self::KillNode(_) | Self::LateKill(_) => may_kill,
+                Self::Upgrade(node) => !targets.nodes.all()[*node].is_next(),
+                _ => true,
+            };
             may && format!("{fault:?}").starts_with(targets.only)
         });
         wanted.ok_or_else(|| format!("no fault {} can be made now", targets.only))
@@ -83,7 +89,7 @@ impl Fault {
 
     fn any(random: &mut Random, targets: &Targets<'_>) -> Self {
         let node = random.below(3) as usize;
-        match random.below(15) {
+        match random.below(16) {
             0 => Self::KillNode(node),
             1 => Self::Leave(node),
             2 => Self::Pause(node, random.one_of(&[2, 8, 20])),
@@ -98,6 +104,7 @@ impl Fault {
             11 => Self::LateCommit(node),
             12 => Self::LostReplies(node),
             13 => Self::LateKill(node),
+            14 => Self::Upgrade(node),
             _ => Self::Pair(node, (node + 1 + random.below(2) as usize) % 3),
         }
     }
@@ -115,8 +122,11 @@ impl Fault {
                 to.nodes.start(node, clocks(random))?;
                 to.nodes.wait_until_joined(node)
             }
-            Self::Leave(node) => {
+            Self::Leave(node) | Self::Upgrade(node) => {
                 nodes[node].leave()?;
+                if matches!(self, Self::Upgrade(_)) {
+                    nodes[node].upgrade();
+                }
                 sleep(short);
                 to.nodes.start(node, clocks(random))?;
                 to.nodes.wait_until_joined(node)

@@ -7,6 +7,7 @@
 //! | `space` | network namespaces |
 //! | `servers` | the three PostgreSQL servers |
 //! | `bank` | what the nodes carry out |
+//! | `release` | the transfers and accounts of this release; those of the next one are in `next` |
 //! | `node` | the program of a node |
 //! | `nodes` | the processes of the nodes, and the client |
 //! | `load` | what the client does |
@@ -21,6 +22,7 @@ mod node;
 mod nodes;
 #[path = "../../crash/src/random.rs"]
 mod random;
+mod release;
 mod servers;
 mod space;
 
@@ -40,6 +42,10 @@ use nodes::{Nodes, lock};
 use random::Random;
 use servers::Servers;
 use space::Net;
+
+/// Each booking writes a row of its own, in the transaction of its commit. The table takes a row twice.
+const TABLE: &str = "CREATE TABLE booking (account bigint, transfer bigint, cents bigint)";
+const ROWS: &str = "SELECT account || ' ' || transfer || ' ' || cents FROM booking";
 
 const HELP: &str = "\
 Runs a cluster of three nodes on three PostgreSQL servers, each in a network namespace of its own. Kills, pauses and cuts nodes and servers
@@ -95,6 +101,11 @@ fn parent(args: &[String]) -> Result<bool, String> {
             }
         }
     }
+    if !nodes::next()?.is_file() {
+        return Err(
+            "a part of it is not built: `cargo build --release -p fom-cluster-faults`".to_owned(),
+        );
+    }
     let Some(programs) = servers::programs() else {
         println!("SKIPPED: no PostgreSQL server is installed (Debian: `postgresql`)");
         return Ok(true);
@@ -114,7 +125,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
     }
     let (for_servers, for_nodes) = net.spaces().split_at(3);
     let mut servers = Servers::start(programs, &directory, for_servers)?;
-    servers.query(servers.primary, bank::TABLE)?;
+    servers.query(servers.primary, TABLE)?;
     let log = directory.join("log");
     fs::write(&log, "").map_err(|error| error.to_string())?;
     let nodes = Nodes::new(for_nodes, &servers.config(), &log);
@@ -151,7 +162,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
     })?;
     let transfers = done.transfers.load(Ordering::Relaxed);
     check_accounts("", &booked, transfers, &done);
-    let rows = servers.query(servers.primary, bank::ROWS)?;
+    let rows = servers.query(servers.primary, ROWS)?;
     check_accounts("the rows of ", &rows_of(&rows)?, transfers, &done);
     let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
     let seen = check_log(&text, &done);

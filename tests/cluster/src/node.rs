@@ -7,7 +7,10 @@ use fom_durable::prelude::*;
 use fom_postgres::PostgresEngine;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
-use crate::bank::{Account, Log, News, Transfer, Visit, account_key, serve};
+use crate::{
+    bank::{Log, News, Visit, account_key, serve},
+    release::{Account, Transfer},
+};
 
 pub(crate) const SLOTS: u16 = 8;
 
@@ -58,22 +61,14 @@ async fn carry_out(cluster: &Cluster, words: &[String]) -> Result<String, BoxErr
     };
     match words.get(1).map(String::as_str) {
         Some("open") => {
-            let account = Account {
-                number: number(2)?,
-                booked: Vec::new(),
-                expects: None,
-            };
-            let key = account_key(account.number);
+            let account = Account::new(number(2)?);
+            let key = account_key(number(2)?);
             let submission = cluster.submit(account).key(key).once("the one");
             drop(submission.start().await.map_err(|not| not.reason)?);
             Ok(String::new())
         }
         Some("transfer") => {
-            let transfer = Transfer {
-                number: number(2)?,
-                from: number(3)?,
-                to: number(4)?,
-            };
+            let transfer = Transfer::new(number(2)?, number(3)?, number(4)?);
             let key = format!("transfer {}", transfer.number);
             let submission = cluster.submit(transfer).key(key).once("the one");
             let started = submission.start().await.map_err(|not| not.reason)?;

@@ -44,6 +44,8 @@ struct Running {
     /// Counts the processes of this node.
     life: u64,
     has_joined: bool,
+    /// Whether the node is of the next release.
+    is_next: bool,
 }
 
 /// What a process sees of the clocks: seconds since the machine was started, and seconds that the calendar is off.
@@ -91,7 +93,10 @@ impl Nodes {
                 format!("{:+}s", clocks.wall),
             ]);
         }
-        let own = env::current_exe().map_err(|error| error.to_string())?;
+        let own = match node.is_next() {
+            true => next()?,
+            false => env::current_exe().map_err(|error| error.to_string())?,
+        };
         words.extend([
             own.display().to_string(),
             "node".to_owned(),
@@ -172,6 +177,12 @@ impl Nodes {
     }
 }
 
+/// Returns where the program of a node of the next release is.
+pub(crate) fn next() -> Result<PathBuf, String> {
+    let own = env::current_exe().map_err(|error| error.to_string())?;
+    Ok(own.with_file_name("cluster-next"))
+}
+
 /// Locks, also after a thread has panicked with the lock.
 pub(crate) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -235,6 +246,16 @@ impl Node {
                 Err("no answer".to_owned())
             }
         }
+    }
+
+    /// Whether the node is of the next release.
+    pub(crate) fn is_next(&self) -> bool {
+        self.running().is_next
+    }
+
+    /// Makes the node one of the next release from its next start on.
+    pub(crate) fn upgrade(&self) {
+        self.running().is_next = true;
     }
 
     pub(crate) fn signal(&self, name: &str) {
