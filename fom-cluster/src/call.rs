@@ -102,6 +102,8 @@ pub(crate) enum What {
     Retry(FomId),
     /// Removes an entry in quarantine.
     Discard(FomId),
+    /// Cancels an operation.
+    Cancel(At),
 }
 
 /// A message to another node.

@@ -255,6 +255,30 @@ impl Cluster {
         }
     }
 
+    /// Cancels the operation at this place, as [`FomRef::cancel`](fom_runtime::FomRef::cancel) does. Returns whether it was in flight:
+    /// `false` means that it has ended before. How it ends then, its [outcome](Self::outcome) says.
+    ///
+    /// The journal does not keep a cancel. If the owner is lost before the operation has left its phase, the operation goes on as if
+    /// there had been none: cancel it again.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Unknown`] if no operation is known at this place, with [`ClusterError::Quarantined`] if it cannot go
+    /// on for now, and if the owner does not answer.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the operation may be cancelled or not.
+    pub async fn cancel<O: Persistent>(&self, at: impl Into<Place>) -> Result<bool, ClusterError> {
+        let place = at.into();
+        let what = What::Cancel(self::at(&place));
+        match self.ask::<O>(&place, what).await? {
+            Reply::Done => Ok(true),
+            Reply::Before => Ok(false),
+            other => Err(failed(other, &place)),
+        }
+    }
+
     /// Waits until the operation that was submitted at this place, with its operation id, has ended. Returns how.
     ///
     /// # Errors

@@ -79,6 +79,7 @@ pub(crate) trait Serves: Send + Sync {
     fn submit(&self, runtime: Runtime, submit: Submit) -> Replying<'_>;
     fn ended(&self, runtime: Runtime, once: Key) -> Replying<'_>;
     fn find(&self, runtime: &Runtime, at: At) -> Reply;
+    fn cancel(&self, runtime: &Runtime, at: At) -> Reply;
     fn send(&self, runtime: Runtime, to: At, event: Blob, once: Key) -> Replying<'_>;
 
     /// Gives the content of a letter to the outbox of a phase.
@@ -142,6 +143,19 @@ where
                 None => Reply::Done,
             },
             Lookup::Ended { .. } => Reply::Done,
+            Lookup::Quarantined(_) => Reply::Quarantined,
+            _ => Reply::Unknown,
+        }
+    }
+
+    fn cancel(&self, runtime: &Runtime, at: At) -> Reply {
+        let Some(address) = address(at) else {
+            return Reply::Unknown;
+        };
+        match runtime.outcome::<O>(address) {
+            Lookup::InFlight(id) if runtime.cancel(id) => Reply::Done,
+            // It has ended since.
+            Lookup::InFlight(_) | Lookup::Ended { .. } => Reply::Before,
             Lookup::Quarantined(_) => Reply::Quarantined,
             _ => Reply::Unknown,
         }

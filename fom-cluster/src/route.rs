@@ -160,6 +160,7 @@ async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Rep
             (None, _) => Reply::Busy,
             (Some(_serving), What::Submit(submit)) => serves.submit(runtime, submit).await,
             (Some(_serving), What::Find(at)) => serves.find(&runtime, at),
+            (Some(_serving), What::Cancel(at)) => serves.cancel(&runtime, at),
             (
                 Some(_serving),
                 What::Send {

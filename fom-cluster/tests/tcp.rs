@@ -121,6 +121,31 @@ async fn operations_are_reached_over_sockets_and_move() {
     tokio::time::timeout(LIMIT, test).await.unwrap();
 }
 
+/// An operation is cancelled from any node. What has ended is not, and a missing one is an error.
+#[tokio::test]
+async fn an_operation_is_cancelled_from_any_node() {
+    let test = async {
+        let engine = MemoryEngine::new();
+        let (a, _) = node(&engine, "a").await;
+        let (b, _) = node(&engine, "b").await;
+        all_owned(&[&a, &b]).await;
+        for number in 0..10 {
+            let order = a.submit(Order { number }).key(format!("order {number}"));
+            let place = order.once("one").start().await.unwrap().place().clone();
+            assert!(b.cancel::<Order>(place.clone()).await.unwrap());
+            let ended = a.outcome::<Order>(place.clone()).await.unwrap();
+            let cause = ended.unwrap_err().cause.to_string();
+            assert_eq!(cause, Cause::<BoxError>::Cancelled.to_string());
+            assert!(!a.cancel::<Order>(place).await.unwrap(), "it has ended");
+        }
+        let missing = b.cancel::<Order>("order 99").await.unwrap_err();
+        assert!(matches!(missing, ClusterError::Unknown(_)), "{missing}");
+        a.leave().await;
+        b.leave().await;
+    };
+    tokio::time::timeout(LIMIT, test).await.unwrap();
+}
+
 /// Each node lists the operations that failed on all nodes, and tries them again or removes them.
 #[tokio::test]
 async fn a_failed_operation_is_tried_again_from_any_node() {
