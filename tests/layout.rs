@@ -156,6 +156,7 @@ const POSTGRES: &[&str] = &[
 /// The folders of `fom-cluster`, lowest first.
 const CLUSTER: &[&str] = &[
     "clock",
+    "apart",
     "slot",
     "assignment",
     "engine",

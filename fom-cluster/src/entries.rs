@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use fom_durable::DurableExt as _;
-use fom_protocol::schedule::spawn;
 use fom_runtime::{FomId, Runtime, snapshot::Quarantined};
-use tokio::sync::oneshot;
 
-use crate::{call::Reply, node::Node, quarantine::InQuarantine, slot::Slot};
+use crate::{apart::apart, call::Reply, node::Node, quarantine::InQuarantine, slot::Slot};
 
 /// Lists what is in quarantine.
 pub(crate) fn list(runtime: &Runtime, slot: Slot) -> Reply {
@@ -61,11 +59,7 @@ async fn free(node: &Arc<Node>, slot: Slot, id: FomId) -> bool {
     let Some(noter) = node.noter(slot) else {
         return true;
     };
-    let (tell, told) = oneshot::channel();
-    let main = move || {
-        // The caller may have gone.
-        let _ = tell.send(noter.free(id));
-    };
     // The write waits for the engine. Without a thread, the caller tries again.
-    spawn("fom-notes", main).is_ok() && told.await.unwrap_or(false)
+    let freed = apart("fom-notes", move || noter.free(id)).await;
+    freed.unwrap_or(false)
 }

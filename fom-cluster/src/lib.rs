@@ -101,6 +101,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `clock` | the clock of leases |
+//! | `apart` | work that takes long, on a thread of its own |
 //! | `slot` | slots, and the place of an operation |
 //! | `assignment` | what operators have said about which node owns which slot |
 //! | [`engine`] | what a cluster is kept in |
@@ -131,6 +132,7 @@
 //! | `submission` | the way of an operation to the owner of its slot |
 //! | `cluster` | a cluster, as a program uses it |
 
+mod apart;
 mod assignment;
 mod call;
 mod clock;

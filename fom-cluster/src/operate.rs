@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use fom_durable::DurableExt as _;
-use fom_protocol::{schedule::spawn, sync::sleep};
+use fom_protocol::sync::sleep;
 use fom_runtime::{Runtime, observe::Filter};
-use tokio::sync::oneshot;
 
 use crate::{
+    apart::apart,
     assignment::Change,
     call::{Message, Name, Operate, Reply, Request, What, decode, encode},
     commits::AGAIN,
@@ -28,7 +28,10 @@ const TRIES: u32 = 20;
 /// Does what an operator asks, for the whole cluster.
 pub(crate) async fn operate(node: &Arc<Node>, what: Operate) -> Reply {
     match what {
-        Operate::Load => Reply::Load(load(node)),
+        Operate::Load => match own_load(node).await {
+            Ok(load) => Reply::Load(load),
+            Err(why) => Reply::Failed(why),
+        },
         Operate::Report => Reply::Report(report(node).await),
         Operate::Drain(name) => match known(node, &name) {
             Ok(()) => assign(node, Change::Drain(name)).await,
@@ -100,7 +103,12 @@ async fn quarantine(node: &Arc<Node>) -> Reply {
     Reply::InQuarantine(all)
 }
 
-/// Returns what this node tells of itself.
+/// Returns what this node tells of itself. It walks over all foms, so it must not hold up the thread of the calls.
+async fn own_load(node: &Arc<Node>) -> Result<NodeLoad, String> {
+    let node = Arc::clone(node);
+    apart("fom-report", move || load(&node)).await
+}
+
 fn load(node: &Node) -> NodeLoad {
     let mut load = NodeLoad::default();
     for (slot, _) in node.served() {
@@ -133,7 +141,7 @@ async fn report(node: &Arc<Node>) -> Report {
     let mut nodes = Vec::new();
     for other in status.nodes {
         let load = match other.name == own {
-            true => Some(load(node)),
+            true => own_load(node).await.ok(),
             false => load_of(node, &other).await,
         };
         nodes.push(NodeReport { node: other, load });
@@ -167,16 +175,8 @@ async fn load_of(node: &Arc<Node>, other: &NodeStatus) -> Option<NodeLoad> {
 
 /// Changes the assignment.
 async fn assign(node: &Arc<Node>, change: Change) -> Reply {
-    let (tell, told) = oneshot::channel();
     let asks = Arc::clone(node);
-    let main = move || {
-        // The caller may have gone.
-        let _ = tell.send(assign_here(&asks, &change));
-    };
-    if let Err(error) = spawn("fom-assign", main) {
-        return Reply::Failed(format!("a thread could not be created: {error}"));
-    }
-    match told.await {
+    match apart("fom-assign", move || assign_here(&asks, &change)).await {
         Ok(Ok(())) => {
             node.wake();
             Reply::Done
@@ -184,7 +184,7 @@ async fn assign(node: &Arc<Node>, change: Change) -> Reply {
         Ok(Err(error)) => Reply::Failed(format!(
             "{error}; the change may be kept: look, and ask again"
         )),
-        Err(_) => Reply::Failed("the change was given up".to_owned()),
+        Err(why) => Reply::Failed(why),
     }
 }
 
