@@ -18,6 +18,9 @@ use crate::{
 /// More than the eight seconds for which a node waits for the answer to a commit.
 const LATE: Duration = Duration::from_secs(14);
 
+/// The length of an outage.
+const OUTAGE: Duration = Duration::from_secs(300);
+
 /// At most so many nodes are killed in a time: after the third death of its owners, a slot puts the operation that ran last into
 /// quarantine, and no node can tell a fault from an operation that ends its process.
 const KILLS: usize = 2;
@@ -49,6 +52,8 @@ pub(crate) enum Fault {
     LateKill(usize),
     /// One node from one other.
     Pair(usize, usize),
+    /// All servers are gone for five minutes. Made only if the run asks for it by name.
+    Outage,
 }
 
 /// What the faults are made to.
@@ -70,6 +75,9 @@ impl Fault {
     ///
     /// Fails if no fault with the wanted name can be made now.
     pub(crate) fn draw(random: &mut Random, targets: &Targets<'_>) -> Result<Self, String> {
+        if targets.only == "Outage" {
+            return Ok(Self::Outage);
+        }
         let mut drawn = (0..1000).map(|_| Self::any(random, targets));
         let recent = targets
             .kills
@@ -151,18 +159,20 @@ impl Fault {
                 sleep(short);
                 to.servers.restart(primary)
             }
-            Self::KillServers => {
-                let all: Vec<_> = to
-                    .servers
-                    .standbys()
-                    .into_iter()
-                    .chain([to.servers.primary])
-                    .collect();
-                all.iter().for_each(|server| to.servers.kill(*server));
-                sleep(short);
-                all.iter()
-                    .rev()
-                    .try_for_each(|server| to.servers.restart(*server))
+            Self::KillServers => kill_servers(to, short),
+            Self::Outage => {
+                let before = memory()?;
+                kill_servers(to, OUTAGE)?;
+                let (begun, length) = (Instant::now(), log_length(to)?);
+                let after = memory()?;
+                while log_length(to)? == length {
+                    sleep(Duration::from_millis(10));
+                }
+                println!(
+                    "       phase functions begin again {:.1} s after the servers; memory of a node {before} KiB before, {after} KiB after",
+                    begun.elapsed().as_secs_f64()
+                );
+                Ok(())
             }
             Self::Promote => to.servers.promote(),
             Self::CutNode(node) => {
@@ -239,6 +249,33 @@ impl Fault {
             }
         }
     }
+}
+
+/// Kills all servers, and starts them again after this time.
+fn kill_servers(to: &mut Targets<'_>, after: Duration) -> Result<(), String> {
+    let mut all = to.servers.standbys();
+    all.push(to.servers.primary);
+    all.iter().for_each(|server| to.servers.kill(*server));
+    sleep(after);
+    let mut all = all.iter().rev();
+    all.try_for_each(|server| to.servers.restart(*server))
+}
+
+fn log_length(to: &Targets<'_>) -> Result<u64, String> {
+    let log = to.log.metadata();
+    Ok(log.map_err(|error| error.to_string())?.len())
+}
+
+/// Returns the memory of the largest node, in KiB.
+fn memory() -> Result<u64, String> {
+    let all = run("ps", &["-eo", "rss=,args="])?;
+    let nodes = all.lines().filter_map(|line| {
+        let (memory, command) = line.trim().split_once(' ')?;
+        let program = command.split(' ').next()?;
+        let is_node = program.ends_with("/cluster") || program.ends_with("/cluster-next");
+        memory.parse().ok().filter(|_| is_node)
+    });
+    nodes.max().ok_or_else(|| "no node runs".to_owned())
 }
 
 /// Draws the clocks of a process.

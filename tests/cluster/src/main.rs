@@ -56,7 +56,7 @@ promise was broken; the logs stay then.
 
     --faults N        how many faults [30]
                       At most two nodes are killed in ten minutes.
-    --only NAME       only faults with this name, such as LateCommit
+    --only NAME       only faults with this name, such as LateCommit; only so there is an Outage of five minutes
     --minutes N       go on for so long, if that takes longer than the faults
     --seed N          which faults [the process's number]. What happens between them is not drawn, so the same seed may find another thing.";
 

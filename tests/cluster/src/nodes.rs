@@ -20,7 +20,7 @@ use crate::space::{Space, signal};
 /// How long the client waits for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long it asks again. No fault lasts for so long.
-pub(crate) const LIMIT: Duration = Duration::from_secs(180);
+pub(crate) const LIMIT: Duration = Duration::from_secs(480);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Nodes(Arc<Vec<Node>>);
