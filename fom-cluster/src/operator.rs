@@ -82,8 +82,8 @@ impl Operator {
         }
     }
 
-    /// Drains a node: it gives its slots up one after the other, and takes no other ones, as long as another node takes slots. A slot
-    /// that is [pinned](Self::pin) to it stays. The node stays a member: it makes calls, and can be asked. Wait until
+    /// Drains a node: it gives its slots up one after the other, and takes no other ones, as long as another node takes slots
+    /// and can read what is in them. A slot that is [pinned](Self::pin) to it stays. The node stays a member: it makes calls, and can be asked. Wait until
     /// [`report`](Self::report) shows no slot of it. [`undrain`](Self::undrain) ends this.
     ///
     /// Before a stop, call [`leave`](crate::Cluster::leave) in the program instead; it is faster.
@@ -108,8 +108,8 @@ impl Operator {
         self.change(Operate::Undrain(node.into())).await
     }
 
-    /// Moves a slot to a node, and keeps it there: it is the owner as long as it lives and does not leave. When the node comes back
-    /// after that, the slot does, too. To forbid moves of a slot, pin it to its owner. [`unpin`](Self::unpin) ends this.
+    /// Moves a slot to a node, and keeps it there: it is the owner as long as it lives, does not leave, and can read the
+    /// versions in the slot. When the node comes back after that, the slot does, too. To forbid moves of a slot, pin it to its owner. [`unpin`](Self::unpin) ends this.
     ///
     /// # Errors
     ///

@@ -1,42 +1,46 @@
 //! Which node should own each slot. Every node computes the same answer from the same view.
 
+use std::cmp::Reverse;
+
 use crate::{
-    engine::{NodeInfo, NodeRow, Versions, View},
+    engine::{Assignment, NodeInfo, NodeRow, Versions, View},
     slot::{Slot, hash},
 };
 
-/// Returns the incarnation of the node that should own a slot: that to which an operator has pinned it. Otherwise the best one
-/// that is not drained. If all are drained, the best one of them: a slot without an owner would be worse.
+/// Returns the incarnation of the node that should own a slot: that to which an operator has pinned it, if it can read the versions in
+/// the slot. Otherwise the first in this order:
+///
+/// 1. It can read the versions in the slot: with another owner, operations would wait in quarantine.
+/// 2. It is not drained. If all are drained, one of them owns the slot: a slot without an owner would be worse.
+/// 3. It knows the most of the operation types in the slot.
+/// 4. It has the highest weighted hash of its name and the slot. When a node goes, the slots of the other nodes stay where they are.
+///    The idea is the rendezvous hashing of Thaler and Ravishankar (1998).
 ///
 /// `None` if no node takes slots.
 pub(crate) fn owner(view: &View, slot: Slot) -> Option<&str> {
+    static EMPTY: Versions = Versions::new();
+    let holds = view.slots.get(usize::from(slot.0));
+    let holds = holds.map_or(&EMPTY, |row| &row.holds);
+    let reads = |row: &NodeRow| newer(&row.info, holds).is_empty();
     let takes = || view.nodes.iter().filter(|(_, row)| row.info.weight > 0);
-    let assignment = &view.assignment;
-    if let Some(name) = assignment.pinned.get(&slot)
-        && let Some((incarnation, _)) = takes().find(|(_, row)| row.info.name == *name)
+    let Assignment {
+        pinned, drained, ..
+    } = &view.assignment;
+    if let Some(name) = pinned.get(&slot)
+        && let Some((incarnation, _)) =
+            takes().find(|(_, row)| row.info.name == *name && reads(row))
     {
         return Some(incarnation);
     }
-    let holds = view.slots.get(usize::from(slot.0)).map(|row| &row.holds);
-    let undrained = takes().filter(|(_, row)| !assignment.drained.contains(&row.info.name));
-    best(undrained, slot, holds).or_else(|| best(takes(), slot, holds))
-}
-
-/// Returns the node that can read the most of the slot; of several, the one with the highest weighted hash of its name and the slot.
-/// When a node goes, the slots of the other nodes stay where they are. The idea is the rendezvous hashing of Thaler and Ravishankar (1998).
-fn best<'a>(
-    nodes: impl Iterator<Item = (&'a String, &'a NodeRow)>,
-    slot: Slot,
-    holds: Option<&Versions>,
-) -> Option<&'a str> {
-    let scored = nodes.map(|(incarnation, row)| {
-        let unread = holds.map_or(0, |holds| unread(&row.info, holds));
-        (unread, score(&row.info, slot), incarnation)
+    let ranked = takes().map(|(incarnation, row)| {
+        let is_drained = drained.contains(&row.info.name);
+        let first = (reads(row), !is_drained, Reverse(unread(&row.info, holds)));
+        (first, score(&row.info, slot), incarnation)
     });
     // Two equal scores are decided by the incarnation.
-    let best = scored.max_by(|(unread, one, a), (other_unread, other, b)| {
-        let reads = other_unread.cmp(unread);
-        reads.then_with(|| one.total_cmp(other).then_with(|| a.cmp(b)))
+    let best = ranked.max_by(|(first, one, a), (other_first, other, b)| {
+        let first = first.cmp(other_first);
+        first.then_with(|| one.total_cmp(other).then_with(|| a.cmp(b)))
     });
     best.map(|(_, _, incarnation)| incarnation.as_str())
 }
@@ -77,10 +81,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        assignment::{Assignment, Change},
-        engine::SlotRow,
-    };
+    use crate::{assignment::Change, engine::SlotRow};
 
     fn view(nodes: &[(&str, u32)]) -> View {
         let nodes = nodes.iter().map(|(name, weight)| {
@@ -189,6 +190,17 @@ mod tests {
             let expected: BTreeSet<_> = expected.iter().map(|name| (*name).to_owned()).collect();
             assert_eq!(owners(&view), expected, "{holds:?}");
         }
+        // What a node cannot read, no operator moves there.
+        for row in &mut view.slots {
+            row.holds = versions(&[("Order", 2), ("Parcel", 1)]);
+        }
+        let b_and_c = ["b", "c"].map(|name| Change::Drain(name.into()));
+        let changes = b_and_c
+            .into_iter()
+            .chain([Change::Pin(Slot(3), "a".into())]);
+        let first = Assignment::default();
+        view.assignment = changes.fold(first, |kept, change| kept.with(&change));
+        assert_eq!(owners(&view), BTreeSet::from(["c".to_owned()]));
     }
 
     /// When a node joins or leaves, only its own slots move.
