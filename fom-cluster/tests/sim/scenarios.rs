@@ -528,3 +528,43 @@ fn a_slot_goes_to_a_node_that_can_read_it() {
         assert_eq!(block_on(a.operator().quarantine()).unwrap(), []);
     });
 }
+
+/// While the engine is gone for five minutes, a node takes so many requests and no more: the others are told to come again. When the
+/// engine is back, all that were taken go on within seconds.
+#[test]
+fn during_an_outage_a_node_takes_a_bounded_number_of_requests() {
+    const REQUESTS: u32 = 1100;
+    const TAKEN: usize = 1024;
+    sim::explore(0..2, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let a = cluster.start(sim, "a", &log, next_release).get();
+        cluster.wait_for_owners();
+        cluster.outage.set(true);
+        sim::sleep(SECOND * 10);
+        for number in 0..REQUESTS {
+            let (a, log) = (a.clone(), log.clone());
+            sim.spawn(async move {
+                let parcel = a.submit(Parcel { number }).key(number).once("one");
+                match parcel.start().await {
+                    Ok(started) => {
+                        log.push("started");
+                        drop(started.await.unwrap().unwrap());
+                    }
+                    Err(not) => {
+                        assert!(matches!(not.reason, ClusterError::Busy), "{not}");
+                        assert_eq!(not.operation.unwrap().number, number, "it is given back");
+                        log.push("busy");
+                    }
+                }
+            });
+        }
+        sim::sleep(SECOND * 300);
+        assert_eq!(log.count("busy"), REQUESTS as usize - TAKEN);
+        assert_eq!(log.count("started"), 0);
+        cluster.outage.set(false);
+        sim::sleep(SECOND * 5);
+        assert_eq!(log.count("started"), TAKEN);
+        sim.settle(SECOND * 120);
+        assert_eq!(log.count("parcel"), TAKEN);
+    });
+}
