@@ -82,6 +82,7 @@ async fn status_when(at: &str, is_so: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     }
 }
 
+/// SV-11: the state of a cluster is read from outside, and its nodes are commanded.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_works_with_a_cluster() {
     let test = async {

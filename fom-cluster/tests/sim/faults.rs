@@ -361,7 +361,7 @@ impl BeatingTransitions for Pulse {
     }
 }
 
-/// I5: no phase function is entered after the lease is over. So none is entered after one was entered under a later term.
+/// KY-11, I5: no phase function is entered after the lease is over. So none is entered after one was entered under a later term.
 #[test]
 fn functions_begin_under_one_term_after_the_other() {
     sim::explore(0..30, |sim: &mut Sim| {

@@ -493,7 +493,7 @@ fn next_release(builder: ClusterBuilder) -> ClusterBuilder {
     errands(builder).operation::<Parcel>()
 }
 
-/// A slot that a node of the next release has had goes to a node that can read it, and not to the one that it would belong to.
+/// PR-09: a slot that a node of the next release has had goes to a node that can read it, and not to the one that it would belong to.
 #[test]
 fn a_slot_goes_to_a_node_that_can_read_it() {
     sim::explore(0..40, |sim: &mut Sim| {

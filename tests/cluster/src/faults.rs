@@ -31,7 +31,7 @@ const SUSPECTED: Duration = Duration::from_secs(600);
 pub(crate) enum Fault {
     KillNode(usize),
     Leave(usize),
-    /// The node leaves, and joins again with the next release.
+    /// PR-09: the node leaves, and joins again with the next release.
     Upgrade(usize),
     Pause(usize, u64),
     KillStandby(usize),
