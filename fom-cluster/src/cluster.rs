@@ -343,7 +343,7 @@ impl Cluster {
 pub enum Found {
     /// The operation has not ended.
     InFlight {
-        /// The phase that it is in.
+        /// The phase that it is in. The journal may not have it yet, so the loss of the owner can take it back.
         phase: String,
     },
     /// The operation has ended.
