@@ -1,6 +1,6 @@
 //! What a node does for an operator.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc, time::Duration};
 
 use fom_durable::DurableExt as _;
 use fom_protocol::sync::sleep;
@@ -10,18 +10,20 @@ use crate::{
     apart::apart,
     assignment::Change,
     call::{Message, Name, Operate, Reply, Request, What, decode, encode},
+    clock::boot_time,
     commits::AGAIN,
     engine::EngineError,
     letters::Courier,
+    network::{Answering, Lost},
     node::Node,
     report::{NodeLoad, NodeReport, Report},
     route::ask,
     slot::Slot,
-    status::NodeStatus,
+    status::Status,
 };
 
-/// How many heartbeats of this node another one may take to answer.
-const BEATS: u32 = 3;
+/// How long the other nodes may take to answer.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How often the engine is asked to keep an assignment.
 const TRIES: u32 = 20;
 
@@ -134,41 +136,55 @@ fn add(to: &mut NodeLoad, runtime: &Runtime) {
     to.oldest_letter = ages.max().unwrap_or_default().max(to.oldest_letter);
 }
 
-/// Asks all nodes.
+/// Asks all nodes, at the same time.
 async fn report(node: &Arc<Node>) -> Report {
-    let status = node.status();
+    let Status {
+        nodes,
+        slots,
+        drained,
+        ..
+    } = node.status();
     let own = node.name();
-    let mut nodes = Vec::new();
-    for other in status.nodes {
-        let load = match other.name == own {
-            true => own_load(node).await.ok(),
-            false => load_of(node, &other).await,
+    let asked = nodes.into_iter().map(|other| {
+        let message = encode(&Message::Operate(Operate::Load));
+        let asked = (other.name != own).then(|| node.network.call(&other.address, message));
+        (other, asked)
+    });
+    // All calls are made before the first answer is awaited.
+    let asked: Vec<_> = asked.collect();
+    let (mut nodes, until) = (Vec::new(), boot_time() + PATIENCE);
+    for (other, asked) in asked {
+        let load = match asked {
+            None => own_load(node).await.ok(),
+            Some(asked) => answer_of(node, asked, until).await,
         };
         nodes.push(NodeReport { node: other, load });
     }
     Report {
         nodes,
-        slots: status.slots,
+        slots,
+        drained,
     }
 }
 
-/// Asks another node what it tells of itself. `None` if it does not answer soon.
-async fn load_of(node: &Arc<Node>, other: &NodeStatus) -> Option<NodeLoad> {
-    let message = encode(&Message::Operate(Operate::Load));
-    let mut asked = std::pin::pin!(node.network.call(&other.address, message));
-    let mut beats = 0;
+/// Returns what another node tells of itself. `None` if it has not answered at this time.
+async fn answer_of(
+    node: &Node,
+    mut asked: Answering<Result<Vec<u8>, Lost>>,
+    until: Duration,
+) -> Option<NodeLoad> {
     loop {
         let (_, version) = node.seen.get();
+        let is_late = boot_time() >= until;
         tokio::select! {
             biased;
             answer = &mut asked => return match decode(&answer.ok()?) {
                 Ok(Reply::Load(load)) => Some(load),
                 _ => None,
             },
-            () = node.seen.changed(version) => beats += 1,
-        }
-        if beats >= BEATS {
-            return None;
+            () = ready(()), if is_late => return None,
+            // Each heartbeat of this node is a change.
+            () = node.seen.changed(version) => {}
         }
     }
 }

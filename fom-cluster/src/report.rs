@@ -14,6 +14,8 @@ pub struct Report {
     pub nodes: Vec<NodeReport>,
     /// The slots, in their order.
     pub slots: Vec<SlotStatus>,
+    /// The names of all drained nodes, also of those that do not live.
+    pub drained: Vec<String>,
 }
 
 /// A node of a [`Report`].
@@ -42,7 +44,8 @@ pub struct NodeLoad {
     pub troubles: Vec<String>,
 }
 
-/// Writes a table of the nodes, a line for each slot that has no owner, moves or is pinned, and a line for each trouble.
+/// Writes a table of the nodes, a line for each slot that has no owner, moves or is pinned, for each drained node that does not live, and for each
+/// trouble.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let longest = |of: fn(&NodeReport) -> usize, title: &str| {
@@ -87,6 +90,10 @@ impl fmt::Display for Report {
         };
         for slot in self.slots.iter().filter(|slot| !is_usual(slot)) {
             writeln!(f, "{slot}")?;
+        }
+        let lives = |name: &&String| self.nodes.iter().any(|node| node.node.name == **name);
+        for name in self.drained.iter().filter(|name| !lives(name)) {
+            writeln!(f, "{name}: drained, and does not live")?;
         }
         for NodeReport { node, load } in &self.nodes {
             let Some(load) = load else { continue };

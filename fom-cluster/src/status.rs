@@ -19,6 +19,8 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// The slots, in their order.
     pub slots: Vec<SlotStatus>,
+    /// The names of all drained nodes, also of those that do not live.
+    pub drained: Vec<String>,
     /// What is wrong with slots of this node, and with its calls to other nodes.
     pub troubles: Vec<ClusterError>,
 }
@@ -102,6 +104,7 @@ impl Status {
         Self {
             nodes,
             slots: slots.collect(),
+            drained: view.assignment.drained.iter().cloned().collect(),
             troubles: Vec::new(),
         }
     }

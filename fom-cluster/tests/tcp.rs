@@ -276,11 +276,21 @@ async fn an_operator_looks_and_acts_from_outside() {
         operator.undrain("a").await.unwrap();
         // It may have left.
         operator.undrain("c").await.unwrap();
+        operator.drain("b").await.unwrap();
+        b.leave().await;
+        let report = report_when(&operator, |report| report.nodes.len() == 1).await;
+        assert_eq!(report.drained, ["b"]);
+        let shown = report.to_string();
+        assert!(
+            shown.contains("\nb: drained, and does not live\n"),
+            "{shown}"
+        );
+        let mut slots = report.slots.iter();
+        assert!(slots.all(|slot| slot.owner.as_deref() != Some("b")));
         let other = Operator::connect(&address, b"another").report().await;
         let why = other.unwrap_err().to_string();
         assert!(why.contains("the other side has another secret"), "{why}");
         a.leave().await;
-        b.leave().await;
     };
     tokio::time::timeout(LIMIT, test).await.unwrap();
 }
