@@ -1,12 +1,32 @@
 //! The program, as a user runs it.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::net::UdpSocket;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 fn program() -> Command {
     Command::new(env!("CARGO_BIN_EXE_session-router"))
+}
+
+/// A program that serves. It ends with the test, also with one that fails: what it has inherited stays open otherwise.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Receives a datagram. A machine that was stopped and goes on interrupts a wait with a limit.
+fn receive(socket: &UdpSocket, answer: &mut [u8]) -> usize {
+    loop {
+        match socket.recv(answer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            received => return received.expect("an answer"),
+        }
+    }
 }
 
 fn run(arguments: &[&str]) -> Output {
@@ -46,12 +66,12 @@ fn an_address_that_is_taken_is_told() {
 #[test]
 fn a_signal_drains_it_and_it_prints_the_table() {
     for signal in ["TERM", "INT"] {
-        let mut serving = program()
+        let serving = program()
             .args(["serve", "--listen", "127.0.0.1:0", "--localities", "1"])
             .stdout(Stdio::piped())
-            .spawn()
-            .expect("it runs");
-        let mut output = BufReader::new(serving.stdout.take().expect("its output"));
+            .spawn();
+        let mut serving = Serving(serving.expect("it runs"));
+        let mut output = BufReader::new(serving.0.stdout.take().expect("its output"));
         let mut line = String::new();
         output.read_line(&mut line).expect("a line");
         let address = line
@@ -71,16 +91,16 @@ fn a_signal_drains_it_and_it_prints_the_table() {
         );
         socket.send_to(options.as_bytes(), &address).expect("sent");
         let mut answer = [0; 2048];
-        let length = socket.recv(&mut answer).expect("an answer");
+        let length = receive(&socket, &mut answer);
         assert!(answer[..length].starts_with(b"SIP/2.0 200 OK\r\n"));
 
         let sent = Command::new("kill")
-            .args(["-s", signal, &serving.id().to_string()])
+            .args(["-s", signal, &serving.0.id().to_string()])
             .status();
         assert!(sent.expect("kill runs").success());
         let mut table = String::new();
         output.read_to_string(&mut table).expect("the table");
-        assert!(serving.wait().expect("it ends").success());
+        assert!(serving.0.wait().expect("it ends").success());
         assert!(
             table.contains("draining")
                 && table.contains("Locate")
@@ -92,12 +112,12 @@ fn a_signal_drains_it_and_it_prints_the_table() {
 
 #[test]
 fn the_twin_routes_the_same_calls() {
-    let mut twin = Command::new(env!("CARGO_BIN_EXE_twin"))
+    let twin = Command::new(env!("CARGO_BIN_EXE_twin"))
         .args(["serve", "--listen", "127.0.0.1:0", "--localities", "2"])
         .stdout(Stdio::piped())
-        .spawn()
-        .expect("it runs");
-    let mut output = BufReader::new(twin.stdout.take().expect("its output"));
+        .spawn();
+    let mut twin = Serving(twin.expect("it runs"));
+    let mut output = BufReader::new(twin.0.stdout.take().expect("its output"));
     let mut line = String::new();
     output.read_line(&mut line).expect("a line");
     let address = line
@@ -111,11 +131,11 @@ fn the_twin_routes_the_same_calls() {
     assert!(driven.status.success(), "{said}");
     assert!(said.contains("200 calls in"), "{said}");
 
-    let sent = Command::new("kill").arg(twin.id().to_string()).status();
+    let sent = Command::new("kill").arg(twin.0.id().to_string()).status();
     assert!(sent.expect("kill runs").success());
     let mut table = String::new();
     output.read_to_string(&mut table).expect("the table");
-    assert!(twin.wait().expect("it ends").success());
+    assert!(twin.0.wait().expect("it ends").success());
     let count = |label: &str| {
         let line = table.lines().find(|line| line.trim().starts_with(label));
         line.and_then(|line| line.split_whitespace().last())
