@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::{
     quarantine::InQuarantine,
     report::{NodeLoad, Report},
-    slot::wire_key,
+    slot::{Slot, wire_key},
 };
 
 /// The first byte of each message.
@@ -116,7 +116,7 @@ pub(crate) enum Message {
     Operate(Operate),
 }
 
-/// What an operator asks of a node, for the whole cluster. Slots are numbers.
+/// What an operator asks of a node, for the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Operate {
     /// What the asked node tells of itself.
@@ -124,11 +124,11 @@ pub(crate) enum Operate {
     Report,
     Drain(String),
     Undrain(String),
-    Pin(u16, String),
-    Unpin(u16),
+    Pin(Slot, String),
+    Unpin(Slot),
     Quarantine,
-    Retry(u16, FomId),
-    Discard(u16, FomId),
+    Retry(Slot, FomId),
+    Discard(Slot, FomId),
 }
 
 /// An operation to start.

@@ -114,7 +114,7 @@ impl ClusterBuilder {
         }
         let mut info = NodeInfo::new(self.name.clone(), String::new());
         info.weight = self.weight;
-        info.reads = self.registry.versions();
+        info.reads = self.registry.versions().clone();
         let set_up = self.set_up;
         let parts = Parts {
             engine: self.engine,

@@ -53,8 +53,7 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     ///
     /// With [`EngineError::Refused`] and [`EngineError::Statement`], nothing was appended, for no slot. After any other error,
-    /// the bodies of each slot may be appended or
-    /// not, also later, until this node has claimed the slot again.
+    /// the bodies of each slot may be appended or not, also later, until this node has claimed the slot again.
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError>;
 
     /// Returns the type of the statements that the engine executes. Default: none. Then no node gives it bodies with statements.
@@ -140,7 +139,8 @@ pub struct Beat<'a> {
     pub node: &'a NodeInfo,
 }
 
-/// The operation types that a node can read, or that a slot may contain, with their latest versions.
+/// Operation types with their versions. A name is that of the machine and that of the operation, such as `Selling Order`. A node can
+/// read these versions and earlier ones; a slot may contain them.
 pub type Versions = BTreeMap<String, u32>;
 
 /// No operation types.

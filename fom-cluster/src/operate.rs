@@ -4,7 +4,7 @@ use std::{future::ready, sync::Arc, time::Duration};
 
 use fom_durable::DurableExt as _;
 use fom_protocol::sync::sleep;
-use fom_runtime::{Runtime, observe::Filter};
+use fom_runtime::{Operation as _, Runtime, observe::Filter};
 
 use crate::{
     apart::apart,
@@ -42,11 +42,11 @@ pub(crate) async fn operate(node: &Arc<Node>, what: Operate) -> Reply {
         // It may have left.
         Operate::Undrain(name) => assign(node, Change::Undrain(name)).await,
         Operate::Pin(slot, name) => match there(node, slot).and_then(|()| known(node, &name)) {
-            Ok(()) => assign(node, Change::Pin(Slot(slot), name)).await,
+            Ok(()) => assign(node, Change::Pin(slot, name)).await,
             Err(why) => Reply::Failed(why),
         },
         Operate::Unpin(slot) => match there(node, slot) {
-            Ok(()) => assign(node, Change::Unpin(Slot(slot))).await,
+            Ok(()) => assign(node, Change::Unpin(slot)).await,
             Err(why) => Reply::Failed(why),
         },
         Operate::Quarantine => quarantine(node).await,
@@ -68,20 +68,20 @@ fn known(node: &Node, name: &str) -> Result<(), String> {
     }
 }
 
-/// Fails with what is wrong with the number of a slot.
-fn there(node: &Node, slot: u16) -> Result<(), String> {
+/// Fails if there is no such slot.
+fn there(node: &Node, slot: Slot) -> Result<(), String> {
     let slots = node.facts.slots;
-    match slot < slots {
+    match slot.0 < slots {
         true => Ok(()),
         false => Err(format!(
-            "there is no slot {slot}; there are slots 0 to {}",
+            "there is no {slot}; there are slots 0 to {}",
             slots - 1
         )),
     }
 }
 
 /// Asks the owner of a slot for something that is about no type of operation.
-async fn ask_owner(node: &Arc<Node>, slot: u16, what: What) -> Reply {
+async fn ask_owner(node: &Arc<Node>, slot: Slot, what: What) -> Reply {
     if let Err(why) = there(node, slot) {
         return Reply::Failed(why);
     }
@@ -89,6 +89,7 @@ async fn ask_owner(node: &Arc<Node>, slot: u16, what: What) -> Reply {
         machine: String::new(),
         operation: String::new(),
     };
+    let slot = slot.0;
     let asked = ask(node, Request { slot, of, what }).await;
     asked.unwrap_or_else(|error| Reply::Failed(error.to_string()))
 }
@@ -96,7 +97,7 @@ async fn ask_owner(node: &Arc<Node>, slot: u16, what: What) -> Reply {
 /// Returns what all slots have in quarantine.
 async fn quarantine(node: &Arc<Node>) -> Reply {
     let mut all = Vec::new();
-    for slot in 0..node.facts.slots {
+    for slot in (0..node.facts.slots).map(Slot) {
         match ask_owner(node, slot, What::InQuarantine).await {
             Reply::InQuarantine(entries) => all.extend(entries),
             other => return other,
@@ -127,7 +128,7 @@ fn add(to: &mut NodeLoad, runtime: &Runtime) {
     to.foms += runtime.in_flight();
     to.quarantined += runtime.quarantine().list().len();
     // A type of the user may have the same name.
-    let couriers = Filter::default().operation("Courier");
+    let couriers = Filter::default().operation(Courier::GRAPH.operation());
     let letters = runtime.inspect().matching(&couriers, |fom| {
         runtime.find_id::<Courier>(fom.id()).is_some()
     });
@@ -167,7 +168,7 @@ async fn report(node: &Arc<Node>) -> Report {
     }
 }
 
-/// Returns what another node tells of itself. `None` if it has not answered at this time.
+/// Returns what another node tells of itself. `None` if it has not answered until this time.
 async fn answer_of(
     node: &Node,
     mut asked: Answering<Result<Vec<u8>, Lost>>,

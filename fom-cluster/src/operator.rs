@@ -21,8 +21,17 @@ use crate::{
 ///
 /// The nodes keep to a change until it is taken back, also after all of them were restarted.
 ///
+/// # Errors
+///
+/// Each method fails with [`ClusterError::Unreachable`] if the asked node cannot be called, or does not answer within 90 s. Where nothing
+/// else is said, another failure is [`ClusterError::Failed`], and its text says what to do.
+///
+/// # Panics
+///
+/// Each method of an operator that [connects](Self::connect) panics outside of a runtime of tokio with I/O and time.
+///
 /// ```no_run
-/// use fom_cluster::{ClusterError, Operator, Slot};
+/// use fom_cluster::Operator;
 ///
 /// # async fn maintain() -> Result<(), Box<dyn std::error::Error>> {
 /// let operator = Operator::connect("10.0.0.5:7070", std::env::var("ORDERS_SECRET")?);
@@ -57,7 +66,7 @@ impl Operator {
     }
 
     /// Returns an operator that asks the node at this address, such as `10.0.0.5:7070`. `secret` is that of the
-    /// [nodes](crate::Tcp::secret); empty if they have none. Each call connects anew, and needs a runtime of tokio with I/O and time.
+    /// [nodes](crate::Tcp::secret); empty if they have none. Nothing happens before the first call, and each call connects anew.
     pub fn connect(address: impl Into<String>, secret: impl AsRef<[u8]>) -> Self {
         Self(Way::There {
             address: address.into(),
@@ -70,7 +79,7 @@ impl Operator {
     ///
     /// # Errors
     ///
-    /// Fails if the asked node cannot be reached. So does each other method.
+    /// Fails only as each method does.
     ///
     /// # Cancel safety
     ///
@@ -83,8 +92,8 @@ impl Operator {
     }
 
     /// Drains a node: it gives its slots up one after the other, and takes no other ones, as long as another node takes slots
-    /// and can read what is in them. A slot that is [pinned](Self::pin) to it stays. The node stays a member: it makes calls, and can be asked. Wait until
-    /// [`report`](Self::report) shows no slot of it. [`undrain`](Self::undrain) ends this.
+    /// and can read what is in them. A slot that is [pinned](Self::pin) to it stays. The node stays a member: it makes calls, and
+    /// can be asked. Wait until [`report`](Self::report) shows no slot of it. [`undrain`](Self::undrain) ends this.
     ///
     /// Before a stop, call [`leave`](crate::Cluster::leave) in the program instead; it is faster.
     ///
@@ -109,13 +118,14 @@ impl Operator {
     }
 
     /// Moves a slot to a node, and keeps it there: it is the owner as long as it lives, does not leave, and can read the
-    /// versions in the slot. When the node comes back after that, the slot does, too. To forbid moves of a slot, pin it to its owner. [`unpin`](Self::unpin) ends this.
+    /// versions in the slot. When the node comes back after that, the slot does, too. To forbid moves of a slot, pin it to its
+    /// owner. [`unpin`](Self::unpin) ends this.
     ///
     /// # Errors
     ///
     /// Fails if no node with this name lives, if there is no such slot, and if the engine does not answer.
     pub async fn pin(&self, slot: Slot, node: impl Into<String>) -> Result<(), ClusterError> {
-        self.change(Operate::Pin(slot.0, node.into())).await
+        self.change(Operate::Pin(slot, node.into())).await
     }
 
     /// Lets a slot move to the node that should own it.
@@ -124,7 +134,7 @@ impl Operator {
     ///
     /// Fails if there is no such slot, and if the engine does not answer.
     pub async fn unpin(&self, slot: Slot) -> Result<(), ClusterError> {
-        self.change(Operate::Unpin(slot.0)).await
+        self.change(Operate::Unpin(slot)).await
     }
 
     /// Returns what the owners of all slots have in [quarantine](fom_durable::Quarantine): operations that failed, that no node can
@@ -169,7 +179,7 @@ impl Operator {
     ///
     /// If the future is dropped, the entry may be tried again or not.
     pub async fn retry(&self, slot: Slot, id: FomId) -> Result<(), ClusterError> {
-        self.of_entry(Operate::Retry(slot.0, id), slot, id).await
+        self.of_entry(Operate::Retry(slot, id), slot, id).await
     }
 
     /// Removes an entry of the [quarantine](Self::quarantine), and all that is known of it.
@@ -182,7 +192,7 @@ impl Operator {
     ///
     /// If the future is dropped, the entry may be removed or not.
     pub async fn discard(&self, slot: Slot, id: FomId) -> Result<(), ClusterError> {
-        self.of_entry(Operate::Discard(slot.0, id), slot, id).await
+        self.of_entry(Operate::Discard(slot, id), slot, id).await
     }
 
     async fn of_entry(&self, what: Operate, slot: Slot, id: FomId) -> Result<(), ClusterError> {

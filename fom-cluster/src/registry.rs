@@ -52,8 +52,8 @@ impl Registry {
     }
 
     /// Returns what the node can read, by the names of the machine and of the operation.
-    pub(crate) fn versions(&self) -> Versions {
-        self.versions.clone()
+    pub(crate) fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     /// Whether the node serves this type.

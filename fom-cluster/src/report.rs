@@ -44,8 +44,8 @@ pub struct NodeLoad {
     pub troubles: Vec<String>,
 }
 
-/// Writes a table of the nodes, a line for each slot that has no owner, moves or is pinned, for each drained node that does not live, and for each
-/// trouble.
+/// Writes a table of the nodes, and a line for each slot that has no owner, moves or is pinned, for each drained node that does not
+/// live, and for each trouble.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let longest = |of: fn(&NodeReport) -> usize, title: &str| {

@@ -100,13 +100,7 @@ pub async fn serve() -> Result<(), BoxError> {
     let runtime = app.runtime.clone();
     println!("orders on {address}");
 
-    let mut terminate = signal(SignalKind::terminate())?;
-    let stop = async move {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let stop = stopped()?;
     // No new requests. Requests under way have five seconds, and then the orders rest on the disk.
     axum::serve(listener, routes(app))
         .with_graceful_shutdown(stop)
@@ -115,4 +109,19 @@ pub async fn serve() -> Result<(), BoxError> {
         .shutdown(Shutdown::Drain, Duration::from_secs(5))
         .await;
     Ok(())
+}
+
+/// Waits until the program is told to stop.
+///
+/// # Errors
+///
+/// Fails if the signal cannot be waited for.
+pub fn stopped() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }

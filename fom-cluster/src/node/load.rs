@@ -70,8 +70,7 @@ impl Node {
     fn claim(&self, slot: Slot, seen: u64) -> Result<Option<(Arc<Owned>, Notes)>, EngineError> {
         let incarnation = self.incarnation();
         let mut claim = Claim::new(slot, seen, &incarnation, self.time.now());
-        let reads = self.registry.versions();
-        claim.reads = &reads;
+        claim.reads = self.registry.versions();
         let Some(claimed) = self.engine.claim(&claim)? else {
             return Ok(None);
         };

@@ -8,11 +8,9 @@ use lexopt::prelude::*;
 use orders::{
     nodes::{Node, routes},
     provider::Provider,
+    serve::stopped,
 };
-use tokio::{
-    net::TcpListener,
-    signal::unix::{SignalKind, signal},
-};
+use tokio::net::TcpListener;
 
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
@@ -50,13 +48,7 @@ async fn main() -> Result<(), BoxError> {
         .await?;
     println!("orders on {address}");
 
-    let mut terminate = signal(SignalKind::terminate())?;
-    let stop = async move {
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let stop = stopped()?;
     axum::serve(listener, routes(cluster.clone()))
         .with_graceful_shutdown(stop)
         .await?;
