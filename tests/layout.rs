@@ -160,6 +160,7 @@ const CLUSTER: &[&str] = &[
     "slot",
     "assignment",
     "engine",
+    "cluster_state",
     "memory",
     "guarded",
     "conformance",

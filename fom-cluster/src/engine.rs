@@ -3,6 +3,7 @@
 use std::{any::TypeId, collections::BTreeMap, error::Error, sync::Arc, time::Duration};
 
 use fom_journal::Statement;
+use serde::{Deserialize, Serialize};
 
 pub use crate::assignment::Assignment;
 use crate::slot::Slot;
@@ -106,7 +107,7 @@ pub trait Engine: Send + Sync + 'static {
 }
 
 /// The settings of a cluster, which are the same on all nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Facts {
     /// The number of slots.
@@ -147,7 +148,7 @@ pub type Versions = BTreeMap<String, u32>;
 static NONE: Versions = Versions::new();
 
 /// What others know of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NodeInfo {
     /// The name, which one live node has.
@@ -163,7 +164,7 @@ pub struct NodeInfo {
 }
 
 /// A node, as others see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NodeRow {
     /// What it tells of itself.
@@ -173,7 +174,7 @@ pub struct NodeRow {
 }
 
 /// A slot, as nodes see it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SlotRow {
     /// The fencing token. It only grows.

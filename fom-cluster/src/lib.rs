@@ -105,6 +105,7 @@
 //! | `slot` | slots, and the place of an operation |
 //! | `assignment` | what operators have said about which node owns which slot |
 //! | [`engine`] | what a cluster is kept in |
+//! | `cluster_state` | what an engine keeps of a cluster, besides the logs |
 //! | `memory` | the engine in memory |
 //! | `guarded` | catches the panics of an engine |
 //! | `conformance` | the tests of an engine |
@@ -137,6 +138,7 @@ mod assignment;
 mod call;
 mod clock;
 mod cluster;
+mod cluster_state;
 mod commits;
 #[cfg(feature = "testing")]
 pub mod conformance;
@@ -166,6 +168,7 @@ mod tcp;
 mod time;
 
 pub use cluster::{Cluster, ClusterBuilder, Found};
+pub use cluster_state::ClusterState;
 pub use error::ClusterError;
 pub use letters::{ClusterCxExt, Letters};
 pub use memory::MemoryEngine;
