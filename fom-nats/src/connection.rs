@@ -1,0 +1,297 @@
+//! The connections to the servers, and the thread that serves them. The thread of a caller may be inside an async runtime, where
+//! it must not wait for an answer.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+
+use async_nats::{
+    Client, ConnectOptions, HeaderMap, StatusCode,
+    jetstream::{
+        self, Context,
+        context::PublishErrorKind,
+        message::{PublishMessage, StreamMessage},
+        stream::{Info, LastRawMessageErrorKind},
+    },
+};
+use futures::StreamExt as _;
+use tokio::{
+    runtime::Handle,
+    sync::{OnceCell, oneshot},
+    time::{sleep, timeout},
+};
+
+use crate::error::NatsError;
+
+/// How long a call takes at most.
+const LIMIT: Duration = Duration::from_secs(8);
+/// How long one request takes at most.
+const REQUEST: Duration = Duration::from_secs(4);
+/// The time between two attempts to connect.
+const RECONNECT: Duration = Duration::from_millis(250);
+/// A server that does not answer for two of these is given up.
+const PING: Duration = Duration::from_secs(1);
+/// How many messages one read returns, and how many bytes of them.
+const PAGE: (usize, usize) = (512, 8 << 20);
+/// What the headers of a message need at most.
+const HEADERS: usize = 1024;
+/// The time until a copy that lags is asked again.
+const LAG: Duration = Duration::from_millis(10);
+
+/// How the servers are reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Servers {
+    pub(crate) urls: Vec<String>,
+    pub(crate) tls: bool,
+}
+
+/// The stream of a cluster. Heartbeats have a connection of their own: no commit delays them.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    servers: Servers,
+    name: String,
+    context: OnceCell<Context>,
+}
+
+impl Stream {
+    pub(crate) fn new(servers: Servers, name: String) -> Self {
+        Self {
+            servers,
+            name,
+            context: OnceCell::new(),
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the connection. After the first time, it connects again by itself.
+    pub(crate) async fn context(&self) -> Result<&Context, NatsError> {
+        self.context.get_or_try_init(|| self.connect()).await
+    }
+
+    async fn connect(&self) -> Result<Context, NatsError> {
+        let options = ConnectOptions::new()
+            .name(&self.name)
+            .ping_interval(PING)
+            .connection_timeout(REQUEST)
+            .request_timeout(Some(REQUEST))
+            .require_tls(self.servers.tls)
+            .reconnect_delay_callback(|attempt| match attempt {
+                0 | 1 => Duration::ZERO,
+                _ => RECONNECT,
+            });
+        let client = options.connect(&self.servers.urls).await;
+        let client = client.map_err(|error| NatsError::Connect(Arc::new(error)))?;
+        let mut context = jetstream::new(client);
+        context.set_timeout(REQUEST);
+        Ok(context)
+    }
+
+    /// Returns the longest message.
+    pub(crate) async fn longest(&self) -> Result<usize, NatsError> {
+        let most = self.context().await?.client().max_payload();
+        Ok(most.saturating_sub(HEADERS))
+    }
+
+    /// Adds messages to a subject, all or none of them, if its last message has this number. Returns the number of the last one
+    /// that was added, or `None` if the subject has another last message.
+    pub(crate) async fn publish(
+        &self,
+        subject: &str,
+        messages: Vec<Vec<u8>>,
+        expected: u64,
+    ) -> Result<Option<u64>, NatsError> {
+        let context = self.context().await?;
+        let client = context.client();
+        let count = messages.len();
+        let batch = client.new_inbox();
+        for (at, message) in messages.into_iter().enumerate() {
+            let mut headers = HeaderMap::new();
+            if at == 0 {
+                let expected = expected.to_string();
+                headers.insert("Nats-Expected-Last-Subject-Sequence", expected.as_str());
+            }
+            let is_last = at + 1 == count;
+            if count > 1 {
+                headers.insert("Nats-Batch-Id", batch.as_str());
+                headers.insert("Nats-Batch-Sequence", (at + 1).to_string().as_str());
+                if is_last {
+                    headers.insert("Nats-Batch-Commit", "1");
+                }
+            }
+            if is_last {
+                return self.publish_last(context, subject, headers, message).await;
+            }
+            let subject = subject.to_owned();
+            let sent = client.publish_with_headers(subject, headers, message.into());
+            sent.await.map_err(NatsError::request)?;
+        }
+        Err(NatsError::request("nothing to publish"))
+    }
+
+    async fn publish_last(
+        &self,
+        context: &Context,
+        subject: &str,
+        headers: HeaderMap,
+        message: Vec<u8>,
+    ) -> Result<Option<u64>, NatsError> {
+        let message = PublishMessage::build()
+            .headers(headers)
+            .payload(message.into());
+        let sent = context.send_publish(subject.to_owned(), message).await;
+        let answer = match sent {
+            Ok(acknowledged) => acknowledged.await,
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok(ack) => Ok(Some(ack.sequence)),
+            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(None),
+            Err(error) => Err(NatsError::request(error)),
+        }
+    }
+
+    /// Returns the last message of a subject, as the leader knows it. It may have been deposed, and not know that yet.
+    pub(crate) async fn last(&self, subject: &str) -> Result<Option<StreamMessage>, NatsError> {
+        let stream = self.context().await?.get_stream_no_info(&self.name).await;
+        let stream = stream.map_err(NatsError::request)?;
+        match stream.get_last_raw_message_by_subject(subject).await {
+            Ok(message) => Ok(Some(message)),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(NatsError::request(error)),
+        }
+    }
+
+    /// Returns the next messages of a subject, from a number on. Any server that has a copy answers, and may lag. At its end,
+    /// there is none.
+    pub(crate) async fn read(
+        &self,
+        subject: &str,
+        from: u64,
+    ) -> Result<Vec<StreamMessage>, NatsError> {
+        let client = self.context().await?.client();
+        let answered = timeout(REQUEST, self.ask_page(&client, subject, from.max(1)));
+        let late = |_| NatsError::request("a read was not answered");
+        answered.await.map_err(late)?
+    }
+
+    async fn ask_page(
+        &self,
+        client: &Client,
+        subject: &str,
+        from: u64,
+    ) -> Result<Vec<StreamMessage>, NatsError> {
+        let inbox = client.new_inbox();
+        let (batch, max_bytes) = PAGE;
+        let request = serde_json::json!({
+            "seq": from, "batch": batch, "max_bytes": max_bytes, "next_by_subj": subject,
+        });
+        let mut answers = client
+            .subscribe(inbox.clone())
+            .await
+            .map_err(NatsError::request)?;
+        let to = format!("$JS.API.DIRECT.GET.{}", self.name);
+        let request = request.to_string().into_bytes().into();
+        let sent = client.publish_with_reply(to, inbox, request).await;
+        sent.map_err(NatsError::request)?;
+        let mut page = Vec::new();
+        while let Some(answer) = answers.next().await {
+            match answer.status {
+                None | Some(StatusCode::OK) => {
+                    page.push(StreamMessage::try_from(answer).map_err(NatsError::request)?);
+                }
+                // The end of the page.
+                Some(status) if status.as_u16() == 204 => return Ok(page),
+                Some(StatusCode::NOT_FOUND) => return Ok(page),
+                Some(status) => {
+                    let why = answer.description.unwrap_or_default();
+                    return Err(NatsError::request(format!("a read failed: {status} {why}")));
+                }
+            }
+        }
+        Err(NatsError::request("the connection was closed"))
+    }
+
+    /// Returns this message of a subject, if a copy has it already.
+    pub(crate) async fn read_one(
+        &self,
+        subject: &str,
+        number: u64,
+    ) -> Result<Option<StreamMessage>, NatsError> {
+        let page = self.read(subject, number).await?.into_iter();
+        Ok(page.take(1).find(|message| message.sequence == number))
+    }
+
+    /// Waits until a copy that lags may have more.
+    pub(crate) async fn wait_for_copy(&self) {
+        sleep(LAG).await;
+    }
+
+    /// Deletes the messages of a subject before this one.
+    pub(crate) async fn delete_before(&self, subject: &str, number: u64) -> Result<(), NatsError> {
+        let stream = self.context().await?.get_stream_no_info(&self.name).await;
+        let stream = stream.map_err(NatsError::request)?;
+        let purged = stream.purge().filter(subject).sequence(number).await;
+        purged.map(drop).map_err(NatsError::request)
+    }
+
+    /// Creates the stream, if there is none. Returns what the leader says of it.
+    pub(crate) async fn create(
+        &self,
+        config: jetstream::stream::Config,
+    ) -> Result<Info, NatsError> {
+        let context = self.context().await?;
+        let stream = context.get_or_create_stream(config).await;
+        Ok(stream.map_err(NatsError::request)?.cached_info().clone())
+    }
+}
+
+/// The thread of the connections. It ends with this value.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    thread: Handle,
+    _ends: oneshot::Sender<()>,
+}
+
+impl Caller {
+    /// Starts the thread.
+    pub(crate) fn start() -> Result<Self, NatsError> {
+        let failed = |error| NatsError::Thread(Arc::new(error));
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let thread = runtime.handle().clone();
+        let (ends, ended) = oneshot::channel::<()>();
+        thread::Builder::new()
+            .name("fom-nats".to_owned())
+            .spawn(move || {
+                // The sender sends nothing.
+                let _ = runtime.block_on(ended);
+            })
+            .map_err(failed)?;
+        Ok(Self {
+            thread,
+            _ends: ends,
+        })
+    }
+
+    /// Runs a call on the thread, and waits for its answer.
+    pub(crate) fn ask<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = Result<T, NatsError>> + Send + 'static,
+    ) -> Result<T, NatsError> {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.thread.spawn(async move {
+            let done = timeout(LIMIT, call).await;
+            let seconds = LIMIT.as_secs();
+            // The caller waits.
+            let _ = answer.send(done.unwrap_or(Err(NatsError::Silent { seconds })));
+        });
+        answered.recv().unwrap_or(Err(NatsError::Closed))
+    }
+}

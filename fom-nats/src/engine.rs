@@ -1,0 +1,396 @@
+//! The engine of a cluster: its nodes, and its slots with their logs, in one stream of NATS JetStream.
+
+use std::{fmt, sync::Arc};
+
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
+use fom_cluster::{
+    Slot,
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+};
+use futures::future::join_all;
+
+use crate::{
+    connection::{Caller, Servers, Stream},
+    control::{Answered, Control},
+    error::NatsError,
+    logs::{Added, Logs},
+    monitor,
+    request::{Answer, Request},
+};
+
+/// The copies of a stream.
+const COPIES: usize = 3;
+
+/// The settings of a [`NatsEngine`].
+#[must_use = "`build` makes the engine"]
+pub struct NatsEngineBuilder {
+    servers: Servers,
+    cluster: String,
+    accepts: Accepts,
+}
+
+/// What is accepted though it can lose what was acknowledged.
+#[derive(Clone, Debug, Default)]
+struct Accepts {
+    monitors: Vec<String>,
+    no_fsync: bool,
+    one_copy: bool,
+}
+
+impl NatsEngineBuilder {
+    /// Encrypts the connections, and accepts only a server whose certificate is signed by an authority that the system
+    /// trusts. The variable `SSL_CERT_FILE` names a file with other authorities.
+    pub fn tls(mut self) -> Self {
+        self.servers.tls = true;
+        self
+    }
+
+    /// Accepts servers that acknowledge messages before they are on their disks, and asks no monitoring page. A power failure
+    /// then loses acknowledged transitions. For tests.
+    pub fn allow_no_fsync(mut self) -> Self {
+        self.accepts.no_fsync = true;
+        self
+    }
+
+    /// Accepts a stream with one copy, and creates such a one. The loss of its disk then loses all operations.
+    pub fn allow_one_copy(mut self) -> Self {
+        self.accepts.one_copy = true;
+        self
+    }
+
+    /// Makes the engine. It connects when a node joins.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`NatsError::Name`] if the name of the cluster is empty or has other characters than letters, digits, `-` and
+    /// `_`. Fails if the thread of the connections cannot be created.
+    pub fn build(self) -> Result<NatsEngine, NatsError> {
+        let name = self.cluster;
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || !name.chars().all(is_part) {
+            return Err(NatsError::Name(name));
+        }
+        let stream = |servers| Arc::new(Stream::new(servers, format!("fom-{name}")));
+        Ok(NatsEngine {
+            caller: Caller::start()?,
+            shared: Arc::new(Shared {
+                beats: stream(self.servers.clone()),
+                work: stream(self.servers),
+                control: Control::new(format!("fom.{name}.control")),
+                logs: Logs::new(format!("fom.{name}.slot")),
+                subjects: format!("fom.{name}.>"),
+                accepts: self.accepts,
+            }),
+        })
+    }
+}
+
+impl fmt::Debug for NatsEngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The URLs may contain a password.
+        f.debug_struct("NatsEngineBuilder")
+            .field("cluster", &self.cluster)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A cluster that is kept in NATS JetStream.
+///
+/// Nodes with the same servers and the same name of a cluster are one cluster. The cluster `orders` is the stream `fom-orders`.
+/// Several clusters with different names can be on the same servers. A node has two connections, one of them for heartbeats.
+///
+/// The stream has a subject for the state of the cluster and one for each slot. A message is added only directly after the last
+/// one of its subject that the node knows. So a claim, which adds a message to the subject of the slot, keeps the former owner from
+/// adding more.
+pub struct NatsEngine {
+    caller: Caller,
+    shared: Arc<Shared>,
+}
+
+/// What the calls use.
+struct Shared {
+    /// Heartbeats have a connection of their own: no commit delays them.
+    beats: Arc<Stream>,
+    work: Arc<Stream>,
+    control: Control,
+    logs: Logs,
+    subjects: String,
+    accepts: Accepts,
+}
+
+impl NatsEngine {
+    /// Returns the settings of the cluster with this name on these servers. NATS shows only on its monitoring pages whether a
+    /// server writes to its disk before it acknowledges. So the engine needs the monitoring URL of each server, and asks it when a
+    /// node joins.
+    ///
+    /// ```no_run
+    /// use fom_cluster::{Cluster, Tcp};
+    /// use fom_nats::NatsEngine;
+    ///
+    /// # async fn join() -> Result<(), Box<dyn std::error::Error>> {
+    /// let servers = ["nats://a", "nats://b", "nats://c"];
+    /// let monitors = ["http://a:8222", "http://b:8222", "http://c:8222"];
+    /// let engine = NatsEngine::builder(servers, monitors, "orders").build()?;
+    /// let node = Cluster::builder(engine, "eu-1a")
+    ///     .network(Tcp::bind("10.0.0.7:7070")?.secret(std::env::var("ORDERS_SECRET")?));
+    /// // `.operation::<Order>()` for each type of operation; then:
+    /// let cluster = node.join().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(
+        servers: impl IntoIterator<Item = impl Into<String>>,
+        monitors: impl IntoIterator<Item = impl Into<String>>,
+        cluster: impl Into<String>,
+    ) -> NatsEngineBuilder {
+        NatsEngineBuilder {
+            servers: Servers {
+                urls: servers.into_iter().map(Into::into).collect(),
+                tls: false,
+            },
+            cluster: cluster.into(),
+            accepts: Accepts {
+                monitors: monitors.into_iter().map(Into::into).collect(),
+                ..Accepts::default()
+            },
+        }
+    }
+
+    /// Runs a call on the thread of the connections, and waits for its answer.
+    fn ask<T, F>(&self, call: impl FnOnce(Arc<Shared>) -> F) -> Result<T, EngineError>
+    where
+        F: Future<Output = Result<T, NatsError>> + Send + 'static,
+        T: Send + 'static,
+    {
+        let answer = self.caller.ask(call(Arc::clone(&self.shared)));
+        answer.map_err(|error| match error.is_refusal() {
+            true => EngineError::refused(error),
+            false => EngineError::unknown(error),
+        })
+    }
+
+    /// Adds a request to the state of the cluster.
+    fn execute(&self, request: Request) -> Result<Answer, EngineError> {
+        self.ask(async move |shared| shared.execute(request).await)?
+    }
+}
+
+impl Shared {
+    async fn execute(&self, request: Request) -> Result<Answered, NatsError> {
+        let stream = match request {
+            Request::Beat { .. } | Request::Bury { .. } => &self.beats,
+            _ => &self.work,
+        };
+        self.control.execute(stream, request).await
+    }
+
+    /// Creates the stream, if there is none, and checks that its servers keep what they acknowledge.
+    async fn check(&self) -> Result<(), NatsError> {
+        let context = self.work.context().await?;
+        let server = context.client().server_info();
+        // A server that is too old does not know all settings of the stream.
+        monitor::check_version(&server.server_name, &server.version)?;
+        let config = self.config();
+        let info = self.work.create(config).await?;
+        let stream = self.work.name().to_owned();
+        if let Some(what) = differs(&info) {
+            return Err(NatsError::Settings { stream, what });
+        }
+        if info.config.num_replicas < 2 && !self.accepts.one_copy {
+            return Err(NatsError::OneCopy { stream });
+        }
+        if self.accepts.no_fsync {
+            return Ok(());
+        }
+        let mut servers = Vec::new();
+        if let Some(cluster) = info.cluster {
+            servers.extend(cluster.leader);
+            servers.extend(cluster.replicas.into_iter().map(|peer| peer.name));
+        }
+        if servers.is_empty() {
+            servers.push(server.server_name);
+        }
+        monitor::check(&self.accepts.monitors, &servers).await
+    }
+
+    fn config(&self) -> Config {
+        Config {
+            name: self.work.name().to_owned(),
+            subjects: vec![self.subjects.clone()],
+            description: Some("A cluster of fom. Do not change it by hand.".to_owned()),
+            num_replicas: if self.accepts.one_copy { 1 } else { COPIES },
+            storage: StorageType::File,
+            retention: RetentionPolicy::Limits,
+            discard: DiscardPolicy::New,
+            max_messages: -1,
+            max_bytes: -1,
+            max_messages_per_subject: -1,
+            allow_direct: true,
+            allow_atomic_publish: true,
+            ..Config::default()
+        }
+    }
+}
+
+/// Returns which setting of a stream makes it lose messages, or take none.
+fn differs(info: &Info) -> Option<&'static str> {
+    let config = &info.config;
+    let rules = [
+        (
+            config.storage == StorageType::File,
+            "its storage is no file",
+        ),
+        (
+            config.retention == RetentionPolicy::Limits,
+            "its retention deletes messages that were read",
+        ),
+        (
+            config.max_age.is_zero() && config.max_messages_per_subject <= 0,
+            "it deletes messages by their age or number",
+        ),
+        (
+            config.discard == DiscardPolicy::New
+                || config.max_bytes <= 0 && config.max_messages <= 0,
+            "it deletes old messages when it is full",
+        ),
+        (config.allow_direct, "it has no direct reads"),
+        (config.allow_atomic_publish, "it has no atomic batches"),
+        (!config.no_ack, "it acknowledges nothing"),
+    ];
+    rules
+        .into_iter()
+        .find(|(holds, _)| !holds)
+        .map(|(_, what)| what)
+}
+
+/// The state gave the answer of another request.
+fn mixed_up<T>(answer: Answer) -> Result<T, EngineError> {
+    Err(EngineError::refused(format!(
+        "the state answers something else: {answer:?}"
+    )))
+}
+
+impl Engine for NatsEngine {
+    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+        let request = Request::Open(*wanted);
+        let answer = self.ask(async move |shared| {
+            shared.check().await?;
+            shared.execute(request).await
+        })?;
+        match answer? {
+            Answer::Facts(facts) => Ok(facts),
+            other => mixed_up(other),
+        }
+    }
+
+    fn beat(&self, me: &Beat<'_>) -> Result<View, EngineError> {
+        let answer = self.execute(Request::Beat {
+            incarnation: me.incarnation.to_owned(),
+            is_first: me.is_first,
+            time: me.time,
+            node: me.node.clone(),
+        });
+        match answer? {
+            Answer::View(view) => Ok(view),
+            other => mixed_up(other),
+        }
+    }
+
+    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+        let incarnation = incarnation.to_owned();
+        self.execute(Request::Bury { incarnation, beat })?.done()
+    }
+
+    fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {
+        let request = Request::Claim {
+            slot: claim.slot,
+            seen: claim.seen,
+            incarnation: claim.incarnation.to_owned(),
+            time: claim.time,
+            reads: claim.reads.clone(),
+        };
+        let slot = claim.slot;
+        self.ask(async move |shared| {
+            let granted = match shared.execute(request).await? {
+                Ok(Answer::Claimed(granted)) => granted,
+                Ok(other) => return Ok(mixed_up(other)),
+                Err(error) => return Ok(Err(error)),
+            };
+            let Some(mut claimed) = granted else {
+                return Ok(Ok(None));
+            };
+            let granted = (slot, claimed.term, claimed.time);
+            let added = shared.logs.claim(&shared.work, granted).await?;
+            let Some((last, time)) = added else {
+                return Ok(Ok(None));
+            };
+            (claimed.last, claimed.time) = (last, time);
+            Ok(Ok(Some(claimed)))
+        })?
+    }
+
+    /// The records of all slots are under way at the same time.
+    fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError> {
+        // The bodies are not copied.
+        let appends = appends.to_vec();
+        self.ask(async move |shared| {
+            let adds = appends
+                .iter()
+                .map(|append| shared.logs.add(&shared.work, append));
+            let added = join_all(adds).await.into_iter();
+            added
+                .map(|added| Ok(matches!(added?, Added::Kept)))
+                .collect()
+        })
+    }
+
+    fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError> {
+        self.ask(async move |shared| shared.logs.load(&shared.work, slot, (from, to)).await)
+    }
+
+    fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
+        self.ask(async move |shared| {
+            let owned = (slot, term);
+            shared.logs.delete_until(&shared.work, owned, last).await
+        })
+    }
+
+    fn note(&self, slot: Slot, term: u64, notes: &[u8]) -> Result<bool, EngineError> {
+        let notes = notes.to_vec();
+        self.execute(Request::Note { slot, term, notes })?.done()
+    }
+
+    fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError> {
+        match self.execute(Request::Assign(assignment.clone()))? {
+            Answer::Assignment(assignment) => Ok(assignment),
+            other => mixed_up(other),
+        }
+    }
+
+    fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {
+        self.shared.logs.release(slot, term);
+        self.execute(Request::Release { slot, term }).map(drop)
+    }
+
+    fn leave(&self, incarnation: &str) -> Result<(), EngineError> {
+        let incarnation = incarnation.to_owned();
+        self.execute(Request::Leave { incarnation }).map(drop)
+    }
+}
+
+impl Answer {
+    fn done(self) -> Result<bool, EngineError> {
+        match self {
+            Self::Done(done) => Ok(done),
+            other => mixed_up(other),
+        }
+    }
+}
+
+impl fmt::Debug for NatsEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NatsEngine")
+            .field("stream", &self.shared.work.name())
+            .finish_non_exhaustive()
+    }
+}

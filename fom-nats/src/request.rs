@@ -1,0 +1,112 @@
+//! Requests: what a node asks of the cluster, as messages of the stream. Each node applies them in the order of the stream, so
+//! all nodes have the same state.
+
+use std::time::Duration;
+
+use fom_cluster::{
+    ClusterState, Slot,
+    engine::{Assignment, Beat, Claim, Claimed, EngineError, Facts, NodeInfo, Versions, View},
+};
+use serde::{Deserialize, Serialize};
+
+/// What a node asks of the cluster. The form is JSON, so that an operator can read the stream.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    Open(Facts),
+    Beat {
+        incarnation: String,
+        is_first: bool,
+        time: Duration,
+        node: NodeInfo,
+    },
+    Bury {
+        incarnation: String,
+        beat: u64,
+    },
+    Claim {
+        slot: Slot,
+        seen: u64,
+        incarnation: String,
+        time: Duration,
+        reads: Versions,
+    },
+    Note {
+        slot: Slot,
+        term: u64,
+        notes: Vec<u8>,
+    },
+    Assign(Assignment),
+    Release {
+        slot: Slot,
+        term: u64,
+    },
+    Leave {
+        incarnation: String,
+    },
+    /// The state after all messages before this one.
+    Snapshot(ClusterState),
+}
+
+/// What came of a request.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Facts(Facts),
+    View(View),
+    Claimed(Option<Claimed>),
+    Assignment(Assignment),
+    /// Whether it did something.
+    Done(bool),
+}
+
+impl Request {
+    /// Does what the request asks, at this time of the stream.
+    pub(crate) fn apply(
+        &self,
+        state: &mut ClusterState,
+        now: Duration,
+    ) -> Result<Answer, EngineError> {
+        Ok(match self {
+            Self::Open(facts) => Answer::Facts(state.open(facts)),
+            Self::Beat {
+                incarnation,
+                is_first,
+                time,
+                node,
+            } => {
+                let beat = Beat::new(incarnation, *is_first, *time, node);
+                Answer::View(state.beat(&beat, now))
+            }
+            Self::Bury { incarnation, beat } => Answer::Done(state.bury(incarnation, *beat)),
+            Self::Claim {
+                slot,
+                seen,
+                incarnation,
+                time,
+                reads,
+            } => {
+                let mut claim = Claim::new(*slot, *seen, incarnation, *time);
+                claim.reads = reads;
+                Answer::Claimed(state.claim(&claim)?)
+            }
+            Self::Note { slot, term, notes } => Answer::Done(state.note(*slot, *term, notes)?),
+            Self::Assign(assignment) => Answer::Assignment(state.assign(assignment)),
+            Self::Release { slot, term } => {
+                state.release(*slot, *term)?;
+                Answer::Done(true)
+            }
+            Self::Leave { incarnation } => {
+                state.leave(incarnation);
+                Answer::Done(true)
+            }
+            Self::Snapshot(snapshot) => {
+                state.clone_from(snapshot);
+                Answer::Done(true)
+            }
+        })
+    }
+
+    /// Whether what comes of it depends on when the servers got it.
+    pub(crate) fn has_time(&self) -> bool {
+        matches!(self, Self::Beat { .. })
+    }
+}

