@@ -2,6 +2,7 @@
 //! it must not wait for an answer.
 
 use std::{
+    error::Error as _,
     sync::{Arc, mpsc},
     thread,
     time::Duration,
@@ -10,12 +11,14 @@ use std::{
 use async_nats::{
     Client, ConnectOptions, HeaderMap, StatusCode,
     jetstream::{
-        self, Context,
-        context::PublishErrorKind,
+        self, Context, ErrorCode,
+        context::{PublishError, PublishErrorKind},
         message::{PublishMessage, StreamMessage},
+        publish::PublishAck,
         stream::{Info, LastRawMessageErrorKind},
     },
 };
+use bytes::Bytes;
 use futures::StreamExt as _;
 use tokio::{
     runtime::Handle,
@@ -37,6 +40,9 @@ const PING: Duration = Duration::from_secs(1);
 const PAGE: (usize, usize) = (512, 8 << 20);
 /// What the headers of a message need at most.
 const HEADERS: usize = 1024;
+/// How often a message is sent that no server takes, and the time between.
+const ATTEMPTS: u32 = 40;
+const AGAIN: Duration = Duration::from_millis(50);
 /// The time until a copy that lags is asked again.
 const LAG: Duration = Duration::from_millis(10);
 
@@ -98,61 +104,71 @@ impl Stream {
     }
 
     /// Adds messages to a subject, all or none of them, if its last message has this number. Returns the number of the last one
-    /// that was added, or `None` if the subject has another last message.
+    /// that was added, or `None` if the subject has another last message, or another message is under way.
     pub(crate) async fn publish(
         &self,
         subject: &str,
         messages: Vec<Vec<u8>>,
         expected: u64,
     ) -> Result<Option<u64>, NatsError> {
+        let messages: Vec<Bytes> = messages.into_iter().map(Bytes::from).collect();
+        let mut attempts = 0..ATTEMPTS;
+        loop {
+            match self.try_publish(subject, &messages, expected).await? {
+                Ok(ack) => return Ok(Some(ack.sequence)),
+                Err(error) if is_other_last(&error) => return Ok(None),
+                // The server knows of no server with the stream, so it has sent the message to none.
+                Err(error)
+                    if error.kind() == PublishErrorKind::StreamNotFound
+                        && attempts.next().is_some() =>
+                {
+                    sleep(AGAIN).await;
+                }
+                Err(error) => return Err(NatsError::request(error)),
+            }
+        }
+    }
+
+    async fn try_publish(
+        &self,
+        subject: &str,
+        messages: &[Bytes],
+        expected: u64,
+    ) -> Result<Result<PublishAck, PublishError>, NatsError> {
         let context = self.context().await?;
         let client = context.client();
-        let count = messages.len();
         let batch = client.new_inbox();
-        for (at, message) in messages.into_iter().enumerate() {
+        let headers_of = |number: usize| {
             let mut headers = HeaderMap::new();
-            if at == 0 {
+            if number == 1 {
                 let expected = expected.to_string();
                 headers.insert("Nats-Expected-Last-Subject-Sequence", expected.as_str());
             }
-            let is_last = at + 1 == count;
-            if count > 1 {
+            if messages.len() > 1 {
                 headers.insert("Nats-Batch-Id", batch.as_str());
-                headers.insert("Nats-Batch-Sequence", (at + 1).to_string().as_str());
-                if is_last {
-                    headers.insert("Nats-Batch-Commit", "1");
-                }
+                headers.insert("Nats-Batch-Sequence", number.to_string().as_str());
             }
-            if is_last {
-                return self.publish_last(context, subject, headers, message).await;
-            }
-            let subject = subject.to_owned();
-            let sent = client.publish_with_headers(subject, headers, message.into());
+            headers
+        };
+        let Some((last, others)) = messages.split_last() else {
+            return Err(NatsError::request("there is nothing to add"));
+        };
+        for (number, message) in (1..).zip(others) {
+            let (subject, headers) = (subject.to_owned(), headers_of(number));
+            let sent = client.publish_with_headers(subject, headers, message.clone());
             sent.await.map_err(NatsError::request)?;
         }
-        Err(NatsError::request("nothing to publish"))
-    }
-
-    async fn publish_last(
-        &self,
-        context: &Context,
-        subject: &str,
-        headers: HeaderMap,
-        message: Vec<u8>,
-    ) -> Result<Option<u64>, NatsError> {
-        let message = PublishMessage::build()
+        let mut headers = headers_of(messages.len());
+        if messages.len() > 1 {
+            headers.insert("Nats-Batch-Commit", "1");
+        }
+        let last = PublishMessage::build()
             .headers(headers)
-            .payload(message.into());
-        let sent = context.send_publish(subject.to_owned(), message).await;
-        let answer = match sent {
+            .payload(last.clone());
+        Ok(match context.send_publish(subject.to_owned(), last).await {
             Ok(acknowledged) => acknowledged.await,
             Err(error) => Err(error),
-        };
-        match answer {
-            Ok(ack) => Ok(Some(ack.sequence)),
-            Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(None),
-            Err(error) => Err(NatsError::request(error)),
-        }
+        })
     }
 
     /// Returns the last message of a subject, as the leader knows it. It may have been deposed, and not know that yet.
@@ -248,6 +264,15 @@ impl Stream {
         let stream = context.get_or_create_stream(config).await;
         Ok(stream.map_err(NatsError::request)?.cached_info().clone())
     }
+}
+
+/// Whether a message was refused because another one is the last of its subject, or is about to be.
+fn is_other_last(error: &PublishError) -> bool {
+    let source = error.source();
+    let source = source.and_then(|source| source.downcast_ref::<jetstream::Error>());
+    let code = source.map(jetstream::Error::error_code);
+    let is_about_to_be = code == Some(ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT);
+    is_about_to_be || error.kind() == PublishErrorKind::WrongLastSequence
 }
 
 /// The thread of the connections. It ends with this value.

@@ -2,7 +2,7 @@
 
 use std::{
     env, fs,
-    io::{Read, Write},
+    io::{self, Read, Write},
     net::{TcpListener, TcpStream},
     path::PathBuf,
     process::{Child, Command, Stdio},
@@ -128,13 +128,29 @@ impl Servers {
     }
 
     fn is_ready(&self, server: usize) -> bool {
-        let Ok(mut page) = TcpStream::connect(("127.0.0.1", self.ports[server][1])) else {
-            return false;
-        };
+        self.page(server, "healthz")
+            .is_ok_and(|page| page.contains(" 200 "))
+    }
+
+    fn page(&self, server: usize, name: &str) -> io::Result<String> {
+        let mut page = TcpStream::connect(("127.0.0.1", self.ports[server][1]))?;
+        page.write_all(format!("GET /{name} HTTP/1.0\r\n\r\n").as_bytes())?;
         let mut answer = String::new();
-        let asked = page.write_all(b"GET /healthz HTTP/1.0\r\n\r\n");
-        let read = asked.and_then(|()| page.read_to_string(&mut answer));
-        read.is_ok() && answer.contains(" 200 ")
+        page.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    /// Returns how many messages a stream has, as the first server tells.
+    pub(crate) fn messages(&self, stream: &str) -> u64 {
+        let page = self.page(0, "jsz?streams=true").unwrap();
+        let (_, page) = page.split_once("\r\n\r\n").unwrap();
+        let page: serde_json::Value = serde_json::from_str(page).unwrap();
+        let mut streams = page["account_details"][0]["stream_detail"]
+            .as_array()
+            .unwrap()
+            .iter();
+        let found = streams.find(|found| found["name"] == stream).unwrap();
+        found["state"]["messages"].as_u64().unwrap()
     }
 
     /// Kills a server as `kill -9` does.
