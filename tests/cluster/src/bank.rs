@@ -5,11 +5,12 @@ use std::{fs::File, io::Write, sync::Arc, time::Duration};
 
 use fom_cluster::ClusterBuilder;
 use fom_durable::prelude::*;
+use fom_postgres::Sql;
 use serde::{Deserialize, Serialize};
 
 use crate::release::{Account, Transfer};
 
-pub(crate) const BOOK: &str = "INSERT INTO booking (account, transfer, cents) VALUES ($1, $2, $3)";
+const BOOK: &str = "INSERT INTO booking (account, transfer, cents) VALUES ($1, $2, $3)";
 
 /// How long outcomes are remembered: a client may ask again until the end of the run.
 const REMEMBERED: Duration = Duration::from_secs(86_400);
@@ -19,14 +20,31 @@ const REMEMBERED: Duration = Duration::from_secs(86_400);
 pub(crate) struct Log {
     file: Arc<File>,
     node: Arc<str>,
+    /// Whether the engine has a table of bookings.
+    has_table: bool,
 }
 
 impl Log {
-    pub(crate) fn new(file: File, node: &str) -> Self {
+    pub(crate) fn new(file: File, node: &str, has_table: bool) -> Self {
         Self {
             file: Arc::new(file),
             node: node.into(),
+            has_table,
         }
+    }
+
+    /// Writes a row for a booking in the transaction of its commit.
+    pub(crate) fn books<E>(
+        &self,
+        cx: &Cx<'_, E>,
+        account: u32,
+        (transfer, cents): (u32, i64),
+    ) -> Result<(), BoxError> {
+        if self.has_table {
+            let sql = Sql::new(BOOK).bind(i64::from(account));
+            cx.commit_with(sql.bind(i64::from(transfer)).bind(cents))?;
+        }
+        Ok(())
     }
 
     /// Notes that a phase function was entered: an effect outside of the journal.

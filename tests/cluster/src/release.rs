@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use fom_cluster::ClusterCxExt as _;
 use fom_durable::prelude::*;
-use fom_postgres::Sql;
 use serde::{Deserialize, Serialize};
 
-use crate::bank::{BOOK, Log, News, account_key};
+use crate::bank::{Log, News, account_key};
 
 /// Moves money between two accounts: one part after the other.
 #[derive(Serialize, Deserialize)]
@@ -91,8 +90,8 @@ impl KeepingTransitions for Account {
                 let booking = 2 * transfer + u32::from(cents > 0);
                 cx.resource::<Log>()
                     .enters(cx, &format!("account-{}", self.number), booking)?;
-                let (account, of) = (i64::from(self.number), i64::from(transfer));
-                cx.commit_with(Sql::new(BOOK).bind(account).bind(of).bind(cents))?;
+                cx.resource::<Log>()
+                    .books(cx, self.number, (transfer, cents))?;
                 self.booked.push((transfer, cents));
             }
             News::Close { expects } => self.expects = Some(expects),

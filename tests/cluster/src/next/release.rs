@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use fom_cluster::ClusterCxExt as _;
 use fom_durable::prelude::*;
-use fom_postgres::Sql;
 use fom_runtime::snapshot::Saved;
 use serde::{Deserialize, Serialize};
 
-use crate::bank::{BOOK, Log, News, account_key};
+use crate::bank::{Log, News, account_key};
 
 /// Moves money between two accounts: one part after the other.
 #[derive(Serialize, Deserialize)]
@@ -148,8 +147,8 @@ impl KeepingTransitions for Account {
                 let booking = 2 * transfer + u32::from(cents > 0);
                 cx.resource::<Log>()
                     .enters(cx, &format!("account-{}", self.number), booking)?;
-                let (account, of) = (i64::from(self.number), i64::from(transfer));
-                cx.commit_with(Sql::new(BOOK).bind(account).bind(of).bind(cents))?;
+                cx.resource::<Log>()
+                    .books(cx, self.number, (transfer, cents))?;
                 self.booked.push((transfer, cents));
                 self.count += 1;
                 if self.count != self.booked.len() {
