@@ -239,6 +239,7 @@ fn tests_that_are_named_exist() {
                 "fom-recorder/tests",
                 "fom-net/tests",
                 "fom-postgres/tests",
+                "fom-nats/tests",
                 "fom-cluster/tests",
                 "fom-sim/tests",
                 "fom-journal/tests",

@@ -153,6 +153,19 @@ const POSTGRES: &[&str] = &[
     "lib",
 ];
 
+/// The folders of `fom-nats`, lowest first.
+const NATS: &[&str] = &[
+    "error",
+    "monitor",
+    "record",
+    "request",
+    "connection",
+    "control",
+    "logs",
+    "engine",
+    "lib",
+];
+
 /// The folders of `fom-cluster`, lowest first.
 const CLUSTER: &[&str] = &[
     "clock",
@@ -235,6 +248,7 @@ const PACKAGES: &[(&str, &[&str])] = &[
         "fom-postgres",
         &["fom-cluster", "fom-journal", "fom-protocol"],
     ),
+    ("fom-nats", &["fom-cluster"]),
     (
         "fom-cluster",
         &["fom-durable", "fom-journal", "fom-protocol", "fom-runtime"],
@@ -346,6 +360,11 @@ fn folders_of_the_journal_in_postgres_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_engine_in_nats_import_lower_ones_only() {
+    check("fom-nats", NATS);
+}
+
+#[test]
 fn folders_of_the_cluster_import_lower_ones_only() {
     check("fom-cluster", CLUSTER);
 }
@@ -418,6 +437,7 @@ fn packages_on_top_use_no_hidden_item() {
         "fom-recorder",
         "fom-net",
         "fom-postgres",
+        "fom-nats",
         "fom-cluster",
         "fom-sim",
         "fom-watch",

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The packages that are published.
-const PACKAGES: [&str; 17] = [
+const PACKAGES: [&str; 18] = [
     "fom-macros",
     "fom-protocol",
     "fom-journal",
@@ -19,6 +19,7 @@ const PACKAGES: [&str; 17] = [
     "fom-recorder",
     "fom-net",
     "fom-postgres",
+    "fom-nats",
     "fom-cluster",
     "fom-sim",
 ];

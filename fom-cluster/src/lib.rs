@@ -51,8 +51,9 @@
 //!
 //! # Engines
 //!
-//! [`MemoryEngine`] is for tests. `PostgresEngine` in [`fom-postgres`](https://docs.rs/fom-postgres), with the feature `cluster`, is
-//! for processes. For another one, implement [`engine::Engine`]; the feature `testing` has `conformance` for it.
+//! [`MemoryEngine`] is for tests. For processes there are `PostgresEngine` in [`fom-postgres`](https://docs.rs/fom-postgres), with the
+//! feature `cluster`, and `NatsEngine` in [`fom-nats`](https://docs.rs/fom-nats). For another one, implement [`engine::Engine`];
+//! [`ClusterState`] helps an engine that keeps a log, and the feature `testing` has `conformance` for it.
 //!
 //! # How it works
 //!

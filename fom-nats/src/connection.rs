@@ -23,13 +23,15 @@ use futures::StreamExt as _;
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, oneshot},
-    time::{sleep, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use crate::error::NatsError;
 
 /// How long a call takes at most.
 const LIMIT: Duration = Duration::from_secs(8);
+/// How long a node waits for servers that choose a leader, when it joins.
+const JOIN: Duration = Duration::from_secs(20);
 /// How long one request takes at most.
 const REQUEST: Duration = Duration::from_secs(4);
 /// The time between two attempts to connect.
@@ -275,6 +277,15 @@ fn is_other_last(error: &PublishError) -> bool {
     is_about_to_be || error.kind() == PublishErrorKind::WrongLastSequence
 }
 
+async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, NatsError>>,
+) -> Result<T, NatsError> {
+    let seconds = limit.as_secs();
+    let done = timeout(limit, call).await;
+    done.unwrap_or(Err(NatsError::Silent { seconds }))
+}
+
 /// The thread of the connections. It ends with this value.
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -312,10 +323,35 @@ impl Caller {
     ) -> Result<T, NatsError> {
         let (answer, answered) = mpsc::sync_channel(1);
         self.thread.spawn(async move {
-            let done = timeout(LIMIT, call).await;
-            let seconds = LIMIT.as_secs();
             // The caller waits.
-            let _ = answer.send(done.unwrap_or(Err(NatsError::Silent { seconds })));
+            let _ = answer.send(within(LIMIT, call).await);
+        });
+        answered.recv().unwrap_or(Err(NatsError::Closed))
+    }
+
+    /// Runs a call, and runs it again as long as the servers have no leader: some seconds after the loss of one.
+    pub(crate) fn ask_until_led<T, F>(
+        &self,
+        mut call: impl FnMut() -> F + Send + 'static,
+    ) -> Result<T, NatsError>
+    where
+        F: Future<Output = Result<T, NatsError>> + Send,
+        T: Send + 'static,
+    {
+        let (answer, answered) = mpsc::sync_channel(1);
+        self.thread.spawn(async move {
+            let begun = Instant::now();
+            let done = loop {
+                match within(LIMIT, call()).await {
+                    Err(NatsError::Request(_) | NatsError::Silent { .. })
+                        if begun.elapsed() < JOIN =>
+                    {
+                        sleep(RECONNECT).await;
+                    }
+                    done => break done,
+                }
+            };
+            let _ = answer.send(done);
         });
         answered.recv().unwrap_or(Err(NatsError::Closed))
     }

@@ -163,15 +163,19 @@ impl NatsEngine {
         T: Send + 'static,
     {
         let answer = self.caller.ask(call(Arc::clone(&self.shared)));
-        answer.map_err(|error| match error.is_refusal() {
-            true => EngineError::refused(error),
-            false => EngineError::unknown(error),
-        })
+        answer.map_err(engine_error)
     }
 
     /// Adds a request to the state of the cluster.
     fn execute(&self, request: Request) -> Result<Answer, EngineError> {
         self.ask(async move |shared| shared.execute(request).await)?
+    }
+}
+
+fn engine_error(error: NatsError) -> EngineError {
+    match error.is_refusal() {
+        true => EngineError::refused(error),
+        false => EngineError::unknown(error),
     }
 }
 
@@ -263,37 +267,28 @@ fn differs(info: &Info) -> Option<&'static str> {
         .map(|(_, what)| what)
 }
 
-/// The state gave the answer of another request.
-fn mixed_up<T>(answer: Answer) -> Result<T, EngineError> {
-    Err(EngineError::refused(format!(
-        "the state answers something else: {answer:?}"
-    )))
-}
-
 impl Engine for NatsEngine {
     fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
         let request = Request::Open(*wanted);
-        let answer = self.ask(async move |shared| {
-            shared.check().await?;
-            shared.execute(request).await
-        })?;
-        match answer? {
-            Answer::Facts(facts) => Ok(facts),
-            other => mixed_up(other),
-        }
+        let shared = Arc::clone(&self.shared);
+        let opened = self.caller.ask_until_led(move || {
+            let (shared, request) = (Arc::clone(&shared), request.clone());
+            async move {
+                shared.check().await?;
+                shared.execute(request).await
+            }
+        });
+        opened.map_err(engine_error)??.facts()
     }
 
     fn beat(&self, me: &Beat<'_>) -> Result<View, EngineError> {
-        let answer = self.execute(Request::Beat {
+        let request = Request::Beat {
             incarnation: me.incarnation.to_owned(),
             is_first: me.is_first,
             time: me.time,
             node: me.node.clone(),
-        });
-        match answer? {
-            Answer::View(view) => Ok(view),
-            other => mixed_up(other),
-        }
+        };
+        self.execute(request)?.view()
     }
 
     fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
@@ -311,21 +306,16 @@ impl Engine for NatsEngine {
         };
         let slot = claim.slot;
         self.ask(async move |shared| {
-            let granted = match shared.execute(request).await? {
-                Ok(Answer::Claimed(granted)) => granted,
-                Ok(other) => return Ok(mixed_up(other)),
-                Err(error) => return Ok(Err(error)),
-            };
-            let Some(mut claimed) = granted else {
-                return Ok(Ok(None));
-            };
-            let granted = (slot, claimed.term, claimed.time);
-            let added = shared.logs.claim(&shared.work, granted).await?;
-            let Some((last, time)) = added else {
-                return Ok(Ok(None));
-            };
-            (claimed.last, claimed.time) = (last, time);
-            Ok(Ok(Some(claimed)))
+            let answer = shared.execute(request).await?;
+            let mut granted = answer.and_then(Answer::claimed);
+            if let Ok(Some(claimed)) = &mut granted {
+                let claim = (slot, claimed.term, claimed.time);
+                match shared.logs.claim(&shared.work, claim).await? {
+                    Some((last, time)) => (claimed.last, claimed.time) = (last, time),
+                    None => return Ok(Ok(None)),
+                }
+            }
+            Ok(granted)
         })?
     }
 
@@ -361,10 +351,8 @@ impl Engine for NatsEngine {
     }
 
     fn assign(&self, assignment: &Assignment) -> Result<Assignment, EngineError> {
-        match self.execute(Request::Assign(assignment.clone()))? {
-            Answer::Assignment(assignment) => Ok(assignment),
-            other => mixed_up(other),
-        }
+        let request = Request::Assign(assignment.clone());
+        self.execute(request)?.assignment()
     }
 
     fn release(&self, slot: Slot, term: u64) -> Result<(), EngineError> {
@@ -375,15 +363,6 @@ impl Engine for NatsEngine {
     fn leave(&self, incarnation: &str) -> Result<(), EngineError> {
         let incarnation = incarnation.to_owned();
         self.execute(Request::Leave { incarnation }).map(drop)
-    }
-}
-
-impl Answer {
-    fn done(self) -> Result<bool, EngineError> {
-        match self {
-            Self::Done(done) => Ok(done),
-            other => mixed_up(other),
-        }
     }
 }
 

