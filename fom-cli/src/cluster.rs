@@ -2,6 +2,8 @@
 
 use std::{env, fs};
 
+#[cfg(feature = "tls")]
+use fom_cluster::Tls;
 use fom_cluster::{ClusterError, InQuarantine, Operator, Report, Slot};
 use fom_runtime::FomId;
 use serde_json::{Value, json};
@@ -96,7 +98,13 @@ fn operator(asked: &Asked) -> Result<Operator, Failure> {
         None => env::var(SECRET).unwrap_or_default(),
     };
     let secret = secret.trim_end_matches(['\r', '\n']);
-    Ok(Operator::connect(address, secret))
+    let operator = Operator::connect(address, secret);
+    #[cfg(feature = "tls")]
+    if let Some(files) = &asked.tls {
+        let tls = Tls::read(&files.certificate, &files.key, &files.authority);
+        return Ok(operator.tls(tls.map_err(|error| Failure::usage(error.to_string()))?));
+    }
+    Ok(operator)
 }
 
 fn failure(error: ClusterError) -> Failure {

@@ -36,7 +36,7 @@
 //!
 //! These commands look into a cluster, of the package `fom-cluster`, and change what its nodes do. They ask one node, which
 //! `--at HOST:PORT` or the variable `FOM_CLUSTER` names. `FOM_CLUSTER_SECRET` has the secret of the nodes, or `--secret-file` names
-//! a file with it.
+//! a file with it. With the feature `tls`, `--certificate`, `--key` and `--authority` encrypt.
 //!
 //! ```text
 //! fom cluster status             the nodes, the slots that are not as usual, and what is wrong

@@ -1,5 +1,9 @@
 //! The commands for a cluster, beside two nodes in the test's process.
 
+#[cfg(feature = "tls")]
+#[path = "../../fom-cluster/tests/authority/mod.rs"]
+mod authority;
+
 use std::{
     process::{Command, Output},
     time::Duration,
@@ -162,6 +166,55 @@ async fn an_operator_works_with_a_cluster() {
         .await;
         a.leave().await;
         b.leave().await;
+    };
+    tokio::time::timeout(LIMIT, test).await.unwrap();
+}
+
+/// The command shows a certificate of the authority of the cluster, and needs all three files.
+#[cfg(feature = "tls")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_encrypts() {
+    let test = async {
+        let authority = authority::Authority::new("cli");
+        let file = |name: &str| authority.path(name).display().to_string();
+        let files = |name: &str| ["crt", "key"].map(|kind| file(&format!("{name}.{kind}")));
+        for name in ["a", "operator"] {
+            authority.signs(name, "IP:127.0.0.1");
+        }
+        let [certificate, key] = files("a");
+        let tls = fom_cluster::Tls::read(certificate, key, file("ca.crt")).unwrap();
+        let network = Tcp::bind("127.0.0.1:0").unwrap().secret(SECRET).tls(tls);
+        let at = network.local_addr().to_string();
+        let builder = Cluster::builder(MemoryEngine::new(), "a").network(network);
+        let a = builder
+            .slots(4)
+            .operation::<Delivery>()
+            .join()
+            .await
+            .unwrap();
+        let ([certificate, key], ca) = (files("operator"), file("ca.crt"));
+        let all = [
+            "--certificate",
+            &certificate,
+            "--key",
+            &key,
+            "--authority",
+            &ca,
+        ];
+        let text = fom(&at, &[&["status"], &all[..]].concat()).await;
+        assert!(text.contains(&at), "{text}");
+        let plain = fom_with(&at, SECRET, &["status"]).await;
+        fails(plain, 3, "it may use TLS").await;
+        let part = fom_with(&at, SECRET, &[&["status"], &all[..4]].concat()).await;
+        fails(part, 2, "--authority <FILE>").await;
+        let wrong = [&["status"], &all[..4], &["--authority", &key]].concat();
+        fails(
+            fom_with(&at, SECRET, &wrong).await,
+            2,
+            "it has no certificate",
+        )
+        .await;
+        a.leave().await;
     };
     tokio::time::timeout(LIMIT, test).await.unwrap();
 }

@@ -181,6 +181,8 @@ pub use slot::{Place, Slot};
 pub use status::{NodeStatus, SlotStatus, Status};
 pub use submission::{NotStarted, Outcome, Started, Submission};
 pub use tcp::Tcp;
+#[cfg(feature = "tls")]
+pub use tcp::Tls;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -13,7 +13,7 @@ use crate::{
     report::Report,
     route::failed,
     slot::Slot,
-    tcp,
+    tcp::{self, Identity},
 };
 
 /// Looks into a cluster, and changes what its nodes do. [`Cluster::operator`](crate::Cluster::operator) returns the one of a
@@ -47,7 +47,7 @@ pub struct Operator(Way);
 #[derive(Clone)]
 enum Way {
     Here(Arc<Node>),
-    There { address: String, secret: Arc<[u8]> },
+    There { address: String, identity: Identity },
 }
 
 impl fmt::Debug for Operator {
@@ -70,8 +70,17 @@ impl Operator {
     pub fn connect(address: impl Into<String>, secret: impl AsRef<[u8]>) -> Self {
         Self(Way::There {
             address: address.into(),
-            secret: secret.as_ref().into(),
+            identity: Identity::new(secret.as_ref()),
         })
+    }
+
+    /// Encrypts the connections of an operator that [connects](Self::connect), as the nodes do. Needs the feature `tls`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: tcp::Tls) -> Self {
+        if let Way::There { identity, .. } = &mut self.0 {
+            identity.encrypt(tls);
+        }
+        self
     }
 
     /// Returns the nodes with what each tells of itself, and the slots. A node that does not answer within about three seconds is
@@ -210,12 +219,12 @@ impl Operator {
     }
 
     async fn ask(&self, what: Operate) -> Result<Reply, ClusterError> {
-        let (address, secret) = match &self.0 {
+        let (address, identity) = match &self.0 {
             Way::Here(node) => return Ok(operate(node, what).await),
-            Way::There { address, secret } => (address, secret),
+            Way::There { address, identity } => (address, identity),
         };
         let request = encode(&Message::Operate(what));
-        let answer = tcp::call_once(address, secret, &request).await;
+        let answer = tcp::call_once(address, identity, &request).await;
         let unreachable = |why: String| ClusterError::Unreachable {
             node: "the node".to_owned(),
             address: address.clone(),

@@ -1,6 +1,9 @@
 //! Calls between nodes over TCP: one connection for each pair of nodes and direction, with many calls on it.
 
 mod greeting;
+mod line;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,16 +16,17 @@ use std::{
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{
-        TcpListener, TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc, oneshot},
     time::timeout,
 };
 
 use crate::network::{Answering, Lost, Network, Serve};
-use greeting::{PATIENCE, Secret, Side, greet};
+pub(crate) use greeting::Identity;
+use greeting::{PATIENCE, Secret, greet};
+#[cfg(feature = "tls")]
+pub use line::Tls;
+use line::{Reader, Side, Writer};
 
 /// The number of a call, and the length of its content.
 const HEAD: usize = 12;
@@ -34,7 +38,8 @@ const SERVED: usize = 16_384;
 /// A network of nodes over TCP.
 ///
 /// Each connection begins with a proof that both sides know the [secret](Self::secret) (HMAC-SHA256 of random bytes of both).
-/// What follows is neither encrypted nor signed: use it inside of a network that only the operators of the nodes can reach.
+/// Without [`tls`](Self::tls), what follows is neither encrypted nor signed: use it inside of a network that only the operators of the
+/// nodes can reach.
 ///
 /// ```no_run
 /// use fom_cluster::Tcp;
@@ -52,7 +57,7 @@ pub struct Tcp {
     /// The address that is bound.
     bound: SocketAddr,
     address: String,
-    secret: Secret,
+    identity: Identity,
     failed: Failed,
     calls: mpsc::UnboundedSender<Call>,
     /// Until the node listens.
@@ -84,7 +89,7 @@ impl Tcp {
         Ok(Self {
             bound,
             address: bound.to_string(),
-            secret: Secret::default(),
+            identity: Identity::default(),
             failed: Failed::default(),
             listener: Mutex::new(Some(listener)),
             calls,
@@ -103,7 +108,15 @@ impl Tcp {
     ///
     /// Without a secret, a node can listen only at a loopback address, such as 127.0.0.1.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
-        self.secret = Secret::new(secret.as_ref());
+        self.identity.secret = Secret::new(secret.as_ref());
+        self
+    }
+
+    /// Encrypts the connections, and accepts only sides with a certificate of the same authority. All nodes of a cluster do this, or
+    /// none. Needs the feature `tls`.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: Tls) -> Self {
+        self.identity.encrypt(tls);
         self
     }
 
@@ -115,10 +128,12 @@ impl Tcp {
 
 impl Network for Tcp {
     fn listen(&self, serve: Serve) -> io::Result<String> {
-        if self.secret.is_none() && !self.bound.ip().is_loopback() {
+        let is_open = self.identity.secret.is_none() && self.identity.tls.is_none();
+        if is_open && !self.bound.ip().is_loopback() {
             return Err(io::Error::new(
                 io::ErrorKind::PermissionDenied,
-                "other machines can reach the address, so the nodes need a secret: call `Tcp::secret`",
+                "other machines can reach the address, so the nodes need a secret or certificates: call `Tcp::secret`, or with the feature \
+                 `tls` also `Tcp::tls`",
             ));
         }
         let taken = |at: &Mutex<Option<StdListener>>| {
@@ -135,14 +150,14 @@ impl Network for Tcp {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        let (secret, failed) = (self.secret.clone(), Arc::clone(&self.failed));
+        let (identity, failed) = (self.identity.clone(), Arc::clone(&self.failed));
         let main = move || {
             runtime.block_on(async move {
                 let Ok(listener) = TcpListener::from_std(listener) else {
                     return;
                 };
-                let accepts = tokio::spawn(accept(listener, serve, secret.clone()));
-                connect(calls, secret, failed).await;
+                let accepts = tokio::spawn(accept(listener, serve, identity.clone()));
+                connect(calls, identity, failed).await;
                 accepts.abort();
             });
         };
@@ -180,13 +195,13 @@ fn locked(
 }
 
 /// Passes calls on to a task for each node. Ends when the node is dropped.
-async fn connect(mut calls: mpsc::UnboundedReceiver<Call>, secret: Secret, failed: Failed) {
+async fn connect(mut calls: mpsc::UnboundedReceiver<Call>, identity: Identity, failed: Failed) {
     let mut lines: HashMap<String, mpsc::UnboundedSender<Call>> = HashMap::new();
     while let Some(call) = calls.recv().await {
         let to = call.to.clone();
         let line = lines.entry(to.clone()).or_insert_with(|| {
             let (line, calls) = mpsc::unbounded_channel();
-            tokio::spawn(serve_line(to, calls, secret.clone(), Arc::clone(&failed)));
+            tokio::spawn(serve_line(to, calls, identity.clone(), Arc::clone(&failed)));
             line
         });
         // The task ends only with its sender.
@@ -198,10 +213,10 @@ async fn connect(mut calls: mpsc::UnboundedReceiver<Call>, secret: Secret, faile
 async fn serve_line(
     to: String,
     mut calls: mpsc::UnboundedReceiver<Call>,
-    secret: Secret,
+    identity: Identity,
     failed: Failed,
 ) {
-    let mut open: Option<(OwnedWriteHalf, Expected)> = None;
+    let mut open: Option<(Writer, Expected)> = None;
     let mut next = 0u64;
     while let Some(call) = calls.recv().await {
         if call.answer.is_closed() {
@@ -211,7 +226,7 @@ async fn serve_line(
             .as_ref()
             .is_none_or(|(_, expected)| locked(expected).is_none())
         {
-            let dialled = dial(&to, &secret).await;
+            let dialled = dial(&to, &identity).await;
             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
             open = match dialled {
                 Ok(line) => {
@@ -243,9 +258,9 @@ async fn serve_line(
     }
 }
 
-async fn dial(to: &str, secret: &Secret) -> io::Result<(OwnedWriteHalf, Expected)> {
+async fn dial(to: &str, identity: &Identity) -> io::Result<(Writer, Expected)> {
     let stream = timeout(PATIENCE, TcpStream::connect(to)).await??;
-    let (mut reader, writer) = greet(stream, Side::Calls, secret).await?;
+    let (mut reader, writer) = greet(stream, (Side::Calls, to), identity).await?;
     let expected: Expected = Arc::new(Mutex::new(Some(HashMap::new())));
     let answers = Arc::clone(&expected);
     tokio::spawn(async move {
@@ -270,24 +285,29 @@ const OPERATES: Duration = Duration::from_secs(90);
 /// # Errors
 ///
 /// Fails if the node cannot be reached, has another secret, or does not answer.
-pub(crate) async fn call_once(to: &str, secret: &[u8], request: &[u8]) -> io::Result<Vec<u8>> {
+pub(crate) async fn call_once(
+    to: &str,
+    identity: &Identity,
+    request: &[u8],
+) -> io::Result<Vec<u8>> {
     let stream = timeout(PATIENCE, TcpStream::connect(to)).await??;
-    let (mut reader, mut writer) = greet(stream, Side::Calls, &Secret::new(secret)).await?;
+    let (mut reader, mut writer) = greet(stream, (Side::Calls, to), identity).await?;
     write(&mut writer, 1, request).await?;
     let (_, answer) = timeout(OPERATES, read(&mut reader)).await??;
     Ok(answer)
 }
 
-async fn write(to: &mut OwnedWriteHalf, number: u64, content: &[u8]) -> io::Result<()> {
+async fn write(to: &mut Writer, number: u64, content: &[u8]) -> io::Result<()> {
     let mut frame = Vec::with_capacity(HEAD + content.len());
     frame.extend_from_slice(&number.to_le_bytes());
     frame.extend_from_slice(&(content.len() as u32).to_le_bytes());
     frame.extend_from_slice(content);
-    to.write_all(&frame).await
+    to.write_all(&frame).await?;
+    to.flush().await
 }
 
 /// Reads a frame. An error ends the connection.
-async fn read(from: &mut OwnedReadHalf) -> io::Result<(u64, Vec<u8>)> {
+async fn read(from: &mut Reader) -> io::Result<(u64, Vec<u8>)> {
     let number = from.read_u64_le().await?;
     let length = from.read_u32_le().await? as usize;
     if length > LONGEST {
@@ -305,11 +325,11 @@ async fn read(from: &mut OwnedReadHalf) -> io::Result<(u64, Vec<u8>)> {
     }
 }
 
-async fn accept(listener: TcpListener, serve: Serve, secret: Secret) {
+async fn accept(listener: TcpListener, serve: Serve, identity: Identity) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                tokio::spawn(answer(stream, Arc::clone(&serve), secret.clone()));
+                tokio::spawn(answer(stream, Arc::clone(&serve), identity.clone()));
             }
             // No file descriptors are left, for example.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
@@ -318,8 +338,8 @@ async fn accept(listener: TcpListener, serve: Serve, secret: Secret) {
 }
 
 /// Serves the calls of one connection.
-async fn answer(stream: TcpStream, serve: Serve, secret: Secret) {
-    let Ok((mut reader, writer)) = greet(stream, Side::Answers, &secret).await else {
+async fn answer(stream: TcpStream, serve: Serve, identity: Identity) {
+    let Ok((mut reader, writer)) = greet(stream, (Side::Answers, ""), &identity).await else {
         return;
     };
     let (answers, answered) = mpsc::unbounded_channel();
@@ -340,10 +360,7 @@ async fn answer(stream: TcpStream, serve: Serve, secret: Secret) {
     writes.abort();
 }
 
-async fn write_answers(
-    mut writer: OwnedWriteHalf,
-    mut answers: mpsc::UnboundedReceiver<(u64, Vec<u8>)>,
-) {
+async fn write_answers(mut writer: Writer, mut answers: mpsc::UnboundedReceiver<(u64, Vec<u8>)>) {
     while let Some((number, content)) = answers.recv().await {
         if write(&mut writer, number, &content).await.is_err() {
             return;

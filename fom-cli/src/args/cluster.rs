@@ -46,9 +46,28 @@ pub(crate) struct Asked {
     /// A file with the secret of the nodes. Default: the secret is $FOM_CLUSTER_SECRET.
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    pub(crate) tls: Option<Certificates>,
     /// Prints JSON: one object a line.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The files for an encrypted connection.
+#[cfg(feature = "tls")]
+#[derive(Args, Debug)]
+#[group(requires_all = ["certificate", "key", "authority"])]
+pub(crate) struct Certificates {
+    /// A file with a certificate for this command, for nodes that encrypt their connections.
+    #[arg(long, value_name = "FILE", required = false)]
+    pub(crate) certificate: PathBuf,
+    /// The file with the private key of the certificate.
+    #[arg(long, value_name = "FILE", required = false)]
+    pub(crate) key: PathBuf,
+    /// A file with the certificate of the authority of the cluster.
+    #[arg(long, value_name = "FILE", required = false)]
+    pub(crate) authority: PathBuf,
 }
 
 #[derive(Args, Debug)]

@@ -6,12 +6,11 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{
-        TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::TcpStream,
     time::timeout,
 };
+
+use super::line::{Reader, Side, Tls, Writer, divide};
 
 /// What the connection is, and the version of the frames.
 const HELLO: [u8; 8] = *b"fom-tcp1";
@@ -24,6 +23,29 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(2);
 /// What all nodes of a cluster know. Empty if they have no secret.
 #[derive(Clone, Default)]
 pub(super) struct Secret(Vec<u8>);
+
+/// By what a side knows the other one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Identity {
+    pub(super) secret: Secret,
+    pub(super) tls: Option<Tls>,
+}
+
+impl Identity {
+    /// Returns the identity of the sides that know this secret.
+    pub(crate) fn new(secret: &[u8]) -> Self {
+        Self {
+            secret: Secret::new(secret),
+            tls: None,
+        }
+    }
+
+    /// Encrypts the connections.
+    #[cfg(feature = "tls")]
+    pub(crate) fn encrypt(&mut self, tls: Tls) {
+        self.tls = Some(tls);
+    }
+}
 
 impl Secret {
     pub(super) fn new(secret: &[u8]) -> Self {
@@ -52,41 +74,34 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A side of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
-    Calls = b'c' as isize,
-    Answers = b'a' as isize,
-}
-
-impl Side {
-    fn other(self) -> Self {
-        match self {
-            Self::Calls => Self::Answers,
-            Self::Answers => Self::Calls,
-        }
-    }
-}
-
-/// Sends the first bytes, and checks those of the other side.
+/// Sends the first bytes, and checks those of the other side. `to` is the address that was called.
 ///
 /// # Errors
 ///
-/// Fails if the other side is no node, or has another secret.
+/// Fails if the other side is no node, or has another secret or a certificate of another authority.
 pub(super) async fn greet(
     stream: TcpStream,
-    side: Side,
-    secret: &Secret,
-) -> io::Result<(OwnedReadHalf, OwnedWriteHalf)> {
+    (side, to): (Side, &str),
+    identity: &Identity,
+) -> io::Result<(Reader, Writer)> {
     stream.set_nodelay(true)?;
-    let (mut reader, mut writer) = stream.into_split();
+    let tls = identity.tls.as_ref();
+    let (mut reader, mut writer) = divide(stream, (side, to), tls).await?;
+    let secret = &identity.secret;
     let mut own = [0; NONCE];
     getrandom::fill(&mut own).map_err(io::Error::other)?;
     let mut hello = HELLO.to_vec();
     hello.extend_from_slice(&own);
     writer.write_all(&hello).await?;
+    writer.flush().await?;
     let mut hello = [0; HELLO.len() + NONCE];
-    timeout(PATIENCE, reader.read_exact(&mut hello)).await??;
+    timeout(PATIENCE, reader.read_exact(&mut hello))
+        .await?
+        .map_err(|_| {
+            refused(
+                "the other side ends the connection; it may use TLS, or be no node of a cluster",
+            )
+        })?;
     let (hello, other) = hello.split_at(HELLO.len());
     if hello != HELLO {
         return Err(refused(
@@ -95,6 +110,7 @@ pub(super) async fn greet(
     }
     let proof = secret.proof(side, &own, other)?.finalize().into_bytes();
     writer.write_all(&proof).await?;
+    writer.flush().await?;
     let mut proof = [0; PROOF];
     timeout(PATIENCE, reader.read_exact(&mut proof))
         .await?
