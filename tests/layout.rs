@@ -182,6 +182,7 @@ const CLUSTER: &[&str] = &[
     "time",
     "commits",
     "error",
+    "backup",
     "quarantine",
     "status",
     "report",

@@ -1,10 +1,12 @@
 //! A cluster, as a program uses it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use fom_runtime::{Builder, Key, Persistent, machine::Savable};
 
 use crate::{
+    apart::apart,
+    backup,
     call::{At, Blob, Reply, What},
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
@@ -293,6 +295,49 @@ impl Cluster {
         at: impl Into<Place>,
     ) -> Result<Outcome<O>, ClusterError> {
         outcome::<O>(&self.0.0, &at.into()).await
+    }
+
+    /// Writes what the cluster keeps to a new directory, as of one moment: a journal in files for each slot. The nodes go on
+    /// meanwhile. [`import`](Self::import) makes a cluster of it, also on another engine, and `fom journal` reads the journals.
+    ///
+    /// Phases that began before the moment and committed after it run again after an import, with the same step keys. So never
+    /// let both clusters run.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Backup`] if the directory is there already or cannot be written, and if the owners compact
+    /// the logs faster than they are read. Fails if the engine does not answer. What was written stays, and is no whole export.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the export goes on.
+    pub async fn export(&self, directory: impl Into<PathBuf>) -> Result<(), ClusterError> {
+        let (node, directory) = (Arc::clone(&self.0.0), directory.into());
+        let exported = apart("fom-export", move || {
+            let facts = Facts::new(node.view().slots.len() as u16);
+            backup::export(&node.engine, facts, &node.time, &directory)
+        });
+        exported.await.map_err(ClusterError::Failed)?
+    }
+
+    /// Creates a cluster out of an [export](Self::export). Then its nodes can join. Operations go on in the phase that they had, ids
+    /// and step keys are the same, and no time passes for deadlines in between.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Backup`] if the directory has no whole export, and if the engine has a cluster with this name
+    /// already. After another error, import into a cluster with another name.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the import goes on.
+    pub async fn import(
+        engine: impl Engine,
+        directory: impl Into<PathBuf>,
+    ) -> Result<(), ClusterError> {
+        let (engine, directory) = (Guarded::guard(engine), directory.into());
+        let imported = apart("fom-import", move || backup::import(&engine, &directory));
+        imported.await.map_err(ClusterError::Failed)?
     }
 
     /// Returns what looks into the cluster and changes what its nodes do, through this node.

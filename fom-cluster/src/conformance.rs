@@ -30,6 +30,7 @@ pub fn check<E: Engine>(mut fresh: impl FnMut() -> E) {
     a_former_owner_changes_nothing(&fresh());
     commits_are_answered_for_each_slot(&fresh());
     logs_keep_their_order(&fresh());
+    the_ends_are_those_of_all_slots(&fresh());
     time_never_goes_back(&fresh());
     notes_go_to_the_next_owner(&fresh());
     an_assignment_follows_the_one_before(&fresh());
@@ -338,6 +339,25 @@ fn logs_keep_their_order(engine: &impl Engine) {
     engine
         .delete_until(Slot(0), term, 60)
         .expect("it is deleted again");
+}
+
+fn the_ends_are_those_of_all_slots(engine: &impl Engine) {
+    let a = Node::join(engine, "a");
+    let ends = || engine.ends(2).expect("it is answered");
+    assert_eq!(ends(), [0, 0], "a new cluster has no bodies");
+    let (first, second) = (a.claims(0, 0).expect("free"), a.claims(1, 0).expect("free"));
+    assert_eq!(ends(), [0, 0], "a claim appends no body");
+    assert!(a.appends(1, second, 4), "an owner appends");
+    assert_eq!(ends(), [0, 4], "each slot has an end of its own");
+    let appends = [append(0, first, &[1, 2]), append(1, second, &[5])];
+    engine.commit(&appends).expect("it is answered");
+    let again = a.claims(0, 0).expect("it is its own");
+    assert_eq!(ends(), [2, 5], "it is the last body of each slot");
+    engine
+        .delete_until(Slot(0), again, 1)
+        .expect("it is answered");
+    engine.release(Slot(0), again).expect("it is answered");
+    assert_eq!(ends(), [2, 5], "a deletion and a release move no end");
 }
 
 fn time_never_goes_back(engine: &impl Engine) {

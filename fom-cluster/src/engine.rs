@@ -70,6 +70,14 @@ pub trait Engine: Send + Sync + 'static {
     /// Fails if the server does not answer.
     fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError>;
 
+    /// Returns the number of the last body of each slot, in the order of the slots, all at one moment: no commit that is
+    /// acknowledged before the call is missing, and what one commit appended is there in whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the server does not answer.
+    fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError>;
+
     /// Deletes the bodies of a slot up to this number, if the slot has this term.
     ///
     /// # Errors

@@ -1,10 +1,54 @@
 //! The errors of a cluster.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
+use fom_journal::JournalError;
 use fom_runtime::error::{BuildError, RefusedReason};
 
 use crate::{engine::EngineError, slot::Slot};
+
+/// An export or an import failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// A file cannot be written or read.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// An export goes to a directory of its own.
+    #[error("{} is there already; export to a new directory", .0.display())]
+    Exists(PathBuf),
+    /// The directory is not one that an export has finished.
+    #[error("{} has no whole export: {what}", directory.display())]
+    NoExport {
+        /// The directory.
+        directory: PathBuf,
+        /// What is missing or wrong.
+        what: String,
+    },
+    /// An import makes a new cluster.
+    #[error(
+        "the cluster is not new: {0}; import into a cluster with a name that was never used, before its first node starts"
+    )]
+    NotNew(String),
+    /// A journal cannot be written or read.
+    #[error("the journal of {slot}: {source}")]
+    Journal {
+        /// The slot.
+        slot: Slot,
+        /// The error of the journal.
+        source: JournalError,
+    },
+    /// The owners delete from the logs faster than they are read.
+    #[error(
+        "the logs of the slots were compacted during each of {0} attempts; export at a quieter time"
+    )]
+    Compacted(u32),
+}
 
 /// A cluster did not do what it was asked. Clones share the source.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -104,6 +148,9 @@ pub enum ClusterError {
     /// The operation or the event cannot be saved, or the owner cannot read it.
     #[error("{0}")]
     Failed(String),
+    /// An export or an import failed.
+    #[error("{0}")]
+    Backup(#[source] Arc<BackupError>),
     /// The node has left the cluster.
     #[error("this node has left the cluster")]
     Left,

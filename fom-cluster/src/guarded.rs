@@ -59,6 +59,10 @@ impl<E: Engine> Engine for Guarded<E> {
         self.guarded(|engine| engine.load(slot, from, to))
     }
 
+    fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError> {
+        self.guarded(|engine| engine.ends(slots))
+    }
+
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         self.guarded(|engine| engine.delete_until(slot, term, last))
     }

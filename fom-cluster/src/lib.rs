@@ -115,6 +115,7 @@
 //! | `time` | the time of the cluster |
 //! | `commits` | the commits of all slots of a node |
 //! | `error` | the errors |
+//! | `backup` | exports and imports |
 //! | `quarantine` | what a slot has in quarantine |
 //! | `status` | what a node knows of the cluster |
 //! | `report` | the whole cluster, as all of its nodes see it |
@@ -136,6 +137,7 @@
 
 mod apart;
 mod assignment;
+mod backup;
 mod call;
 mod clock;
 mod cluster;
@@ -170,7 +172,7 @@ mod time;
 
 pub use cluster::{Cluster, ClusterBuilder, Found};
 pub use cluster_state::ClusterState;
-pub use error::ClusterError;
+pub use error::{BackupError, ClusterError};
 pub use letters::{ClusterCxExt, Letters};
 pub use memory::MemoryEngine;
 pub use network::{Answering, Lost, Network, Serve};

@@ -103,6 +103,12 @@ impl Engine for MemoryEngine {
         Ok(page.map(|(number, body)| (*number, body.clone())).collect())
     }
 
+    fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError> {
+        let content = self.lock();
+        let last = |slot| content.logs.get(&Slot(slot)).map_or(0, |log| log.last);
+        Ok((0..slots).map(last).collect())
+    }
+
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         let mut content = self.lock();
         if content.state.is_owned(slot, term)? {

@@ -48,7 +48,7 @@ pub(crate) struct Node {
     pub(crate) registry: Registry,
     pub(crate) facts: Facts,
     set_up: SetUp,
-    time: Arc<ClusterTime>,
+    pub(crate) time: Arc<ClusterTime>,
     commits: Arc<Commits>,
     state: Mutex<State>,
     /// Wakes the thread of the heartbeats.

@@ -20,6 +20,7 @@ use async_nats::{
 };
 use bytes::Bytes;
 use futures::StreamExt as _;
+use serde_json::{Value, json};
 use tokio::{
     runtime::Handle,
     sync::{OnceCell, oneshot},
@@ -191,8 +192,26 @@ impl Stream {
         subject: &str,
         from: u64,
     ) -> Result<Vec<StreamMessage>, NatsError> {
+        let (batch, max_bytes) = PAGE;
+        let request = json!({
+            "seq": from.max(1), "batch": batch, "max_bytes": max_bytes, "next_by_subj": subject,
+        });
+        self.read_page(request).await
+    }
+
+    /// Returns the last message of each subject that has one, up to this number, as of one moment. The server that answers may lag.
+    pub(crate) async fn read_last(
+        &self,
+        subjects: &[&str],
+        until: u64,
+    ) -> Result<Vec<StreamMessage>, NatsError> {
+        let request = json!({ "multi_last": subjects, "up_to_seq": until });
+        self.read_page(request).await
+    }
+
+    async fn read_page(&self, request: Value) -> Result<Vec<StreamMessage>, NatsError> {
         let client = self.context().await?.client();
-        let answered = timeout(REQUEST, self.ask_page(&client, subject, from.max(1)));
+        let answered = timeout(REQUEST, self.ask_page(&client, &request));
         let late = |_| NatsError::request("a read was not answered");
         answered.await.map_err(late)?
     }
@@ -200,14 +219,9 @@ impl Stream {
     async fn ask_page(
         &self,
         client: &Client,
-        subject: &str,
-        from: u64,
+        request: &Value,
     ) -> Result<Vec<StreamMessage>, NatsError> {
         let inbox = client.new_inbox();
-        let (batch, max_bytes) = PAGE;
-        let request = serde_json::json!({
-            "seq": from, "batch": batch, "max_bytes": max_bytes, "next_by_subj": subject,
-        });
         let mut answers = client
             .subscribe(inbox.clone())
             .await

@@ -70,6 +70,17 @@ impl Control {
         }
     }
 
+    /// Adds a mark. Returns its number, or that of a later request: each is a moment after the call.
+    pub(crate) async fn mark(&self, stream: &Stream) -> Result<u64, NatsError> {
+        // It changes nothing, so the state cannot refuse it.
+        let _ = self.execute(stream, Request::Mark).await?;
+        Ok(self.applied.lock().await.last)
+    }
+
+    pub(crate) fn subject(&self) -> &str {
+        &self.subject
+    }
+
     /// Applies the requests of other nodes.
     async fn catch_up(&self, stream: &Stream, applied: &mut Applied) -> Result<(), NatsError> {
         let last = stream.last(&self.subject).await?;

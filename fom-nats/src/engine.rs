@@ -338,6 +338,14 @@ impl Engine for NatsEngine {
         self.ask(async move |shared| shared.logs.load(&shared.work, slot, (from, to)).await)
     }
 
+    fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError> {
+        self.ask(async move |shared| {
+            let mark = shared.control.mark(&shared.work).await?;
+            let moment = (shared.control.subject(), mark);
+            shared.logs.ends(&shared.work, moment, slots).await
+        })
+    }
+
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         self.ask(async move |shared| {
             let owned = (slot, term);

@@ -212,6 +212,32 @@ impl Logs {
         }
     }
 
+    /// Returns the number of the last body of each slot, as of this message of another subject.
+    pub(crate) async fn ends(
+        &self,
+        stream: &Stream,
+        (subject, until): (&str, u64),
+        slots: u16,
+    ) -> Result<Vec<u64>, NatsError> {
+        let all = format!("{}.*", self.prefix);
+        loop {
+            let found = stream.read_last(&[subject, &all], until).await?;
+            if !found.iter().any(|message| message.sequence == until) {
+                stream.wait_for_copy().await;
+                continue;
+            }
+            let mut ends = vec![0; usize::from(slots)];
+            for message in found {
+                let slot = message.subject.strip_prefix(&*self.prefix);
+                let slot = slot.and_then(|slot| slot.strip_prefix('.')?.parse::<usize>().ok());
+                if let Some(end) = slot.and_then(|slot| ends.get_mut(slot)) {
+                    *end = head(stream, &message)?.last;
+                }
+            }
+            return Ok(ends);
+        }
+    }
+
     /// Notes where a record is.
     fn note(&self, slot: Slot, last: u64, sequence: u64) {
         if let Some(owned) = self.owned().get_mut(&slot)

@@ -43,6 +43,8 @@ pub(crate) enum Request {
     Leave {
         incarnation: String,
     },
+    /// Changes nothing: its place in the stream is a moment of all slots.
+    Mark,
     /// The state after all messages before this one.
     Snapshot(ClusterState),
 }
@@ -120,6 +122,7 @@ impl Request {
                 state.leave(incarnation);
                 Answer::Done(true)
             }
+            Self::Mark => Answer::Done(true),
             Self::Snapshot(snapshot) => {
                 state.clone_from(snapshot);
                 Answer::Done(true)

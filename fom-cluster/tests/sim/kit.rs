@@ -128,6 +128,10 @@ impl Engine for SimEngine {
         self.ask(move |engine| engine.load(slot, from, to))
     }
 
+    fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError> {
+        self.ask(move |engine| engine.ends(slots))
+    }
+
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         self.ask(move |engine| engine.delete_until(slot, term, last))
     }

@@ -108,7 +108,10 @@ impl Stamp {
 
     /// Returns how much time has passed from `self` to `later`.
     fn until(&self, later: &Self) -> u64 {
-        if self.boot == later.boot && !self.boot.is_empty() {
+        if (self.boot == STORE) != (later.boot == STORE) {
+            // The entries were moved to a store with another kind of clock. How long that took is not known.
+            0
+        } else if self.boot == later.boot && !self.boot.is_empty() {
             later.up.saturating_sub(self.up)
         } else {
             later.wall.saturating_sub(self.wall)
@@ -202,6 +205,15 @@ mod tests {
         assert_eq!(before.until(&stamp("b", 1, 1_500)), 500);
         assert_eq!(before.until(&stamp("b", 1, 400)), 0);
         assert_eq!(stamp("", 0, 1_000).until(&stamp("", 0, 1_500)), 500);
+    }
+
+    /// WK-16: the clock of a store says nothing of that of a machine.
+    #[test]
+    fn no_time_passes_between_a_store_with_a_clock_and_one_without() {
+        let (store, machine) = (stamp(STORE, 7, 7), stamp("a", 100, 1_000_000));
+        assert_eq!(store.until(&machine), 0);
+        assert_eq!(machine.until(&store), 0);
+        assert_eq!(store.until(&stamp(STORE, 9, 9)), 2);
     }
 
     #[test]

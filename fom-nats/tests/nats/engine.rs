@@ -121,6 +121,10 @@ impl Engine for EachNode {
         self.of("").load(slot, from, to)
     }
 
+    fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError> {
+        self.of("").ends(slots)
+    }
+
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         self.owner(slot, term).delete_until(slot, term, last)
     }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, Tcp};
+use fom_cluster::{Cluster, Place, Tcp};
 use fom_durable::prelude::*;
 use fom_nats::NatsEngine;
 use serde::{Deserialize, Serialize};
@@ -66,10 +66,14 @@ impl TravellingTransitions for Trip {
     }
 }
 
-async fn join(servers: &Servers, name: &str, effects: &Effects) -> Cluster {
-    let engine = NatsEngine::builder(servers.urls(), servers.monitors(), "trips");
+fn engine(servers: &Servers, cluster: &str) -> NatsEngine {
+    let engine = NatsEngine::builder(servers.urls(), servers.monitors(), cluster);
+    engine.build().unwrap()
+}
+
+async fn join(servers: &Servers, cluster: &str, name: &str, effects: &Effects) -> Cluster {
     let effects = effects.clone();
-    let builder = Cluster::builder(engine.build().unwrap(), name)
+    let builder = Cluster::builder(engine(servers, cluster), name)
         .network(Tcp::bind("127.0.0.1:0").unwrap())
         .slots(8)
         .operation::<Trip>()
@@ -89,7 +93,7 @@ fn operations_go_on_when_servers_are_killed() {
         let effects = Effects::default();
         let mut nodes = Vec::new();
         for name in ["a", "b", "c"] {
-            nodes.push(join(&servers, name, &effects).await);
+            nodes.push(join(&servers, "trips", name, &effects).await);
         }
         let mut ends = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
@@ -111,6 +115,8 @@ fn operations_go_on_when_servers_are_killed() {
             servers.run(server);
             servers.wait(server);
         }
+        let half = servers.folder().join("half");
+        nodes[0].export(&half).await.unwrap();
         nodes.remove(2).leave().await;
         for end in ends {
             assert_eq!(end.await.unwrap().unwrap().operation.step, STEPS);
@@ -119,6 +125,18 @@ fn operations_go_on_when_servers_are_killed() {
             node.leave().await;
         }
         check(&effects);
+
+        // What was under way at the moment of the export ends in another cluster, too.
+        Cluster::import(engine(&servers, "again"), half)
+            .await
+            .unwrap();
+        let node = join(&servers, "again", "d", &Effects::default()).await;
+        for number in 0..OPERATIONS {
+            let place = Place::key(number).with_once(number);
+            let ended = node.outcome::<Trip>(place).await.unwrap().unwrap();
+            assert_eq!(ended.operation.step, STEPS);
+        }
+        node.leave().await;
     };
     let done = runtime.block_on(async { tokio::time::timeout(LIMIT, program).await });
     done.expect("the operations end in time");

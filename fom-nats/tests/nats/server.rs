@@ -4,7 +4,7 @@ use std::{
     env, fs,
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -159,6 +159,11 @@ impl Servers {
             let _ = process.kill();
             let _ = process.wait();
         }
+    }
+
+    /// Returns a folder that ends with the servers.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.directory
     }
 
     pub(crate) fn urls(&self) -> Vec<String> {

@@ -188,6 +188,12 @@ impl Engine for PostgresEngine {
         })
     }
 
+    fn ends(&self, _: u16) -> Result<Vec<u64>, EngineError> {
+        self.ask(Lane::Work, async move |link, cluster| {
+            requests::ends(&link.to, &cluster).await
+        })
+    }
+
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         self.ask(Lane::Work, async move |link, cluster| {
             requests::delete_until(&link.to, &cluster, owned(slot, term), last).await

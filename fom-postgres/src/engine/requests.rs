@@ -364,6 +364,12 @@ pub(super) async fn load(
         .collect()
 }
 
+pub(super) async fn ends(to: &Connection, cluster: &str) -> Result<Vec<u64>, PostgresError> {
+    let name: [Param<'_>; 1] = [(&cluster, Type::TEXT)];
+    let rows = to.query_once(statements::ENDS, &name).await?.into_iter();
+    rows.map(|row| Ok(number(row.try_get(0)?))).collect()
+}
+
 pub(super) async fn delete_until(
     to: &Connection,
     cluster: &str,

@@ -75,6 +75,8 @@ pub(super) const LOAD: &str = "SELECT seq, body FROM (SELECT seq, body, \
      WHERE cluster = $1 AND slot = $2 AND seq >= $3 AND seq <= $4 ORDER BY seq LIMIT 1024) page \
      WHERE before < 8388608 ORDER BY seq";
 
+pub(super) const ENDS: &str = "SELECT last FROM fom_slot WHERE cluster = $1 ORDER BY slot";
+
 pub(super) const DELETE: &str = "WITH own AS (SELECT FROM fom_slot WHERE cluster = $1 AND slot = $2 AND term = $3 FOR SHARE) \
      DELETE FROM fom_slot_log WHERE EXISTS (SELECT FROM own) AND cluster = $1 AND slot = $2 AND seq <= $4";
 
