@@ -1,13 +1,16 @@
 //! How much of the rate of one PostgreSQL connection a runtime reaches.
 //!
 //! ```sh
-//! cargo bench -p fom-postgres --bench commits -- "host=127.0.0.1 user=postgres"
+//! cargo bench -p fom-postgres --features cluster --bench commits -- "host=127.0.0.1 user=postgres"
 //! ```
 //!
 //! The question: operations of six phases, with a record of about 160 bytes each, all steps committed. Beside it, in the
-//! same round, the statement of a commit alone, with a batch of the same size. With the feature `cluster`, also the runtime with
+//! same round, the statement of a commit alone, with a batch of the same size. Also the runtime with
 //! a key and an operation id for each operation, as a cluster has them, and one node with 64 slots and with one: each operation is
 //! submitted, and its end awaited, through the cluster. Prints ratios of each round.
+
+#[path = "../../fom-cluster/benches/load/mod.rs"]
+mod load;
 
 use std::{
     sync::{
@@ -19,40 +22,10 @@ use std::{
 
 use fom_durable::prelude::*;
 use fom_postgres::PostgresJournal;
-use serde::{Deserialize, Serialize};
+use load::{PHASES, ROUND, work};
 use tokio_postgres::{Client, NoTls};
 
 const ROUNDS: usize = 5;
-const ROUND: Duration = Duration::from_secs(4);
-/// The bytes of an entry beside those that fom adds.
-const STATE: usize = 100;
-const PHASES: u32 = 6;
-
-#[derive(Serialize, Deserialize)]
-struct Work {
-    step: u32,
-    state: Vec<u8>,
-}
-
-#[fom(operation(Work))]
-enum Working {
-    #[phase(start, sync, to(Step, Done))]
-    Step,
-    #[phase(end)]
-    Done,
-}
-
-impl WorkingTransitions for Work {
-    fn step(&mut self, cx: &mut Cx<'_>) -> Result<WorkingAfterStep, BoxError> {
-        cx.resource::<Arc<AtomicU64>>()
-            .fetch_add(1, Ordering::Relaxed);
-        self.step += 1;
-        Ok(match self.step {
-            PHASES => WorkingAfterStep::Done,
-            _ => WorkingAfterStep::Step,
-        })
-    }
-}
 
 /// Transitions per second, transitions per commit, bytes per commit, and the median of a commit in one operation.
 struct Seen {
@@ -76,10 +49,6 @@ async fn with_fom(
         .localities(1)
         .resource(Arc::clone(&steps));
     let runtime = builder.journal_with(journal).build()?;
-    let work = || Work {
-        step: 0,
-        state: vec![7; STATE],
-    };
     let before = runtime.inspect().journal_stats().unwrap_or_default();
     let begun = Instant::now();
     let mut waits = Vec::new();
@@ -125,63 +94,6 @@ async fn with_fom(
     })
 }
 
-/// Returns the transitions per second of one node, and the median of a commit in one operation.
-#[cfg(feature = "cluster")]
-async fn with_cluster(
-    config: &str,
-    name: &str,
-    in_flight: usize,
-    slots: u16,
-) -> Result<(f64, Duration), BoxError> {
-    let engine = fom_postgres::PostgresEngine::builder(config, name);
-    let engine = engine.allow_one_copy().allow_no_fsync().build()?;
-    let steps = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&steps);
-    let cluster = fom_cluster::Cluster::builder(engine, "node")
-        .slots(slots)
-        .operation::<Work>()
-        .runtime(move |builder| builder.resource(Arc::clone(&counted)))
-        .join()
-        .await?;
-    while cluster.served().len() < usize::from(slots) {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    let begun = Instant::now();
-    let workers = (0..in_flight).map(|worker| {
-        let cluster = cluster.clone();
-        async move {
-            let (mut waits, mut number) = (Vec::new(), 0_u64);
-            while begun.elapsed() < ROUND {
-                number += 1;
-                let since = Instant::now();
-                let work = Work {
-                    step: 0,
-                    state: vec![7; STATE],
-                };
-                let submission = cluster.submit(work).key((worker as u64, number));
-                let Ok(started) = submission.start().await else {
-                    break;
-                };
-                if started.await.is_err() {
-                    break;
-                }
-                waits.push(since.elapsed() / (PHASES + 1));
-            }
-            waits
-        }
-    });
-    let workers: Vec<_> = workers.map(tokio::spawn).collect();
-    let mut waits = Vec::new();
-    for worker in workers {
-        waits.extend(worker.await?);
-    }
-    let rate = steps.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64();
-    waits.sort();
-    cluster.leave().await;
-    let median = waits.get(waits.len() / 2).ok_or("no operation has ended")?;
-    Ok((rate, *median))
-}
-
 /// Returns the commits per second of the statement alone, and the median of one, with a body of this size.
 async fn raw(client: &Client, name: &str, bytes: usize) -> Result<(f64, Duration), BoxError> {
     let statement = client
@@ -217,7 +129,7 @@ async fn main() -> Result<(), BoxError> {
     let config = std::env::args().skip(1).find(|arg| !arg.starts_with("--"));
     let Some(config) = config else {
         println!(
-            "which server? cargo bench -p fom-postgres --bench commits -- \"host=127.0.0.1 user=postgres\""
+            "which server? cargo bench -p fom-postgres --features cluster --bench commits -- \"host=127.0.0.1 user=postgres\""
         );
         return Ok(());
     };
@@ -242,26 +154,25 @@ async fn main() -> Result<(), BoxError> {
                 fom.median,
                 fom.median.as_secs_f64() / median.as_secs_f64()
             );
-            #[cfg(feature = "cluster")]
-            {
-                let named = with_fom(&config, &format!("{name} named"), in_flight, true).await?;
+            let named = with_fom(&config, &format!("{name} named"), in_flight, true).await?;
+            println!(
+                "with keys and ids: {:.0} transitions/s, {:.2} of raw, {:.2} of the journal",
+                named.rate,
+                named.rate / raw,
+                named.rate / fom.rate
+            );
+            for slots in [64, 1] {
+                let name = format!("{name} {slots}");
+                let engine = fom_postgres::PostgresEngine::builder(&*config, name);
+                let engine = engine.allow_one_copy().allow_no_fsync().build()?;
+                let (rate, commit) = load::with_cluster(engine, in_flight, slots).await?;
                 println!(
-                    "with keys and ids: {:.0} transitions/s, {:.2} of raw, {:.2} of the journal",
-                    named.rate,
-                    named.rate / raw,
-                    named.rate / fom.rate
-                );
-                for slots in [64, 1] {
-                    let name = format!("{name} {slots}");
-                    let (rate, commit) = with_cluster(&config, &name, in_flight, slots).await?;
-                    println!(
-                        "one node, {slots} slots: {rate:.0} transitions/s, {:.2} of raw, {:.2} of the journal; {commit:.2?} for a \
+                    "one node, {slots} slots: {rate:.0} transitions/s, {:.2} of raw, {:.2} of the journal; {commit:.2?} for a \
                          commit, {:.2} of raw",
-                        rate / raw,
-                        rate / fom.rate,
-                        commit.as_secs_f64() / median.as_secs_f64()
-                    );
-                }
+                    rate / raw,
+                    rate / fom.rate,
+                    commit.as_secs_f64() / median.as_secs_f64()
+                );
             }
         }
     }
