@@ -56,7 +56,7 @@ pub(crate) struct Servers {
     pub(crate) tls: bool,
 }
 
-/// The stream of a cluster. Heartbeats have a connection of their own: no commit delays them.
+/// The stream of a cluster, and a connection to it.
 #[derive(Debug)]
 pub(crate) struct Stream {
     servers: Servers,

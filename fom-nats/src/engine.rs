@@ -26,12 +26,12 @@ const COPIES: usize = 3;
 pub struct NatsEngineBuilder {
     servers: Servers,
     cluster: String,
-    accepts: Accepts,
+    check: Check,
 }
 
-/// What is accepted though it can lose what was acknowledged.
+/// How the servers are checked, and what is accepted though it can lose what was acknowledged.
 #[derive(Clone, Debug, Default)]
-struct Accepts {
+struct Check {
     monitors: Vec<String>,
     no_fsync: bool,
     one_copy: bool,
@@ -48,13 +48,13 @@ impl NatsEngineBuilder {
     /// Accepts servers that acknowledge messages before they are on their disks, and asks no monitoring page. A power failure
     /// then loses acknowledged transitions. For tests.
     pub fn allow_no_fsync(mut self) -> Self {
-        self.accepts.no_fsync = true;
+        self.check.no_fsync = true;
         self
     }
 
     /// Accepts a stream with one copy, and creates such a one. The loss of its disk then loses all operations.
     pub fn allow_one_copy(mut self) -> Self {
-        self.accepts.one_copy = true;
+        self.check.one_copy = true;
         self
     }
 
@@ -74,12 +74,12 @@ impl NatsEngineBuilder {
         Ok(NatsEngine {
             caller: Caller::start()?,
             shared: Arc::new(Shared {
-                beats: stream(self.servers.clone()),
-                work: stream(self.servers),
+                requests: stream(self.servers.clone()),
+                records: stream(self.servers),
                 control: Control::new(format!("fom.{name}.control")),
                 logs: Logs::new(format!("fom.{name}.slot")),
                 subjects: format!("fom.{name}.>"),
-                accepts: self.accepts,
+                check: self.check,
             }),
         })
     }
@@ -97,7 +97,7 @@ impl fmt::Debug for NatsEngineBuilder {
 /// A cluster that is kept in NATS JetStream.
 ///
 /// Nodes with the same servers and the same name of a cluster are one cluster. The cluster `orders` is the stream `fom-orders`.
-/// Several clusters with different names can be on the same servers. A node has two connections, one of them for heartbeats.
+/// Several clusters with different names can be on the same servers. A node has two connections, one of them for requests such as heartbeats.
 ///
 /// The stream has a subject for the state of the cluster and one for each slot. A message is added only directly after the last
 /// one of its subject that the node knows. So a claim, which adds a message to the subject of the slot, keeps the former owner from
@@ -109,17 +109,20 @@ pub struct NatsEngine {
 
 /// What the calls use.
 struct Shared {
-    /// Heartbeats have a connection of their own: no commit delays them.
-    beats: Arc<Stream>,
-    work: Arc<Stream>,
+    /// Requests, with the heartbeats, have a connection of their own: no commit delays them.
+    requests: Arc<Stream>,
+    records: Arc<Stream>,
     control: Control,
     logs: Logs,
     subjects: String,
-    accepts: Accepts,
+    check: Check,
 }
 
 impl NatsEngine {
-    /// Returns the settings of the cluster with this name on these servers. NATS shows only on its monitoring pages whether a
+    /// Returns the settings of the cluster with this name on these servers. A URL can have a user and a password, such as
+    /// `nats://fom:secret@a:4222`.
+    ///
+    /// NATS shows only on its monitoring pages whether a
     /// server writes to its disk before it acknowledges. So the engine needs the monitoring URL of each server, and asks it when a
     /// node joins.
     ///
@@ -149,9 +152,9 @@ impl NatsEngine {
                 tls: false,
             },
             cluster: cluster.into(),
-            accepts: Accepts {
+            check: Check {
                 monitors: monitors.into_iter().map(Into::into).collect(),
-                ..Accepts::default()
+                ..Check::default()
             },
         }
     }
@@ -181,29 +184,25 @@ fn engine_error(error: NatsError) -> EngineError {
 
 impl Shared {
     async fn execute(&self, request: Request) -> Result<Answered, NatsError> {
-        let stream = match request {
-            Request::Beat { .. } | Request::Bury { .. } => &self.beats,
-            _ => &self.work,
-        };
-        self.control.execute(stream, request).await
+        self.control.execute(&self.requests, request).await
     }
 
     /// Creates the stream, if there is none, and checks that its servers keep what they acknowledge.
-    async fn check(&self) -> Result<(), NatsError> {
-        let context = self.work.context().await?;
+    async fn check_servers(&self) -> Result<(), NatsError> {
+        let context = self.records.context().await?;
         let server = context.client().server_info();
         // A server that is too old does not know all settings of the stream.
         monitor::check_version(&server.server_name, &server.version)?;
         let config = self.config();
-        let info = self.work.create(config).await?;
-        let stream = self.work.name().to_owned();
+        let info = self.records.create(config).await?;
+        let stream = self.records.name().to_owned();
         if let Some(what) = differs(&info) {
             return Err(NatsError::Settings { stream, what });
         }
-        if info.config.num_replicas < 2 && !self.accepts.one_copy {
+        if info.config.num_replicas < 2 && !self.check.one_copy {
             return Err(NatsError::OneCopy { stream });
         }
-        if self.accepts.no_fsync {
+        if self.check.no_fsync {
             return Ok(());
         }
         let mut servers = Vec::new();
@@ -214,15 +213,15 @@ impl Shared {
         if servers.is_empty() {
             servers.push(server.server_name);
         }
-        monitor::check(&self.accepts.monitors, &servers).await
+        monitor::check(&self.check.monitors, &servers).await
     }
 
     fn config(&self) -> Config {
         Config {
-            name: self.work.name().to_owned(),
+            name: self.records.name().to_owned(),
             subjects: vec![self.subjects.clone()],
             description: Some("A cluster of fom. Do not change it by hand.".to_owned()),
-            num_replicas: if self.accepts.one_copy { 1 } else { COPIES },
+            num_replicas: if self.check.one_copy { 1 } else { COPIES },
             storage: StorageType::File,
             retention: RetentionPolicy::Limits,
             discard: DiscardPolicy::New,
@@ -274,7 +273,7 @@ impl Engine for NatsEngine {
         let opened = self.caller.ask_until_led(move || {
             let (shared, request) = (Arc::clone(&shared), request.clone());
             async move {
-                shared.check().await?;
+                shared.check_servers().await?;
                 shared.execute(request).await
             }
         });
@@ -310,7 +309,7 @@ impl Engine for NatsEngine {
             let mut granted = answer.and_then(Answer::claimed);
             if let Ok(Some(claimed)) = &mut granted {
                 let claim = (slot, claimed.term, claimed.time);
-                match shared.logs.claim(&shared.work, claim).await? {
+                match shared.logs.claim(&shared.records, claim).await? {
                     Some((last, time)) => (claimed.last, claimed.time) = (last, time),
                     None => return Ok(Ok(None)),
                 }
@@ -326,7 +325,7 @@ impl Engine for NatsEngine {
         self.ask(async move |shared| {
             let adds = appends
                 .iter()
-                .map(|append| shared.logs.add(&shared.work, append));
+                .map(|append| shared.logs.add(&shared.records, append));
             let added = join_all(adds).await.into_iter();
             added
                 .map(|added| Ok(matches!(added?, Added::Kept)))
@@ -335,21 +334,21 @@ impl Engine for NatsEngine {
     }
 
     fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError> {
-        self.ask(async move |shared| shared.logs.load(&shared.work, slot, (from, to)).await)
+        self.ask(async move |shared| shared.logs.load(&shared.records, slot, (from, to)).await)
     }
 
     fn ends(&self, slots: u16) -> Result<Vec<u64>, EngineError> {
         self.ask(async move |shared| {
-            let mark = shared.control.mark(&shared.work).await?;
+            let mark = shared.control.mark(&shared.requests).await?;
             let moment = (shared.control.subject(), mark);
-            shared.logs.ends(&shared.work, moment, slots).await
+            shared.logs.ends(&shared.records, moment, slots).await
         })
     }
 
     fn delete_until(&self, slot: Slot, term: u64, last: u64) -> Result<(), EngineError> {
         self.ask(async move |shared| {
             let owned = (slot, term);
-            shared.logs.delete_until(&shared.work, owned, last).await
+            shared.logs.delete_until(&shared.records, owned, last).await
         })
     }
 
@@ -377,7 +376,7 @@ impl Engine for NatsEngine {
 impl fmt::Debug for NatsEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NatsEngine")
-            .field("stream", &self.shared.work.name())
+            .field("stream", &self.shared.records.name())
             .finish_non_exhaustive()
     }
 }

@@ -77,6 +77,28 @@ fn servers_without_a_monitoring_page_are_refused() {
     engine.open(&Facts::new(2)).unwrap();
 }
 
+/// The password is in the URL, and in no message.
+#[test]
+fn a_wrong_password_is_an_error() {
+    let authorization = format!("{SAFE} }}\nauthorization {{ user: fom, password: correct_horse");
+    let Some(servers) = Servers::start(1, &authorization) else {
+        return;
+    };
+    let with = |password: &str| {
+        let urls = servers.urls().into_iter();
+        let urls = urls.map(|url| url.replace("//", &format!("//fom:{password}@")));
+        let builder = NatsEngine::builder(urls, servers.monitors(), "orders");
+        builder.allow_one_copy().build().unwrap()
+    };
+    with("correct_horse").open(&Facts::new(2)).unwrap();
+    let error = with("battery_staple")
+        .open(&Facts::new(2))
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("authorization violation"), "{error}");
+    assert!(!error.contains("staple"), "{error}");
+}
+
 #[test]
 fn a_name_that_is_no_part_of_a_subject_is_refused() {
     for name in ["", "a b", "a.b", "a>", "ä"] {
