@@ -12,7 +12,11 @@ use fom_journal::{
     log::{LogJournal, LogStore},
 };
 
+use fom_protocol::sync::sleep;
+
 use crate::{
+    clock::boot_time,
+    commits::AGAIN,
     engine::{Append, Beat, Claim, Engine, EngineError, Facts, NodeInfo},
     error::{BackupError, ClusterError},
     slot::Slot,
@@ -21,6 +25,8 @@ use crate::{
 
 /// The file that an export writes last.
 const FACTS: &str = "cluster";
+/// How long an export waits for an engine that does not answer.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// How often an export begins anew.
 const ATTEMPTS: u32 = 10;
 /// About how many bytes are written at once.
@@ -60,7 +66,7 @@ pub(crate) fn export(
     }
     for _ in 0..ATTEMPTS {
         let begins = begins(engine, facts.slots)?;
-        let ends = engine.ends(facts.slots)?;
+        let ends = read(|| engine.ends(facts.slots))?;
         for (slot, end) in (0..facts.slots).map(Slot).zip(ends) {
             let path = journal_of(directory, slot);
             // Of an attempt before.
@@ -75,12 +81,25 @@ pub(crate) fn export(
     Err(BackupError::Compacted(ATTEMPTS).into())
 }
 
+/// Reads from the engine. Servers may choose a leader just now.
+fn read<T>(mut ask: impl FnMut() -> Result<T, EngineError>) -> Result<T, EngineError> {
+    let begun = boot_time();
+    loop {
+        match ask() {
+            Err(EngineError::Unknown(_)) if boot_time().saturating_sub(begun) < PATIENCE => {
+                sleep(AGAIN);
+            }
+            answer => return answer,
+        }
+    }
+}
+
 /// Returns the number of the first body of each slot.
 fn begins(engine: &Arc<dyn Engine>, slots: u16) -> Result<Vec<Option<u64>>, EngineError> {
     let slots = (0..slots).map(Slot);
     slots
         .map(|slot| {
-            let first = engine.load(slot, 0, u64::MAX >> 1)?;
+            let first = read(|| engine.load(slot, 0, u64::MAX >> 1))?;
             Ok(first.first().map(|(number, _)| *number))
         })
         .collect()
@@ -199,7 +218,7 @@ fn load(
     from: u64,
     to: u64,
 ) -> Result<Vec<(u64, Vec<u8>)>, JournalError> {
-    let loaded = engine.load(slot, from, to);
+    let loaded = read(|| engine.load(slot, from, to));
     loaded.map_err(|error| JournalError::Other(Arc::new(error)))
 }
 

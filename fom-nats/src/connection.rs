@@ -50,14 +50,13 @@ const AGAIN: Duration = Duration::from_millis(50);
 const LAG: Duration = Duration::from_millis(10);
 
 /// How the servers are reached.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone)]
 pub(crate) struct Servers {
     pub(crate) urls: Vec<String>,
-    pub(crate) tls: bool,
+    pub(crate) options: Arc<dyn Fn(ConnectOptions) -> ConnectOptions + Send + Sync>,
 }
 
 /// The stream of a cluster, and a connection to it.
-#[derive(Debug)]
 pub(crate) struct Stream {
     servers: Servers,
     name: String,
@@ -88,11 +87,11 @@ impl Stream {
             .ping_interval(PING)
             .connection_timeout(REQUEST)
             .request_timeout(Some(REQUEST))
-            .require_tls(self.servers.tls)
             .reconnect_delay_callback(|attempt| match attempt {
                 0 | 1 => Duration::ZERO,
                 _ => RECONNECT,
             });
+        let options = (self.servers.options)(options);
         let client = options.connect(&self.servers.urls).await;
         let client = client.map_err(|error| NatsError::Connect(Arc::new(error)))?;
         let mut context = jetstream::new(client);

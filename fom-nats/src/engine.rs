@@ -2,7 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
+use async_nats::{
+    ConnectOptions,
+    jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType},
+};
 use fom_cluster::{
     Slot,
     engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
@@ -38,10 +41,29 @@ struct Check {
 }
 
 impl NatsEngineBuilder {
-    /// Encrypts the connections, and accepts only a server whose certificate is signed by an authority that the system
-    /// trusts. The variable `SSL_CERT_FILE` names a file with other authorities.
-    pub fn tls(mut self) -> Self {
-        self.servers.tls = true;
+    /// Sets how the servers are connected to: with a password, with credentials, or with TLS. With TLS, the connections accept
+    /// only a server whose certificate is signed by an authority that the system trusts; the variable `SSL_CERT_FILE` names a
+    /// file with other authorities.
+    ///
+    /// ```no_run
+    /// use fom_nats::NatsEngine;
+    ///
+    /// # fn engine() -> Result<NatsEngine, Box<dyn std::error::Error>> {
+    /// let password = std::env::var("NATS_PASSWORD")?;
+    /// let engine = NatsEngine::builder(["nats://a"], ["http://a:8222"], "orders")
+    ///     .connect_with(move |options| {
+    ///         let options = options.user_and_password("fom".to_owned(), password.clone());
+    ///         options.require_tls(true)
+    ///     })
+    ///     .build()?;
+    /// # Ok(engine)
+    /// # }
+    /// ```
+    pub fn connect_with(
+        mut self,
+        options: impl Fn(ConnectOptions) -> ConnectOptions + Send + Sync + 'static,
+    ) -> Self {
+        self.servers.options = Arc::new(options);
         self
     }
 
@@ -87,7 +109,6 @@ impl NatsEngineBuilder {
 
 impl fmt::Debug for NatsEngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The URLs may contain a password.
         f.debug_struct("NatsEngineBuilder")
             .field("cluster", &self.cluster)
             .finish_non_exhaustive()
@@ -119,10 +140,7 @@ struct Shared {
 }
 
 impl NatsEngine {
-    /// Returns the settings of the cluster with this name on these servers. A URL can have a user and a password, such as
-    /// `nats://fom:secret@a:4222`.
-    ///
-    /// NATS shows only on its monitoring pages whether a
+    /// Returns the settings of the cluster with this name on these servers. NATS shows only on its monitoring pages whether a
     /// server writes to its disk before it acknowledges. So the engine needs the monitoring URL of each server, and asks it when a
     /// node joins.
     ///
@@ -149,7 +167,7 @@ impl NatsEngine {
         NatsEngineBuilder {
             servers: Servers {
                 urls: servers.into_iter().map(Into::into).collect(),
-                tls: false,
+                options: Arc::new(|options| options),
             },
             cluster: cluster.into(),
             check: Check {

@@ -70,6 +70,7 @@ mod monitor;
 mod record;
 mod request;
 
+pub use async_nats::ConnectOptions;
 pub use engine::{NatsEngine, NatsEngineBuilder};
 pub use error::NatsError;
 

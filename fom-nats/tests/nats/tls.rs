@@ -25,7 +25,7 @@ fn child() {
     };
     let engine = NatsEngine::builder([server], [monitor], "orders").allow_one_copy();
     let engine = match encrypts {
-        "tls" => engine.tls(),
+        "tls" => engine.connect_with(|options| options.require_tls(true)),
         _ => engine,
     };
     match engine.build().unwrap().open(&Facts::new(2)) {
