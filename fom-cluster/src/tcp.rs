@@ -38,7 +38,7 @@ const SERVED: usize = 16_384;
 /// A network of nodes over TCP.
 ///
 /// Each connection begins with a proof that both sides know the [secret](Self::secret) (HMAC-SHA256 of random bytes of both).
-/// Without [`tls`](Self::tls), what follows is neither encrypted nor signed: use it inside of a network that only the operators of the
+/// Without TLS (the feature `tls`), what follows is neither encrypted nor signed: use it inside of a network that only the operators of the
 /// nodes can reach.
 ///
 /// ```no_run
