@@ -135,3 +135,34 @@ impl Request {
         matches!(self, Self::Beat { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Releases read each other's requests, so a text that was read once is read for ever. A new field has `serde(default)`.
+    #[test]
+    fn the_texts_of_requests_stay() {
+        let texts = [
+            r#"{"Open":{"slots":2,"hash":1}}"#,
+            r#"{"Beat":{"incarnation":"a-1","is_first":true,"time":{"secs":7,"nanos":5},"node":{"name":"a","address":"10.0.0.5:7070","weight":1,"reads":{"Selling Order":2},"survived":["a-0"]}}}"#,
+            r#"{"Claim":{"slot":1,"seen":0,"incarnation":"a-1","time":{"secs":8,"nanos":0},"reads":{"Selling Order":2}}}"#,
+            r#"{"Note":{"slot":1,"term":1,"notes":[1,2]}}"#,
+            r#"{"Assign":{"version":1,"drained":["b"],"pinned":{"1":"a"}}}"#,
+            r#""Mark""#,
+            r#"{"Snapshot":{"facts":{"slots":2,"hash":1},"nodes":{"a-1":{"info":{"name":"a","address":"10.0.0.5:7070","weight":1,"reads":{"Selling Order":2},"survived":["a-0"]},"beat":1}},"slots":[{"row":{"term":0,"owner":null,"since":{"secs":0,"nanos":0},"holds":{}},"time":{"secs":0,"nanos":0},"notes":[]},{"row":{"term":1,"owner":"a-1","since":{"secs":8,"nanos":0},"holds":{"Selling Order":2}},"time":{"secs":8,"nanos":0},"notes":[1,2]}],"time":{"secs":7,"nanos":5},"assignment":{"version":1,"drained":["b"],"pinned":{"1":"a"}},"beaten":{"secs":100,"nanos":0}}}"#,
+            r#"{"Release":{"slot":1,"term":1}}"#,
+            r#"{"Bury":{"incarnation":"a-1","beat":1}}"#,
+            r#"{"Leave":{"incarnation":"a-1"}}"#,
+        ];
+        let mut state = ClusterState::default();
+        for text in texts {
+            let request: Request = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&request).unwrap(), text);
+            if let Request::Snapshot(snapshot) = &request {
+                assert_eq!(*snapshot, state, "it is what the requests before have made");
+            }
+            request.apply(&mut state, Duration::from_secs(100)).unwrap();
+        }
+    }
+}
