@@ -11,7 +11,7 @@ use crate::slot::Slot;
 /// Keeps a cluster: which nodes live, which node owns each slot, and a log of bodies for each slot.
 ///
 /// The functions block, and several threads call them at once. They return within a few seconds, also if the server does not
-/// answer. The tests in `conformance`, with the feature `testing`, check that an engine keeps the promises of this trait.
+/// answer. Only [`open`](Self::open) may wait for half a minute. The tests in `conformance`, with the feature `testing`, check that an engine keeps the promises of this trait.
 pub trait Engine: Send + Sync + 'static {
     /// Creates the cluster, if there is none with its name. Returns its settings.
     ///
