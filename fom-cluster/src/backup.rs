@@ -65,20 +65,37 @@ pub(crate) fn export(
         made => made.map_err(file_error(directory))?,
     }
     for _ in 0..ATTEMPTS {
-        let begins = begins(engine, facts.slots)?;
-        let ends = read(|| engine.ends(facts.slots))?;
-        for (slot, end) in (0..facts.slots).map(Slot).zip(ends) {
-            let path = journal_of(directory, slot);
-            // Of an attempt before.
-            let _ = fs::remove_dir_all(&path);
-            write_journal(engine, (slot, end), &path)?;
-        }
-        // An owner deletes bodies whose entries it has written again, after the moment of this export.
-        if self::begins(engine, facts.slots)? == begins {
+        if export_moment(engine, facts.slots, directory)? {
             return write_facts(directory, facts, time.now());
         }
     }
     Err(BackupError::Compacted(ATTEMPTS).into())
+}
+
+/// Writes the journals of one moment. Returns false if an owner has compacted a log after the moment and before it was read: the
+/// bodies that it deleted are missing, and what it wrote in their place is later.
+fn export_moment(
+    engine: &Arc<dyn Engine>,
+    slots: u16,
+    directory: &Path,
+) -> Result<bool, ClusterError> {
+    let begins = begins(engine, slots)?;
+    let ends = read(|| engine.ends(slots))?;
+    for ((slot, end), begin) in (0..slots).map(Slot).zip(ends).zip(begins) {
+        let path = journal_of(directory, slot);
+        // Of an attempt before.
+        let _ = fs::remove_dir_all(&path);
+        write_journal(engine, (slot, end), &path)?;
+        let is_whole = match begin {
+            Some(first) => !read(|| engine.load(slot, 0, first))?.is_empty(),
+            // It had no bodies.
+            None => end == 0,
+        };
+        if !is_whole {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Reads from the engine. Servers may choose a leader just now.
