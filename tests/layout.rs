@@ -159,6 +159,7 @@ const NATS: &[&str] = &[
     "monitor",
     "record",
     "request",
+    "page",
     "connection",
     "control",
     "logs",

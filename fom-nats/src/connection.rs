@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_nats::{
-    Client, ConnectOptions, HeaderMap, StatusCode,
+    Client, ConnectOptions, HeaderMap,
     jetstream::{
         self, Context, ErrorCode,
         context::{PublishError, PublishErrorKind},
@@ -27,7 +27,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 
-use crate::error::NatsError;
+use crate::{error::NatsError, page::Page};
 
 /// How long a call takes at most.
 const LIMIT: Duration = Duration::from_secs(8);
@@ -229,19 +229,10 @@ impl Stream {
         let request = request.to_string().into_bytes().into();
         let sent = client.publish_with_reply(to, inbox, request).await;
         sent.map_err(NatsError::request)?;
-        let mut page = Vec::new();
+        let mut page = Page::default();
         while let Some(answer) = answers.next().await {
-            match answer.status {
-                None | Some(StatusCode::OK) => {
-                    page.push(StreamMessage::try_from(answer).map_err(NatsError::request)?);
-                }
-                // The end of the page.
-                Some(status) if status.as_u16() == 204 => return Ok(page),
-                Some(StatusCode::NOT_FOUND) => return Ok(page),
-                Some(status) => {
-                    let why = answer.description.unwrap_or_default();
-                    return Err(NatsError::request(format!("a read failed: {status} {why}")));
-                }
+            if page.take(answer)? {
+                return Ok(page.into_messages());
             }
         }
         Err(NatsError::request("the connection was closed"))

@@ -56,6 +56,7 @@
 //! | `monitor` | what the monitoring pages of servers tell |
 //! | `record` | what a commit or a claim adds to the log of a slot |
 //! | `request` | what a node asks of the cluster |
+//! | `page` | the answer to a read, without holes |
 //! | `connection` | the connections, and their thread |
 //! | `control` | the state of the cluster |
 //! | `logs` | the logs of slots |
@@ -67,6 +68,7 @@ mod engine;
 mod error;
 mod logs;
 mod monitor;
+mod page;
 mod record;
 mod request;
 
