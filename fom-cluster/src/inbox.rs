@@ -110,10 +110,15 @@ impl UnreadTransitions for UnreadLetter {
     }
 }
 
-/// Takes a letter: when this returns [`Reply::Done`], the journal of the slot has it.
+/// Takes a letter: when this returns [`Reply::Done`], the journal of the slot has it. While the inbox is in quarantine, the letter
+/// stays at its sender.
 pub(crate) async fn deliver(runtime: &Runtime, of: Name, letter: Letter) -> Reply {
     let key = Key::from((KEY, (u64::from(letter.source), "inbox")));
     if runtime.find::<Inbox>(key.clone()).is_none() {
+        // A fom in quarantine does not keep its key, and a second inbox would not know what the first one has taken.
+        if is_in_quarantine(runtime, &key) {
+            return Reply::Moved;
+        }
         let inbox = Inbox {
             source: letter.source,
             ..Inbox::default()
@@ -133,9 +138,18 @@ pub(crate) async fn deliver(runtime: &Runtime, of: Name, letter: Letter) -> Repl
     }
 }
 
+/// Whether a fom with this key is in quarantine. An event in quarantine has no phase.
+fn is_in_quarantine(runtime: &Runtime, key: &Key) -> bool {
+    let all = runtime.quarantine().list().into_iter();
+    let mut foms = all.filter(|entry| entry.phase.is_some());
+    foms.any(|entry| entry.key.as_ref() == Some(key))
+}
+
 #[cfg(test)]
 mod tests {
     use fom_durable::DurableExt as _;
+    use fom_journal::MemoryJournal;
+    use fom_runtime::prelude::Shutdown;
     use serde::{Deserialize, Serialize};
 
     use super::*;
@@ -195,6 +209,35 @@ mod tests {
                 event: Blob(event),
             },
         }
+    }
+
+    /// An inbox is in quarantine if it ran when the owners of its slot died. It knows what was taken before, and no other one does.
+    #[tokio::test]
+    async fn while_an_inbox_is_in_quarantine_there_is_no_second_one() {
+        let journal = MemoryJournal::new();
+        let start = |held_back| {
+            let builder = set_up(Runtime::builder().localities(1));
+            let journal = builder.journal_with(journal.clone());
+            journal.hold_back(held_back).build().unwrap()
+        };
+        let key = Key::from((KEY, (3, "inbox")));
+        let runtime = start(None);
+        let inbox = runtime.submit(Inbox::default()).key(key.clone());
+        let inbox = inbox.start().unwrap();
+        inbox.committed().await.unwrap();
+        let id = inbox.id();
+        runtime
+            .shutdown(Shutdown::Now, std::time::Duration::from_secs(10))
+            .await;
+        let runtime = start(Some(id));
+        let reply = deliver(&runtime, name_of::<List>(), letter((1, 2), 70, 1)).await;
+        assert_eq!(reply, Reply::Moved, "the letter stays at its sender");
+        let quarantined = runtime.quarantine().list();
+        assert_eq!(quarantined.len(), 1);
+        assert!(runtime.find::<Inbox>(key.clone()).is_none());
+        runtime.quarantine().retry(id).unwrap();
+        let found = runtime.find::<Inbox>(key).expect("it is back");
+        assert_eq!(found.id(), id);
     }
 
     /// A repeated attempt of the last letter is taken once. An attempt that was overtaken by later letters, or by those of a
