@@ -2,7 +2,7 @@
 //!
 //! After two owners of a slot have died, the next one notes each fom before it runs it. If that owner dies, too, the fom that it
 //! noted last goes into quarantine. Other foms of the slot go on. An owner that was only not heard of has not died: when its
-//! process is a member again, its death is forgotten, and the fom is tried again.
+//! process is a member again, its death is forgotten, and a fom that its death has put into quarantine is tried again.
 
 use std::sync::{
     Arc,
@@ -36,8 +36,8 @@ pub(crate) struct Notes {
     deaths: Vec<String>,
     /// The fom that ran last.
     entered: Option<FomId>,
-    /// The foms in quarantine, and the owner that each has ended.
-    held_back: Vec<(FomId, String)>,
+    /// The foms in quarantine, each with the owners that died before. It ran at the last of these deaths.
+    held_back: Vec<(FomId, Vec<String>)>,
 }
 
 impl Notes {
@@ -58,9 +58,9 @@ impl Notes {
         if notes.deaths.len() > NOTED
             && let Some(fom) = entered
         {
-            notes.held_back.push((fom, dead.clone()));
             // The others get the same chance.
-            notes.deaths.clear();
+            let deaths = std::mem::take(&mut notes.deaths);
+            notes.held_back.push((fom, deaths));
         }
         notes
     }
@@ -68,9 +68,10 @@ impl Notes {
     /// Forgets the deaths of processes that live. Returns the foms that are free again.
     fn forgive(&mut self, view: &View) -> Vec<FomId> {
         self.deaths.retain(|dead| !has_survived(view, dead));
-        let free = self
-            .held_back
-            .extract_if(.., |(_, dead)| has_survived(view, dead));
+        // Without each of the deaths, the fom would not be in quarantine.
+        let free = self.held_back.extract_if(.., |(_, deaths)| {
+            deaths.iter().any(|dead| has_survived(view, dead))
+        });
         free.map(|(fom, _)| fom).collect()
     }
 
@@ -141,7 +142,7 @@ impl Noter {
     /// Whether a process that has seemed to die lives.
     pub(crate) fn forgives(&self, view: &View) -> bool {
         let notes = self.notes.lock();
-        let held = notes.held_back.iter().map(|(_, dead)| dead);
+        let held = notes.held_back.iter().flat_map(|(_, deaths)| deaths);
         let mut dead = notes.deaths.iter().chain(held);
         dead.any(|dead| has_survived(view, dead))
     }
@@ -247,7 +248,8 @@ mod tests {
     #[test]
     fn the_fom_of_the_third_death_is_held_back() {
         let notes = after_three(fom(7));
-        assert_eq!(notes.held_back, [(fom(7), "c".to_owned())]);
+        let deaths = ["a", "b", "c"].map(str::to_owned).to_vec();
+        assert_eq!(notes.held_back, [(fom(7), deaths)]);
         assert_eq!((notes.deaths.len(), notes.entered), (0, None));
     }
 
@@ -289,15 +291,18 @@ mod tests {
 
     #[test]
     fn a_process_that_lives_has_not_died() {
-        let mut info = NodeInfo::new("c", "");
-        info.survived = vec!["c".to_owned()];
-        let nodes = BTreeMap::from([("c again".to_owned(), NodeRow::new(info, 1))]);
-        let view = View::new(true, nodes, Vec::new(), Duration::ZERO);
-        let mut notes = after_three(fom(7));
-        assert_eq!(notes.forgive(&view), [fom(7)]);
-        assert!(notes.is_empty());
-        let notes = Notes::of(&claimed(Some("c"), &notes), &view);
-        assert!(notes.is_empty(), "its death does not count");
+        // Whichever of the three it is.
+        for lives in ["a", "b", "c"] {
+            let mut info = NodeInfo::new(lives, "");
+            info.survived = vec![lives.to_owned()];
+            let nodes = BTreeMap::from([(format!("{lives} again"), NodeRow::new(info, 1))]);
+            let view = View::new(true, nodes, Vec::new(), Duration::ZERO);
+            let mut notes = after_three(fom(7));
+            assert_eq!(notes.forgive(&view), [fom(7)]);
+            assert!(notes.is_empty());
+            let notes = Notes::of(&claimed(Some(lives), &notes), &view);
+            assert!(notes.is_empty(), "its death does not count");
+        }
     }
 
     #[test]
@@ -307,7 +312,7 @@ mod tests {
         notes.entered = Some(fom(7));
         let notes = Notes::of(&claimed(None, &notes), &view);
         assert_eq!((notes.deaths.len(), notes.entered), (0, None));
-        assert_eq!(notes.held_back, [(fom(3), "c".to_owned())]);
+        assert_eq!(notes.held_back, after_three(fom(3)).held_back);
         let unread = Claimed::new(1, 0, Duration::ZERO, None, vec![9]);
         assert_eq!(Notes::of(&unread, &view), Notes::default());
     }
