@@ -167,7 +167,8 @@ pub struct NodeInfo {
     pub weight: u32,
     /// What it can read.
     pub reads: Versions,
-    /// Former incarnations of the process, which were removed while it lived, such as during a partition of the network.
+    /// Incarnations whose processes lived on after they were removed, such as during a partition of the network: those of this
+    /// process, and those of which it has heard.
     pub survived: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ const CALM: Duration = Duration::from_secs(10);
 /// How long a slot without an owner waits for a node that reads all versions in it. Then the release may have been taken back.
 const COMES_BACK: Duration = Duration::from_secs(60);
 /// How many former incarnations a node tells.
-const SURVIVED: usize = 16;
+const SURVIVED: usize = 64;
 /// An owner that lives for so long after the deaths of others needs no notes of its runs.
 const LIFE: Duration = Duration::from_secs(600);
 
@@ -161,6 +161,23 @@ impl State {
             }
             *highest = row.term.max(*highest);
         }
+        // A process that has survived can die for real, and what it told is gone with it. The others go on to tell it.
+        let rows = view.nodes.values();
+        for one in rows.flat_map(|row| &row.info.survived) {
+            self.has_survived(one.clone());
+        }
+    }
+
+    /// Notes that the process of an incarnation lived on after it was removed.
+    fn has_survived(&mut self, incarnation: String) {
+        let survived = &mut self.info.survived;
+        if survived.contains(&incarnation) {
+            return;
+        }
+        survived.push(incarnation);
+        if survived.len() > SURVIVED {
+            survived.remove(0);
+        }
     }
 
     /// Takes an answered heartbeat: all leases hold until then.
@@ -182,11 +199,7 @@ impl State {
     /// Begins a new incarnation, because the node was buried. Returns the slots that it had.
     pub(crate) fn bury(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
         let before = std::mem::replace(&mut self.incarnation, new_incarnation(&self.info.name));
-        let survived = &mut self.info.survived;
-        survived.push(before.to_string());
-        if survived.len() > SURVIVED {
-            survived.remove(0);
-        }
+        self.has_survived(before.to_string());
         self.is_first = true;
         self.until = Duration::ZERO;
         let slots = std::mem::take(&mut self.slots);
