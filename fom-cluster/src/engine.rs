@@ -11,7 +11,8 @@ use crate::slot::Slot;
 /// Keeps a cluster: which nodes live, which node owns each slot, and a log of bodies for each slot.
 ///
 /// The functions block, and several threads call them at once. They return within a few seconds, also if the server does not
-/// answer. Only [`open`](Self::open) may wait for half a minute. The tests in `conformance`, with the feature `testing`, check that an engine keeps the promises of this trait.
+/// answer. Only [`open`](Self::open) may wait for half a minute. The tests in `conformance`, with the feature `testing`, check that
+/// an engine keeps the promises of this trait.
 pub trait Engine: Send + Sync + 'static {
     /// Creates the cluster, if there is none with its name. Returns its settings.
     ///
@@ -70,8 +71,8 @@ pub trait Engine: Send + Sync + 'static {
     /// Fails if the server does not answer.
     fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError>;
 
-    /// Returns the number of the last body of each slot, in the order of the slots, all at one moment: no commit that is
-    /// acknowledged before the call is missing, and what one commit appended is there in whole or not at all.
+    /// Returns the number of the last body of each slot, in the order of the slots, all at one moment. No commit that is
+    /// acknowledged before the call is missing, and what one commit appended to a slot is there in whole or not at all.
     ///
     /// # Errors
     ///

@@ -106,7 +106,7 @@ impl Tcp {
     /// Sets the secret that all nodes of the cluster have. A node with another secret, or without one, is refused in both
     /// directions. Use at least 16 random bytes.
     ///
-    /// Without a secret, a node can listen only at a loopback address, such as 127.0.0.1.
+    /// Without a secret and without TLS, a node can listen only at a loopback address, such as 127.0.0.1.
     pub fn secret(mut self, secret: impl AsRef<[u8]>) -> Self {
         self.identity.secret = Secret::new(secret.as_ref());
         self

@@ -92,7 +92,7 @@ impl NatsEngineBuilder {
         if name.is_empty() || !name.chars().all(is_part) {
             return Err(NatsError::Name(name));
         }
-        let stream = |servers| Arc::new(Stream::new(servers, format!("fom-{name}")));
+        let stream = |servers| Stream::new(servers, format!("fom-{name}"));
         Ok(NatsEngine {
             caller: Caller::start()?,
             shared: Arc::new(Shared {
@@ -131,8 +131,8 @@ pub struct NatsEngine {
 /// What the calls use.
 struct Shared {
     /// Requests, with the heartbeats, have a connection of their own: no commit delays them.
-    requests: Arc<Stream>,
-    records: Arc<Stream>,
+    requests: Stream,
+    records: Stream,
     control: Control,
     logs: Logs,
     subjects: String,
@@ -339,8 +339,8 @@ impl Engine for NatsEngine {
     /// The records of all slots are under way at the same time.
     fn commit(&self, appends: &[Append]) -> Result<Vec<bool>, EngineError> {
         // The bodies are not copied.
-        let appends = appends.to_vec();
-        self.ask(async move |shared| {
+        let (shared, appends) = (Arc::clone(&self.shared), appends.to_vec());
+        let answer = self.caller.ask(async move {
             let adds = appends
                 .iter()
                 .map(|append| shared.logs.add(&shared.records, append));
@@ -348,7 +348,9 @@ impl Engine for NatsEngine {
             added
                 .map(|added| Ok(matches!(added?, Added::Kept)))
                 .collect()
-        })
+        });
+        // Also if one slot is refused: the bodies of the others may be appended.
+        answer.map_err(EngineError::unknown)
     }
 
     fn load(&self, slot: Slot, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, EngineError> {

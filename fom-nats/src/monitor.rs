@@ -64,7 +64,7 @@ pub(crate) async fn check(urls: &[String], servers: &[String]) -> Result<(), Nat
             return Err(NatsError::NoFsync { server });
         }
     }
-    // A server that is down now was checked when nodes joined before.
+    // A server that is down tells nothing. Most of the copies are safe without it.
     let has_majority = (servers.len() - unknown.len()) * 2 > servers.len();
     if unknown.is_empty() || has_majority && unknown.len() <= failures.len() {
         return Ok(());

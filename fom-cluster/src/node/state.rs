@@ -164,17 +164,17 @@ impl State {
         // A process that has survived can die for real, and what it told is gone with it. The others go on to tell it.
         let rows = view.nodes.values();
         for one in rows.flat_map(|row| &row.info.survived) {
-            self.has_survived(one.clone());
+            self.has_survived(one);
         }
     }
 
     /// Notes that the process of an incarnation lived on after it was removed.
-    fn has_survived(&mut self, incarnation: String) {
+    fn has_survived(&mut self, incarnation: &str) {
         let survived = &mut self.info.survived;
-        if survived.contains(&incarnation) {
+        if survived.iter().any(|one| one == incarnation) {
             return;
         }
-        survived.push(incarnation);
+        survived.push(incarnation.to_owned());
         if survived.len() > SURVIVED {
             survived.remove(0);
         }
@@ -199,7 +199,7 @@ impl State {
     /// Begins a new incarnation, because the node was buried. Returns the slots that it had.
     pub(crate) fn bury(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
         let before = std::mem::replace(&mut self.incarnation, new_incarnation(&self.info.name));
-        self.has_survived(before.to_string());
+        self.has_survived(&before);
         self.is_first = true;
         self.until = Duration::ZERO;
         let slots = std::mem::take(&mut self.slots);
