@@ -6,6 +6,7 @@ use fom_runtime::{FomId, Key, error::RefusedReason};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{
+    numbers::Ranges,
     quarantine::InQuarantine,
     report::{NodeLoad, Report},
     slot::{Slot, wire_key},
@@ -104,6 +105,8 @@ pub(crate) enum What {
     Discard(FomId),
     /// Cancels an operation.
     Cancel(At),
+    /// Calls what answers under this name.
+    Call(Call),
 }
 
 /// A message to another node.
@@ -153,6 +156,19 @@ pub(crate) struct At {
     pub(crate) once: Option<Key>,
 }
 
+/// A call by key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Call {
+    pub(crate) caller: String,
+    /// The number among the calls of this caller to this slot.
+    pub(crate) number: u64,
+    /// The calls of this caller to this slot that are never repeated.
+    pub(crate) done: Ranges,
+    #[serde(with = "wire_key")]
+    pub(crate) key: Option<Key>,
+    pub(crate) body: Blob,
+}
+
 /// A letter from one slot to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Letter {
@@ -200,6 +216,8 @@ pub(crate) enum Reply {
     Failed(String),
     Load(NodeLoad),
     Report(Report),
+    /// The answer to a call.
+    Answer(Blob),
 }
 
 /// Writes a message.

@@ -1,26 +1,29 @@
 //! A cluster, as a program uses it.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{collections::HashMap, fmt, path::PathBuf, sync::Arc};
 
+use fom_protocol::sync::Mutex;
 use fom_runtime::{Builder, Key, Persistent, machine::Savable};
 
 use crate::{
+    answers::Answers,
     apart::apart,
     backup,
-    call::{At, Blob, Reply, What},
+    call::{At, Blob, Call, Name, Reply, Request, What},
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
     guarded::Guarded,
     letters,
     network::{Alone, Network},
     node::{Node, Parts},
+    numbers::{Numbers, Ranges},
     operator::Operator,
     registry::Registry,
     route::{ask, failed, request},
     serve::serves,
     slot::{Place, Slot},
     status::Status,
-    submission::{Outcome, Submission, outcome},
+    submission::{Outcome, Submission, outcome, unique},
 };
 
 /// The number of slots of a cluster that says nothing else.
@@ -61,6 +64,12 @@ impl ClusterBuilder {
         O::Event: Savable,
     {
         self.registry.add::<O>();
+        self
+    }
+
+    /// Answers the calls of this name, for the keys in slots of this node. Each node of the cluster must answer them.
+    pub fn answers(mut self, name: impl Into<String>, answers: impl Answers) -> Self {
+        self.registry.add_answers(name.into(), Arc::new(answers));
         self
     }
 
@@ -129,7 +138,11 @@ impl ClusterBuilder {
         let address = self.network.listen(serves(&node));
         node.set_address(address.map_err(|error| ClusterError::Listen(Arc::new(error)))?);
         node.start()?;
-        let cluster = Cluster(Arc::new(Member(node)));
+        let calls = Calls {
+            caller: unique(&node).to_string(),
+            slots: Mutex::default(),
+        };
+        let cluster = Cluster(Arc::new(Member { node, calls }));
         cluster.until_member(&self.name).await?;
         Ok(cluster)
     }
@@ -141,17 +154,56 @@ impl ClusterBuilder {
 pub struct Cluster(Arc<Member>);
 
 /// Leaves when it is dropped.
-struct Member(Arc<Node>);
+struct Member {
+    node: Arc<Node>,
+    calls: Calls,
+}
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.0.begin_leave();
+        self.node.begin_leave();
     }
 }
 
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Cluster").field(&self.0.0.name()).finish()
+        f.debug_tuple("Cluster").field(&self.0.node.name()).finish()
+    }
+}
+
+/// The calls of a process, for each slot.
+struct Calls {
+    /// No other process has it.
+    caller: String,
+    slots: Mutex<HashMap<Slot, Numbers>>,
+}
+
+impl Calls {
+    /// Begins a call. Returns which calls to the slot are done.
+    fn begin(&self, slot: Slot) -> (CallTo<'_>, Ranges) {
+        let (number, done) = self.slots.lock().entry(slot).or_default().begin();
+        let calls = self;
+        let call = CallTo {
+            calls,
+            slot,
+            number,
+        };
+        (call, done)
+    }
+}
+
+/// A call that may be repeated until this is dropped.
+struct CallTo<'a> {
+    calls: &'a Calls,
+    slot: Slot,
+    number: u64,
+}
+
+impl Drop for CallTo<'_> {
+    fn drop(&mut self) {
+        if let Some(numbers) = self.calls.slots.lock().get_mut(&self.slot) {
+            numbers.done(self.number);
+        }
     }
 }
 
@@ -174,12 +226,12 @@ impl Cluster {
 
     #[cfg(test)]
     pub(crate) fn node(&self) -> &Arc<Node> {
-        &self.0.0
+        &self.0.node
     }
 
     /// Waits until the node is a member.
     async fn until_member(&self, name: &str) -> Result<(), ClusterError> {
-        let node = &self.0.0;
+        let node = &self.0.node;
         let mut first = None;
         loop {
             let (view, version) = node.seen.get();
@@ -199,7 +251,7 @@ impl Cluster {
 
     /// Submits an operation. [`start`](Submission::start) starts it at the owner of its slot.
     pub fn submit<O: Persistent>(&self, operation: O) -> Submission<'_, O> {
-        Submission::new(&self.0.0, operation)
+        Submission::new(&self.0.node, operation)
     }
 
     /// Sends an event to the operation at this place. When this method returns, the event is in the journal of the operation,
@@ -294,7 +346,49 @@ impl Cluster {
         &self,
         at: impl Into<Place>,
     ) -> Result<Outcome<O>, ClusterError> {
-        outcome::<O>(&self.0.0, &at.into()).await
+        outcome::<O>(&self.0.node, &at.into()).await
+    }
+
+    /// Calls what [answers](ClusterBuilder::answers) under this name, at the owner of the slot of `key`. Returns the answer.
+    ///
+    /// While one node owns the slot, a call runs once, also if its answer is lost and it is repeated. If the slot moves before the answer
+    /// is there, the call runs again at the next owner.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Busy`] if the owner has too many calls, with [`ClusterError::Failed`] if the owner does not answer this
+    /// name and if the call panics, and if no node owns the slot for a minute.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the call may run or not. It goes on if it runs.
+    pub async fn call(
+        &self,
+        name: &str,
+        key: impl Into<Key>,
+        body: Vec<u8>,
+    ) -> Result<Vec<u8>, ClusterError> {
+        let Member { node, calls } = &*self.0;
+        let key = key.into();
+        let place = Place::key(key.clone());
+        let slot = place.slot(node.facts.slots);
+        let (call, done) = calls.begin(slot);
+        let what = What::Call(Call {
+            caller: calls.caller.clone(),
+            number: call.number,
+            done,
+            key: Some(key),
+            body: Blob(body),
+        });
+        let of = Name {
+            machine: String::new(),
+            operation: name.to_owned(),
+        };
+        let slot = slot.0;
+        match ask(node, Request { slot, of, what }).await? {
+            Reply::Answer(answer) => Ok(answer.0),
+            other => Err(failed(other, &place)),
+        }
     }
 
     /// Writes what the cluster keeps to a new directory, as of one moment: a journal in files for each slot. The nodes go on
@@ -312,7 +406,7 @@ impl Cluster {
     ///
     /// If the future is dropped, the export goes on.
     pub async fn export(&self, directory: impl Into<PathBuf>) -> Result<(), ClusterError> {
-        let (node, directory) = (Arc::clone(&self.0.0), directory.into());
+        let (node, directory) = (Arc::clone(&self.0.node), directory.into());
         let exported = apart("fom-export", move || {
             let facts = Facts::new(node.view().slots.len() as u16);
             backup::export(&node.engine, facts, &node.time, &directory)
@@ -342,12 +436,12 @@ impl Cluster {
 
     /// Returns what looks into the cluster and changes what its nodes do, through this node.
     pub fn operator(&self) -> Operator {
-        Operator::here(&self.0.0)
+        Operator::here(&self.0.node)
     }
 
     /// Returns what this node has seen of the cluster with its last answered heartbeat.
     pub fn status(&self) -> Status {
-        let node = &self.0.0;
+        let node = &self.0.node;
         let mut status = node.status();
         status.troubles = node.troubles();
         status
@@ -355,7 +449,7 @@ impl Cluster {
 
     /// Returns the slots that this node serves, with their terms.
     pub fn served(&self) -> Vec<(Slot, u64)> {
-        self.0.0.served()
+        self.0.node.served()
     }
 
     /// Leaves the cluster: gives each slot up, so that another node takes it over at once. Returns when the node has left.
@@ -366,7 +460,7 @@ impl Cluster {
     ///
     /// If the future is dropped, the node goes on to leave.
     pub async fn leave(&self) {
-        let node = &self.0.0;
+        let node = &self.0.node;
         node.begin_leave();
         loop {
             let (_, version) = node.seen.get();
@@ -378,7 +472,7 @@ impl Cluster {
     }
 
     async fn ask<O: Persistent>(&self, place: &Place, what: What) -> Result<Reply, ClusterError> {
-        ask(&self.0.0, request::<O>(&self.0.0, place, what)).await
+        ask(&self.0.node, request::<O>(&self.0.node, place, what)).await
     }
 }
 

@@ -11,6 +11,7 @@ use fom_runtime::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    answering,
     call::{At, Blob, Content, Letter, Name, Reply, Request, Submit, What},
     inbox::{self, KEY},
     node::Here,
@@ -19,9 +20,9 @@ use crate::{
     slot::{Place, Slot},
 };
 
-/// Adds the operations of letters to a runtime.
+/// Adds to a runtime what letters and calls need.
 pub(crate) fn set_up(builder: Builder) -> Builder {
-    inbox::set_up(builder.operation::<Courier>())
+    answering::set_up(inbox::set_up(builder.operation::<Courier>()))
 }
 
 /// Brings one letter to its target.

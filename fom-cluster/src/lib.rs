@@ -119,13 +119,16 @@
 //! | `quarantine` | what a slot has in quarantine |
 //! | `status` | what a node knows of the cluster |
 //! | `report` | the whole cluster, as all of its nodes see it |
+//! | `numbers` | the numbers of calls |
 //! | `call` | the messages between nodes |
 //! | `poison` | keeps an operation that aborts its process from ending all nodes |
 //! | `network` | how nodes reach each other |
 //! | `tcp` | the network over TCP |
+//! | `answers` | what answers calls by key |
 //! | `registry` | the operation types that a node serves |
 //! | `node` | one node: heartbeats, slots and runtimes |
 //! | `inbox` | what a slot has taken from other slots |
+//! | `answering` | the owner of a slot answers calls by key |
 //! | `entries` | what an operator does with what one slot has in quarantine |
 //! | `route` | how a request reaches the owner of its slot |
 //! | `letters` | what a phase sends to other slots |
@@ -135,6 +138,8 @@
 //! | `submission` | the way of an operation to the owner of its slot |
 //! | `cluster` | a cluster, as a program uses it |
 
+mod answering;
+mod answers;
 mod apart;
 mod assignment;
 mod backup;
@@ -155,6 +160,7 @@ mod membership;
 mod memory;
 mod network;
 mod node;
+mod numbers;
 mod operate;
 mod operator;
 mod owners;
@@ -170,6 +176,7 @@ mod submission;
 mod tcp;
 mod time;
 
+pub use answers::{Answers, Asked};
 pub use cluster::{Cluster, ClusterBuilder, Found};
 pub use cluster_state::ClusterState;
 pub use error::{BackupError, ClusterError};

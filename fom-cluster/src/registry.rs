@@ -6,6 +6,7 @@ use std::{
     future::Future,
     marker::PhantomData,
     pin::Pin,
+    sync::Arc,
 };
 
 use fom_durable::{
@@ -20,6 +21,7 @@ use fom_runtime::{
 };
 
 use crate::{
+    answers::Answers,
     call::{At, Blob, Content, Name, Reply, Submit},
     engine::Versions,
 };
@@ -33,6 +35,7 @@ pub(crate) struct Registry {
     by_name: HashMap<Name, Box<dyn Serves>>,
     versions: Versions,
     types: HashSet<TypeId>,
+    answers: HashMap<String, Arc<dyn Answers>>,
 }
 
 impl Registry {
@@ -59,6 +62,15 @@ impl Registry {
     /// Whether the node serves this type.
     pub(crate) fn serves<O: Persistent>(&self) -> bool {
         self.types.contains(&TypeId::of::<O>())
+    }
+
+    /// Adds what answers the calls of this name.
+    pub(crate) fn add_answers(&mut self, name: String, answers: Arc<dyn Answers>) {
+        self.answers.insert(name, answers);
+    }
+
+    pub(crate) fn answers(&self, name: &str) -> Option<&Arc<dyn Answers>> {
+        self.answers.get(name)
     }
 
     pub(crate) fn get(&self, name: &Name) -> Option<&dyn Serves> {

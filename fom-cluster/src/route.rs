@@ -9,6 +9,7 @@ use std::{
 use fom_runtime::{Persistent, Runtime};
 
 use crate::{
+    answering,
     call::{Message, Reply, Request, What, decode, encode},
     clock::boot_time,
     commits::Owned,
@@ -150,6 +151,7 @@ async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Rep
         (What::Deliver(letter), _) => deliver(&runtime, of, letter).await,
         (What::InQuarantine, _) => entries::list(&runtime, slot),
         (What::Retry(id), _) => entries::retry(node, slot, &runtime, id).await,
+        (What::Call(call), _) => answering::answer(node, &runtime, &of, call).await,
         (What::Discard(id), _) => entries::discard(node, slot, &runtime, id).await,
         (_, None) => Reply::Failed(format!(
             "the owner does not serve {of}; call `operation` for it on each node"

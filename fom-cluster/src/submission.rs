@@ -298,7 +298,7 @@ pub(crate) async fn outcome<O: Persistent>(
 }
 
 /// Returns an operation id that no other submission has.
-fn unique(node: &Node) -> Key {
+pub(crate) fn unique(node: &Node) -> Key {
     let number = node.attempts.fetch_add(1, Ordering::Relaxed);
     Key::from((&*node.incarnation(), number))
 }

@@ -714,6 +714,12 @@ pub fn fom(args: TokenStream, item: TokenStream) -> TokenStream {
 /// `"high"`, `"normal"` or `"low"`. Default: `"normal"`. Requests of a higher priority go first, and requests of
 /// one priority keep their order. There is no aging: low requests wait as long as there are high ones.
 ///
+/// ## `remote`, on the `impl`
+///
+/// Calls can be sent to objects of other processes: the type also implements `fom_patterns::active::RemoteActive`. Arguments and
+/// answers must implement serde's `Serialize` and `Deserialize`, and methods have no parameters of their own. Calls in the process stay
+/// as they are. The package `fom-objects` gives each key of a cluster an object.
+///
 /// ## `crate = "::path"`, on the `impl`
 ///
 /// The path of the library, if it has another name: `#[active(crate = "::renamed")]`.

@@ -14,7 +14,10 @@ pub(super) fn expand(object: &Object) -> TokenStream {
     let proxy = proxy(object);
     let methods = object.methods.iter().map(|method| call(object, method));
     let methods = on_proxy(object, methods.collect());
-    let guards: TokenStream = object.methods.iter().filter_map(condition).collect();
+    let guards = object.methods.iter().filter_map(condition);
+    let codecs = object.methods.iter().filter(|_| object.remote);
+    let codecs = codecs.map(|method| codec(object, method));
+    let guards: TokenStream = guards.chain(codecs).collect();
     let (generics, _, bounds) = item.generics.split_for_impl();
     let self_ty = &item.self_ty;
     let guards = (!guards.is_empty()).then(|| {
@@ -23,7 +26,56 @@ pub(super) fn expand(object: &Object) -> TokenStream {
             impl #generics #self_ty #bounds { #guards }
         }
     });
-    quote!(#item #proxy #methods #guards)
+    let remote = object.remote.then(|| remote(object));
+    quote!(#item #proxy #methods #guards #remote)
+}
+
+/// Returns the methods by their names, for calls from other processes.
+fn remote(object: &Object) -> TokenStream {
+    let (krate, proxy_type, self_ty) = (&object.krate, &object.proxy, &object.item.self_ty);
+    let (params, names, bounds) = object.item.generics.split_for_impl();
+    let [proxy, method_, arguments] = ["proxy", "method", "arguments"].map(local);
+    let arms = object.methods.iter().map(|method| {
+        let (name, text) = (&method.sig.ident, method.sig.ident.unraw().to_string());
+        let cfg = cfgs(method);
+        let codec = codec_name(method);
+        let names: Vec<_> = method
+            .arguments
+            .iter()
+            .map(|argument| &argument.name)
+            .collect();
+        let types = method.arguments.iter().map(|argument| &argument.ty);
+        let types = own(object, quote!((#(#types,)*)));
+        quote_spanned! {name.span()=>
+            #(#cfg)*
+            #text => <#self_ty>::#codec().answer(
+                #arguments,
+                |(#(#names,)*): #types| #proxy.#name(#(#names),*),
+            ),
+        }
+    });
+    quote! {
+        #[automatically_derived]
+        #[allow(deprecated, clippy::all, clippy::pedantic)]
+        impl #params #krate::active::RemoteActive for #self_ty #bounds {
+            fn call_by_name(
+                #proxy: &#proxy_type #names,
+                #method_: &str,
+                #arguments: &[u8],
+            ) -> ::core::result::Result<#krate::active::Answering, #krate::active::Refusal> {
+                match #method_ {
+                    #(#arms)*
+                    _ => #krate::active::no_method::<Self>(#method_),
+                }
+            }
+        }
+    }
+}
+
+/// Returns the `cfg` attributes of a method.
+fn cfgs(method: &Method) -> impl Iterator<Item = &syn::Attribute> {
+    let attrs = method.attrs.iter();
+    attrs.filter(|attr| attr.path().is_ident("cfg"))
 }
 
 /// After a mistake: the same names without behaviour, so that no further mistakes follow.
@@ -162,6 +214,10 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     let types = method.arguments.iter().map(|argument| &argument.ty);
     let types = own(object, quote!((#(#types,)*)));
     let [object_, args, method_] = ["object", "args", "method"].map(local);
+    let remote = object.remote.then(|| {
+        let codec = codec_name(method);
+        quote!(.remote(<#self_ty>::#codec()))
+    });
     let when = method.when.is_some().then(|| {
         let guard = guard_name(method);
         let turbofish = turbofish(&method.sig.generics);
@@ -186,7 +242,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
     let request = quote_spanned!(span=> (#(#names,)*));
     quote! {
         #head {
-            let #method_ = #krate::active::Method::new(#text, #krate::active::Priority::#priority);
+            let #method_ = #krate::active::Method::new(#text, #krate::active::Priority::#priority) #remote;
             #when
             self.0.#function(#method_, #request, |#object_, (#(#names,)*): #types| #body)
         }
@@ -197,10 +253,7 @@ fn call(object: &Object, method: &Method) -> TokenStream {
 fn condition(method: &Method) -> Option<TokenStream> {
     let condition = guard::condition(method.when.as_ref()?, &method.arguments);
     let name = guard_name(method);
-    let cfg = method
-        .attrs
-        .iter()
-        .filter(|attr| attr.path().is_ident("cfg"));
+    let cfg = cfgs(method);
     let (params, _, bounds) = method.sig.generics.split_for_impl();
     let arguments = method.arguments.iter().map(|argument| {
         let (name, ty) = (&argument.name, &argument.ty);
@@ -213,6 +266,31 @@ fn condition(method: &Method) -> Option<TokenStream> {
             #condition
         }
     })
+}
+
+/// Returns the form of a method for other processes, as a function. It is there once, so that rustc reports once what cannot be
+/// sent.
+fn codec(object: &Object, method: &Method) -> TokenStream {
+    let krate = &object.krate;
+    let (cfg, name) = (cfgs(method), codec_name(method));
+    let answer = method.answer();
+    let types = method.arguments.iter().map(|argument| &argument.ty);
+    let types = own(object, quote!((#(#types,)*), #answer));
+    // At the first type, or at the name of a method without arguments.
+    let first = method.arguments.first();
+    let span = first.map_or(method.sig.ident.span(), |argument| argument.ty.span());
+    let new = respan(quote!(#krate::active::Remote::new()), span);
+    quote! {
+        #(#cfg)*
+        #[allow(deprecated, clippy::all, clippy::pedantic)]
+        fn #name() -> #krate::active::Remote<#types> {
+            #new
+        }
+    }
+}
+
+fn codec_name(method: &Method) -> Ident {
+    format_ident!("__remote_{}", method.sig.ident.unraw())
 }
 
 fn guard_name(method: &Method) -> Ident {

@@ -228,6 +228,18 @@ fn arguments(sig: &Signature, diag: &mut Diagnostics) -> Vec<Argument> {
 }
 
 impl Method {
+    /// Reports what keeps calls from being sent to another process.
+    pub(super) fn check_remote(&self, diag: &mut Diagnostics) {
+        for param in &self.sig.generics.params {
+            if let GenericParam::Type(_) | GenericParam::Const(_) = param {
+                diag.error(
+                    param,
+                    "another process must know the types of a call; write a type in place of the parameter, or make the function private",
+                );
+            }
+        }
+    }
+
     /// Returns whether the method returns an `impl` type. This is a mistake, and such a type cannot be repeated.
     pub(super) fn has_nameless_answer(&self) -> bool {
         let answer = self.answer().to_string();

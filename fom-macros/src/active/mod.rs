@@ -18,6 +18,8 @@ use owned::check_generics;
 /// An `impl` block of active objects.
 struct Object {
     krate: CratePath,
+    /// Whether calls can be sent to other processes.
+    remote: bool,
     /// The `impl` as written, without our own attributes.
     item: ItemImpl,
     /// `Account`.
@@ -42,8 +44,8 @@ pub(crate) fn run(args: TokenStream, item: TokenStream) -> TokenStream {
 /// mistake.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut diag = Diagnostics::default();
-    let krate = krate(args, &mut diag);
-    let Some(object) = parse(krate, item.clone(), &mut diag) else {
+    let (krate, remote) = keys(args, &mut diag);
+    let Some(object) = parse(krate, remote, item.clone(), &mut diag) else {
         let errors = diag.into_tokens();
         return quote!(#item #errors);
     };
@@ -56,23 +58,35 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Reads the arguments of `#[active(..)]` above the `impl`.
-fn krate(args: TokenStream, diag: &mut Diagnostics) -> CratePath {
+fn keys(args: TokenStream, diag: &mut Diagnostics) -> (CratePath, bool) {
     let keys = Keys {
         what: "`#[active(..)]` on an `impl` block",
-        known: &[("crate", Form::Text("crate = \"::path\""))],
+        known: &[
+            ("crate", Form::Text("crate = \"::path\"")),
+            ("remote", Form::Flag),
+        ],
         words: &[],
     };
-    let mut krate = CratePath::of_patterns();
+    let (mut krate, mut remote) = (CratePath::of_patterns(), false);
     for entry in entries(args, &keys, diag) {
+        if entry.key == "remote" {
+            remote = true;
+            continue;
+        }
         let path = text(&entry.key, &entry.value, diag);
         if let Some(path) = path.and_then(|path| CratePath::parse(&path, diag)) {
             krate = path;
         }
     }
-    krate
+    (krate, remote)
 }
 
-fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<Object> {
+fn parse(
+    krate: CratePath,
+    remote: bool,
+    item: TokenStream,
+    diag: &mut Diagnostics,
+) -> Option<Object> {
     let mut item = match syn::parse2::<ItemImpl>(item.clone()) {
         Ok(item) => item,
         Err(error) => {
@@ -113,9 +127,15 @@ fn parse(krate: CratePath, item: TokenStream, diag: &mut Diagnostics) -> Option<
             format!("the proxy of `{name}` has no method; make a method with `&mut self` or `&self` `pub`"),
         );
     }
+    if remote {
+        for method in &methods {
+            method.check_remote(diag);
+        }
+    }
     let proxy = format_ident!("{name}Proxy", span = name.span());
     Some(Object {
         krate,
+        remote,
         item,
         name,
         proxy,

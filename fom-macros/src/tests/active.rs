@@ -5,7 +5,11 @@ use quote::quote;
 
 /// Returns the expansion, without the `impl` itself.
 fn expansion(item: TokenStream) -> String {
-    let tokens = crate::active::attribute(TokenStream::new(), item);
+    expansion_with(TokenStream::new(), item)
+}
+
+fn expansion_with(args: TokenStream, item: TokenStream) -> String {
+    let tokens = crate::active::attribute(args, item);
     let mut file: syn::File = syn::parse2(tokens).expect("the expansion is Rust");
     let at = file
         .items
@@ -45,5 +49,20 @@ fn after_a_mistake_the_proxy_is_still_there() {
             pub fn buy(&mut self, wanted: u64) -> u64 {}
         }
     });
+    assert_text!(text);
+}
+
+/// AO-09: with `remote`, each call has a form that can be sent, and each method is found by its name.
+#[test]
+fn a_remote_proxy_can_be_read() {
+    let item = quote! {
+        impl Account {
+            #[when(self.cents >= cents)]
+            pub fn withdraw(&mut self, cents: u64) -> u64 {}
+            #[cfg(unix)]
+            pub(crate) async fn r#move(&mut self, (to, cents): (String, u64)) {}
+        }
+    };
+    let text = expansion_with(quote!(remote), item);
     assert_text!(text);
 }

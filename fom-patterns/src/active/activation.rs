@@ -22,6 +22,23 @@ pub(super) struct Settings {
     pub(super) limits: Limits,
     pub(super) tell: Option<Tell>,
     pub(super) ends_on_panic: bool,
+    /// The name of an object that is not in this process.
+    pub(super) elsewhere: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            limits: Limits {
+                capacity: CAPACITY,
+                waits: false,
+                marks: None,
+            },
+            tell: None,
+            ends_on_panic: false,
+            elsewhere: None,
+        }
+    }
 }
 
 /// A builder that makes an object active; see [`Active::activation`].
@@ -47,15 +64,7 @@ impl<A: Active> Activation<A> {
     pub(super) fn new(object: A) -> Self {
         Self {
             object,
-            settings: Settings {
-                limits: Limits {
-                    capacity: CAPACITY,
-                    waits: false,
-                    marks: None,
-                },
-                tell: None,
-                ends_on_panic: false,
-            },
+            settings: Settings::default(),
             placement: None,
             priority: Priority::Normal,
             key: None,
@@ -146,7 +155,10 @@ impl<A: Active> Activation<A> {
             }
             Err(refused) => Err(NotActivated {
                 reason: refused.reason(),
-                object: refused.into_operation().into_object(),
+                object: match refused.into_operation().into_object() {
+                    Some(object) => object,
+                    None => unreachable!("an activation has its object"),
+                },
             }),
         }
     }

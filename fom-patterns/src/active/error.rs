@@ -1,6 +1,6 @@
 //! Errors of calls and activations.
 
-use std::{any::Any, fmt, sync::Arc, time::Duration};
+use std::{any::Any, error::Error, fmt, sync::Arc, time::Duration};
 
 use fom_protocol::sync::Mutex;
 use fom_runtime::error::RefusedReason;
@@ -32,6 +32,9 @@ pub enum ActiveCallError {
     /// [`end_on_panic`](crate::active::Activation::end_on_panic), a panic in a method ends it.
     #[error("the object has ended")]
     Ended,
+    /// The object is elsewhere, and there is no answer from there. If an answer was lost, the method may have run.
+    #[error("the object is elsewhere, and there is no answer from there: {0}")]
+    Elsewhere(#[source] Arc<dyn Error + Send + Sync>),
     /// The object called itself and would wait for itself forever. Call the method directly, or do not wait.
     #[error(
         "an active object cannot wait for itself; call the method directly, or do not wait for the answer"

@@ -44,9 +44,11 @@
 mod activation;
 mod call;
 mod error;
+mod forward;
 mod list;
 mod object_handle;
 mod pool;
+mod remote;
 mod request;
 mod servant;
 mod set;
@@ -61,11 +63,15 @@ pub use call::{Call, Canceller};
 pub use error::{ActiveCallError, Arguments, NotActivated};
 #[doc(no_inline)]
 pub use fom_runtime::submission::Priority;
+pub use forward::Forwarding;
 pub use object_handle::is_cancelled;
 pub use pool::Pool;
+pub use remote::{Answering, Carrier, Carrying, NotCarried, RemoteActive, answer, failure};
 pub use set::CallSet;
 pub use water_marks::{Pressure, WhenFull};
 
+#[doc(hidden)]
+pub use remote::{Codec, Refusal, Remote, no_method};
 #[doc(hidden)]
 pub use request::{Always, Guard, Method, Running, When};
 
@@ -235,10 +241,11 @@ impl<A: Active> Proxy<A> {
 
     /// Queues a call of a plain method.
     #[doc(hidden)]
-    pub fn call<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
+    pub fn call<Args, W, C, B, T>(&self, method: Method<W, C>, args: Args, body: B) -> Call<T>
     where
         Args: Send + 'static,
         W: Guard<A, Args>,
+        C: Codec<Args, T>,
         B: FnOnce(&mut A, Args) -> T + Send + 'static,
         T: Send + 'static,
     {
@@ -247,10 +254,11 @@ impl<A: Active> Proxy<A> {
 
     /// Queues a call of an async method.
     #[doc(hidden)]
-    pub fn call_async<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
+    pub fn call_async<Args, W, C, B, T>(&self, method: Method<W, C>, args: Args, body: B) -> Call<T>
     where
         Args: Send + 'static,
         W: Guard<A, Args>,
+        C: Codec<Args, T>,
         B: for<'a> FnOnce(&'a mut A, Args) -> Running<'a, T> + Send + 'static,
         T: Send + 'static,
     {
@@ -258,10 +266,11 @@ impl<A: Active> Proxy<A> {
         self.queue(method, args, Async { body, handle })
     }
 
-    fn queue<Args, W, B, T>(&self, method: Method<W>, args: Args, body: B) -> Call<T>
+    fn queue<Args, W, C, B, T>(&self, method: Method<W, C>, args: Args, body: B) -> Call<T>
     where
         Args: Send + 'static,
         W: Guard<A, Args>,
+        C: Codec<Args, T>,
         B: Body<A, Args, T> + 'static,
         T: Send + 'static,
     {

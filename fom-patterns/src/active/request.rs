@@ -12,15 +12,21 @@ use std::{
 use fom_protocol::panic_message;
 use fom_runtime::submission::Priority;
 
-use crate::active::{ActiveCallError, Arguments, object_handle::ObjectHandle, slot::Answer};
+use crate::active::{
+    ActiveCallError, Arguments,
+    object_handle::ObjectHandle,
+    remote::{Codec, Local, Remote, elsewhere, refused},
+    slot::Answer,
+};
 
 /// A method of an active object. Generated code makes it.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Method<W> {
+pub struct Method<W, C = Local> {
     pub(super) name: &'static str,
     pub(super) priority: Priority,
     pub(super) when: W,
+    pub(super) codec: C,
 }
 
 impl Method<Always> {
@@ -30,15 +36,30 @@ impl Method<Always> {
             name,
             priority,
             when: Always,
+            codec: Local,
         }
     }
 
+    /// Calls of the method can be sent to other processes.
     #[must_use]
-    pub fn when<W>(self, when: W) -> Method<When<W>> {
+    pub fn remote<Args, T>(self, codec: Remote<Args, T>) -> Method<Always, Remote<Args, T>> {
+        Method {
+            name: self.name,
+            priority: self.priority,
+            when: self.when,
+            codec,
+        }
+    }
+}
+
+impl<C> Method<Always, C> {
+    #[must_use]
+    pub fn when<W>(self, when: W) -> Method<When<W>, C> {
         Method {
             name: self.name,
             priority: self.priority,
             when: When(when),
+            codec: self.codec,
         }
     }
 }
@@ -103,11 +124,15 @@ pub(super) trait Request<A>: Send {
     fn refuse(self: Box<Self>, error: ActiveCallError);
     /// Answers that there is no room, and gives the arguments back.
     fn turn_away(self: Box<Self>);
+    /// Returns the arguments as bytes, or `None` if they stay in the process. Runs user code.
+    fn encode(&self) -> Option<Result<Vec<u8>, String>>;
+    /// Answers with what an object elsewhere has answered. Runs user code.
+    fn answer_encoded(self: Box<Self>, answer: &[u8]);
 }
 
 /// A request for any kind of method.
-pub(super) struct Task<Args, W, B, T> {
-    pub(super) method: Method<W>,
+pub(super) struct Task<Args, W, C, B, T> {
+    pub(super) method: Method<W, C>,
     pub(super) args: Args,
     pub(super) body: B,
     pub(super) answer: Answer<T>,
@@ -211,10 +236,11 @@ impl<T> Future for Fenced<'_, T> {
     }
 }
 
-impl<A, Args, W, B, T> Request<A> for Task<Args, W, B, T>
+impl<A, Args, W, C, B, T> Request<A> for Task<Args, W, C, B, T>
 where
     Args: Send + 'static,
     W: Guard<A, Args>,
+    C: Codec<Args, T>,
     B: Body<A, Args, T> + Send,
     T: Send + 'static,
 {
@@ -245,5 +271,22 @@ where
     fn turn_away(self: Box<Self>) {
         let Self { args, answer, .. } = *self;
         answer.send(Err(ActiveCallError::Full(Arguments::new(args))));
+    }
+
+    fn encode(&self) -> Option<Result<Vec<u8>, String>> {
+        self.method.codec.encode(&self.args)
+    }
+
+    fn answer_encoded(self: Box<Self>, answer: &[u8]) {
+        let outcome = match self.method.codec.decode(answer) {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(refusal)) => match refused(refusal) {
+                Some(error) => Err(error),
+                None => return Request::<A>::turn_away(self),
+            },
+            Err(why) => Err(elsewhere(format!("the answer cannot be read: {why}"))),
+        };
+        let Self { answer, .. } = *self;
+        answer.send(outcome);
     }
 }

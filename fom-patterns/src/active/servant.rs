@@ -12,8 +12,10 @@ use fom_runtime::{Cx, error::BoxError, extension::WaitKind, fom};
 
 use crate::active::{
     Active, ActiveCallError,
+    forward::forward,
     list::{Queued, Turn},
     object_handle::{ObjectHandle, as_current},
+    remote::Carrier,
     request::{Begun, Done},
     shared::Shared,
 };
@@ -22,7 +24,14 @@ use crate::active::{
 pub(super) struct Object<A: Active> {
     /// The first field, so that callers are answered before the object is dropped. The object's `Drop` is user code.
     open: Open<A>,
-    object: A,
+    servant: Servant<A>,
+}
+
+/// What answers the calls.
+enum Servant<A> {
+    Here(A),
+    /// The object is elsewhere.
+    Elsewhere(Arc<dyn Carrier>),
 }
 
 /// Answers the remaining calls when the object ends, however it ends.
@@ -55,18 +64,34 @@ impl<A: Active> Object<A> {
     pub(super) fn new(object: A, shared: Arc<Shared<A>>) -> Self {
         Self {
             open: Open(shared),
-            object,
+            servant: Servant::Here(object),
         }
     }
 
-    pub(super) fn into_object(self) -> A {
-        self.object
+    /// An object whose calls are carried to another process.
+    pub(super) fn elsewhere(carrier: Arc<dyn Carrier>, shared: Arc<Shared<A>>) -> Self {
+        Self {
+            open: Open(shared),
+            servant: Servant::Elsewhere(carrier),
+        }
+    }
+
+    /// Returns the object, if it is here.
+    pub(super) fn into_object(self) -> Option<A> {
+        match self.servant {
+            Servant::Here(object) => Some(object),
+            Servant::Elsewhere(_) => None,
+        }
     }
 
     /// Serves requests until no proxy is left and no request can run, or until a panic ends the object.
     async fn run(&mut self) {
-        let Self { open, object } = self;
+        let Self { open, servant } = self;
         let shared = &open.0;
+        let object = match servant {
+            Servant::Here(object) => object,
+            Servant::Elsewhere(carrier) => return forward(shared, &**carrier).await,
+        };
         let handle: Arc<dyn ObjectHandle> = Arc::clone(shared) as _;
         while let Some(queued) = next(shared).await {
             let Some(queued) = ready(shared, &handle, object, queued) else {

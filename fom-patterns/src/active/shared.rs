@@ -23,6 +23,7 @@ use fom_runtime::{
 use crate::active::{
     Active, ActiveCallError,
     activation::Settings,
+    forward::UnderWay,
     list::{List, Pushed, Queued, Taken, Turn},
     object_handle::{ObjectHandle, Place},
     request::Request,
@@ -37,6 +38,8 @@ pub(crate) struct Shared<A: Active> {
     list: Mutex<List<A>>,
     /// Whether the running request was told to stop.
     cancelled: AtomicBool,
+    /// The calls that are on their way to an object elsewhere.
+    pub(super) under_way: UnderWay,
     /// Set before a caller gets a proxy.
     fom: OnceLock<FomRef<Object<A>>>,
     /// Set when the object has its fom.
@@ -50,6 +53,7 @@ impl<A: Active> Shared<A> {
             list: Mutex::new(List::new(settings.limits)),
             settings,
             cancelled: AtomicBool::new(false),
+            under_way: UnderWay::default(),
             fom: OnceLock::new(),
             listing: OnceLock::new(),
         }
@@ -162,11 +166,16 @@ impl<A: Active> Shared<A> {
         self.pass(queued, ActiveCallError::Cancelled);
     }
 
-    /// Answers the current request without running it.
-    pub(super) fn pass(&self, queued: Queued<A>, error: ActiveCallError) {
+    /// Takes the current request out of the list: it goes elsewhere.
+    pub(super) fn carry(&self) {
         let mut list = self.list.lock();
         list.pass();
         self.unlock(list);
+    }
+
+    /// Answers the current request without running it.
+    pub(super) fn pass(&self, queued: Queued<A>, error: ActiveCallError) {
+        self.carry();
         self.refuse(queued.request, error);
     }
 
@@ -251,7 +260,7 @@ impl<A: Active> ObjectHandle for Shared<A> {
             Taken::Back(request) => self.refuse(request, ActiveCallError::Cancelled),
             // An async method that waits must see the flag.
             Taken::Runs => self.fom().wake(),
-            Taken::Gone => {}
+            Taken::Gone => self.under_way.cancel(place),
         }
         self.wake_if(wake);
     }
@@ -272,6 +281,9 @@ impl<A: Active> Attached for Shared<A> {
     fn waits(&self, kind: &WaitKind) -> Vec<Wait> {
         if *kind != ANSWER {
             return Vec::new();
+        }
+        if self.under_way.len() > 0 {
+            return vec![Wait::of("answers of an object elsewhere")];
         }
         let list = self.list.lock();
         if list.is_busy() {
@@ -301,16 +313,17 @@ impl<A: Active> Listed for Shared<A> {
         if Daemon::has_ended(&*self) {
             return Vec::new();
         }
-        let name = match self.fom().key() {
-            Some(key) => format!("{} {key}", A::NAME),
-            None => A::NAME.to_owned(),
+        let name = match (&self.settings.elsewhere, self.fom().key()) {
+            (Some(elsewhere), _) => format!("{elsewhere}, elsewhere"),
+            (None, Some(key)) => format!("{} {key}", A::NAME),
+            (None, None) => A::NAME.to_owned(),
         };
         let list = self.list.lock();
         let mut info = PartInfo::new("active object", name)
             .queued(list.len())
             .with("object", A::NAME)
             .with("requests", list.numbered())
-            .with("running", list.load() - list.len())
+            .with("running", list.load() - list.len() + self.under_way.len())
             .with("full", list.pressure() == Pressure::High)
             .with("capacity", self.settings.limits.capacity);
         info.fom = Some(self.fom().id());

@@ -9,5 +9,6 @@ mod ends;
 mod history;
 mod list;
 mod pool;
+mod remote;
 mod shutdown;
 mod waits;

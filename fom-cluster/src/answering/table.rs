@@ -1,0 +1,206 @@
+//! Which calls a slot has begun, and what it has answered.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use fom_protocol::sync::Mutex;
+use tokio::sync::oneshot;
+
+use crate::{call::Reply, clock::boot_time, numbers::Ranges};
+
+/// The most calls that a slot answers at once.
+const WINDOW: usize = 1024;
+
+/// How long a caller is known after its last call. Callers repeat a call for a shorter time.
+const REMEMBERED: Duration = Duration::from_secs(60 * 60);
+
+/// The calls of a slot, since this node owns it.
+#[derive(Default)]
+pub(super) struct Table(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    callers: HashMap<String, Caller>,
+    /// The number of calls without an answer.
+    running: usize,
+}
+
+#[derive(Default)]
+struct Caller {
+    heard: Duration,
+    /// The calls that are never repeated.
+    done: Ranges,
+    calls: BTreeMap<u64, State>,
+}
+
+enum State {
+    /// It runs, and these wait for the answer.
+    Runs(Vec<oneshot::Sender<Reply>>),
+    Answered(Reply),
+}
+
+/// What is to be done with a call.
+pub(super) enum Begun {
+    /// The caller of this function runs it, and waits.
+    Runs(oneshot::Receiver<Reply>),
+    /// It runs already.
+    Waits(oneshot::Receiver<Reply>),
+    Answered(Reply),
+    Busy,
+}
+
+impl Table {
+    pub(super) fn begin(&self, caller: &str, number: u64, done: &Ranges) -> Begun {
+        let mut inner = self.0.lock();
+        let Inner { callers, running } = &mut *inner;
+        let now = boot_time();
+        if !callers.contains_key(caller) {
+            callers.retain(|_, caller| {
+                let runs = |state: &State| matches!(state, State::Runs(_));
+                now.saturating_sub(caller.heard) < REMEMBERED || caller.calls.values().any(runs)
+            });
+        }
+        let caller = callers.entry(caller.to_owned()).or_default();
+        caller.heard = now;
+        caller.done.add(done);
+        let done = &caller.done;
+        caller
+            .calls
+            .retain(|number, state| matches!(state, State::Runs(_)) || !done.contains(*number));
+        match caller.calls.get_mut(&number) {
+            Some(State::Answered(reply)) => Begun::Answered(reply.clone()),
+            Some(State::Runs(waiting)) => {
+                let (answer, answered) = oneshot::channel();
+                waiting.retain(|waiting| !waiting.is_closed());
+                waiting.push(answer);
+                Begun::Waits(answered)
+            }
+            // A message that was late: its call is done, and its caller has the answer or has gone.
+            None if caller.done.contains(number) => {
+                Begun::Answered(Reply::Failed("the call is done".to_owned()))
+            }
+            None if *running >= WINDOW => Begun::Busy,
+            None => {
+                let (answer, answered) = oneshot::channel();
+                caller.calls.insert(number, State::Runs(vec![answer]));
+                *running += 1;
+                Begun::Runs(answered)
+            }
+        }
+    }
+
+    pub(super) fn answer(&self, caller: &str, number: u64, reply: Reply) {
+        let waiting = {
+            let mut inner = self.0.lock();
+            let Some(caller) = inner.callers.get_mut(caller) else {
+                return;
+            };
+            let Some(State::Runs(waiting)) = caller.calls.remove(&number) else {
+                return;
+            };
+            if !caller.done.contains(number) {
+                caller.calls.insert(number, State::Answered(reply.clone()));
+            }
+            inner.running -= 1;
+            waiting
+        };
+        for waiting in waiting {
+            // The caller may have gone.
+            let _ = waiting.send(reply.clone());
+        }
+    }
+
+    /// Forgets a call that has no answer.
+    pub(super) fn forget(&self, caller: &str, number: u64) {
+        let mut inner = self.0.lock();
+        let Some(caller) = inner.callers.get_mut(caller) else {
+            return;
+        };
+        if let Some(State::Runs(_)) = caller.calls.get(&number) {
+            // The waiters are dropped, and call again.
+            let forgotten = caller.calls.remove(&number);
+            inner.running -= 1;
+            drop(inner);
+            drop(forgotten);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{call::Blob, numbers::Numbers};
+
+    fn reply(text: &str) -> Reply {
+        Reply::Answer(Blob(text.into()))
+    }
+
+    /// PR-07: while it runs, a repeated call waits for the same answer. After that, it gets the answer that is kept.
+    #[test]
+    fn a_repeated_call_runs_once() {
+        let (table, mut numbers) = (Table::default(), Numbers::default());
+        let (number, done) = numbers.begin();
+        let Begun::Runs(mut first) = table.begin("a", number, &done) else {
+            panic!("it runs");
+        };
+        let Begun::Waits(mut second) = table.begin("a", number, &done) else {
+            panic!("it waits");
+        };
+        table.answer("a", number, reply("seven"));
+        assert_eq!(first.try_recv().unwrap(), reply("seven"));
+        assert_eq!(second.try_recv().unwrap(), reply("seven"));
+        let Begun::Answered(again) = table.begin("a", number, &done) else {
+            panic!("it is answered");
+        };
+        assert_eq!(again, reply("seven"));
+        // Another caller has numbers of its own.
+        assert!(matches!(table.begin("b", number, &done), Begun::Runs(_)));
+    }
+
+    /// The answer is kept as long as the caller may repeat the call. A message that comes later runs nothing.
+    #[test]
+    fn what_is_done_is_forgotten_and_never_runs() {
+        let (table, mut numbers) = (Table::default(), Numbers::default());
+        for _ in 0..100 {
+            let (number, done) = numbers.begin();
+            assert!(matches!(table.begin("a", number, &done), Begun::Runs(_)));
+            table.answer("a", number, reply("answer"));
+            numbers.done(number);
+        }
+        assert_eq!(table.0.lock().callers["a"].calls.len(), 1);
+        let (number, done) = numbers.begin();
+        assert!(matches!(table.begin("a", number, &done), Begun::Runs(_)));
+        for late in 0..number {
+            let begun = table.begin("a", late, &Ranges::default());
+            assert!(matches!(begun, Begun::Answered(Reply::Failed(_))));
+        }
+        // A caller that has gone before the answer does not get one.
+        numbers.done(number);
+        let (next, done) = numbers.begin();
+        assert!(matches!(table.begin("a", next, &done), Begun::Runs(_)));
+        table.answer("a", number, reply("late"));
+        let inner = table.0.lock();
+        assert_eq!(inner.callers["a"].calls.len(), 1);
+        assert_eq!(inner.running, 1);
+    }
+
+    /// A call whose fom was dropped runs again, and a slot runs a bounded number.
+    #[test]
+    fn a_dropped_call_can_run_again_and_too_many_calls_are_refused() {
+        let (table, none) = (Table::default(), Ranges::default());
+        let Begun::Runs(mut dropped) = table.begin("a", 0, &none) else {
+            panic!("it runs");
+        };
+        table.forget("a", 0);
+        assert!(dropped.try_recv().is_err());
+        for number in 0..WINDOW as u64 {
+            assert!(matches!(table.begin("a", number, &none), Begun::Runs(_)));
+        }
+        let number = WINDOW as u64;
+        assert!(matches!(table.begin("a", number, &none), Begun::Busy));
+        table.answer("a", 3, reply("answer"));
+        assert!(matches!(table.begin("a", number, &none), Begun::Runs(_)));
+    }
+}
