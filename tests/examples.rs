@@ -241,6 +241,7 @@ fn tests_that_are_named_exist() {
                 "fom-postgres/tests",
                 "fom-nats/tests",
                 "fom-cluster/tests",
+                "fom-objects/tests",
                 "fom-sim/tests",
                 "fom-journal/tests",
                 "fom-protocol/tests",

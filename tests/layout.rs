@@ -167,6 +167,9 @@ const NATS: &[&str] = &[
     "lib",
 ];
 
+/// The folders of `fom-objects`, lowest first.
+const OBJECTS: &[&str] = &["carrier", "objects", "lib"];
+
 /// The folders of `fom-cluster`, lowest first.
 const CLUSTER: &[&str] = &[
     "clock",
@@ -199,6 +202,7 @@ const CLUSTER: &[&str] = &[
     "answering",
     "entries",
     "route",
+    "caller",
     "letters",
     "operate",
     "serve",
@@ -254,6 +258,10 @@ const PACKAGES: &[(&str, &[&str])] = &[
         &["fom-cluster", "fom-journal", "fom-protocol"],
     ),
     ("fom-nats", &["fom-cluster"]),
+    (
+        "fom-objects",
+        &["fom-cluster", "fom-patterns", "fom-runtime"],
+    ),
     (
         "fom-cluster",
         &["fom-durable", "fom-journal", "fom-protocol", "fom-runtime"],
@@ -370,6 +378,11 @@ fn folders_of_the_engine_in_nats_import_lower_ones_only() {
 }
 
 #[test]
+fn folders_of_the_objects_import_lower_ones_only() {
+    check("fom-objects", OBJECTS);
+}
+
+#[test]
 fn folders_of_the_cluster_import_lower_ones_only() {
     check("fom-cluster", CLUSTER);
 }
@@ -444,6 +457,7 @@ fn packages_on_top_use_no_hidden_item() {
         "fom-postgres",
         "fom-nats",
         "fom-cluster",
+        "fom-objects",
         "fom-sim",
         "fom-watch",
         "fom-cli",

@@ -21,6 +21,7 @@ const PACKAGES: [&str; 18] = [
     "fom-postgres",
     "fom-nats",
     "fom-cluster",
+    "fom-objects",
     "fom-sim",
 ];
 

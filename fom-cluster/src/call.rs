@@ -107,6 +107,8 @@ pub(crate) enum What {
     Cancel(At),
     /// Calls what answers under this name.
     Call(Call),
+    /// These calls of the caller are never repeated. Ends those that run.
+    Done { caller: String, done: Ranges },
 }
 
 /// A message to another node.

@@ -1,22 +1,21 @@
 //! A cluster, as a program uses it.
 
-use std::{collections::HashMap, fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
-use fom_protocol::sync::Mutex;
 use fom_runtime::{Builder, Key, Persistent, machine::Savable};
 
 use crate::{
     answers::Answers,
     apart::apart,
     backup,
-    call::{At, Blob, Call, Name, Reply, Request, What},
+    call::{At, Blob, Reply, What},
+    caller::Caller,
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
     guarded::Guarded,
     letters,
     network::{Alone, Network},
     node::{Node, Parts},
-    numbers::{Numbers, Ranges},
     operator::Operator,
     registry::Registry,
     route::{ask, failed, request},
@@ -138,11 +137,8 @@ impl ClusterBuilder {
         let address = self.network.listen(serves(&node));
         node.set_address(address.map_err(|error| ClusterError::Listen(Arc::new(error)))?);
         node.start()?;
-        let calls = Calls {
-            caller: unique(&node).to_string(),
-            slots: Mutex::default(),
-        };
-        let cluster = Cluster(Arc::new(Member { node, calls }));
+        let caller = Caller::new(&node, unique(&node).to_string());
+        let cluster = Cluster(Arc::new(Member { node, caller }));
         cluster.until_member(&self.name).await?;
         Ok(cluster)
     }
@@ -156,7 +152,7 @@ pub struct Cluster(Arc<Member>);
 /// Leaves when it is dropped.
 struct Member {
     node: Arc<Node>,
-    calls: Calls,
+    caller: Arc<Caller>,
 }
 
 impl Drop for Member {
@@ -168,42 +164,6 @@ impl Drop for Member {
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Cluster").field(&self.0.node.name()).finish()
-    }
-}
-
-/// The calls of a process, for each slot.
-struct Calls {
-    /// No other process has it.
-    caller: String,
-    slots: Mutex<HashMap<Slot, Numbers>>,
-}
-
-impl Calls {
-    /// Begins a call. Returns which calls to the slot are done.
-    fn begin(&self, slot: Slot) -> (CallTo<'_>, Ranges) {
-        let (number, done) = self.slots.lock().entry(slot).or_default().begin();
-        let calls = self;
-        let call = CallTo {
-            calls,
-            slot,
-            number,
-        };
-        (call, done)
-    }
-}
-
-/// A call that may be repeated until this is dropped.
-struct CallTo<'a> {
-    calls: &'a Calls,
-    slot: Slot,
-    number: u64,
-}
-
-impl Drop for CallTo<'_> {
-    fn drop(&mut self) {
-        if let Some(numbers) = self.calls.slots.lock().get_mut(&self.slot) {
-            numbers.done(self.number);
-        }
     }
 }
 
@@ -361,34 +321,14 @@ impl Cluster {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the call may run or not. It goes on if it runs.
+    /// If the future is dropped, the owner is told to drop the future of the answer. It may have ended by then.
     pub async fn call(
         &self,
         name: &str,
         key: impl Into<Key>,
         body: Vec<u8>,
     ) -> Result<Vec<u8>, ClusterError> {
-        let Member { node, calls } = &*self.0;
-        let key = key.into();
-        let place = Place::key(key.clone());
-        let slot = place.slot(node.facts.slots);
-        let (call, done) = calls.begin(slot);
-        let what = What::Call(Call {
-            caller: calls.caller.clone(),
-            number: call.number,
-            done,
-            key: Some(key),
-            body: Blob(body),
-        });
-        let of = Name {
-            machine: String::new(),
-            operation: name.to_owned(),
-        };
-        let slot = slot.0;
-        match ask(node, Request { slot, of, what }).await? {
-            Reply::Answer(answer) => Ok(answer.0),
-            other => Err(failed(other, &place)),
-        }
+        self.0.caller.call(name, key.into(), body).await
     }
 
     /// Writes what the cluster keeps to a new directory, as of one moment: a journal in files for each slot. The nodes go on

@@ -131,6 +131,7 @@
 //! | `answering` | the owner of a slot answers calls by key |
 //! | `entries` | what an operator does with what one slot has in quarantine |
 //! | `route` | how a request reaches the owner of its slot |
+//! | `caller` | the calls by key of this process |
 //! | `letters` | what a phase sends to other slots |
 //! | `operate` | what a node does for an operator |
 //! | `serve` | what a node does when another node calls it |
@@ -144,6 +145,7 @@ mod apart;
 mod assignment;
 mod backup;
 mod call;
+mod caller;
 mod clock;
 mod cluster;
 mod cluster_state;

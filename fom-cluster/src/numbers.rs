@@ -61,6 +61,11 @@ impl Numbers {
         (number, self.done.clone())
     }
 
+    /// Returns which calls are done.
+    pub(crate) fn all_done(&self) -> Ranges {
+        self.done.clone()
+    }
+
     /// Notes that the caller does not repeat this call any more.
     pub(crate) fn done(&mut self, number: u64) {
         self.done.insert(number);

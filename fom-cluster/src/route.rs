@@ -152,6 +152,7 @@ async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Rep
         (What::InQuarantine, _) => entries::list(&runtime, slot),
         (What::Retry(id), _) => entries::retry(node, slot, &runtime, id).await,
         (What::Call(call), _) => answering::answer(node, &runtime, &of, call).await,
+        (What::Done { caller, done }, _) => answering::done(&runtime, &caller, &done),
         (What::Discard(id), _) => entries::discard(node, slot, &runtime, id).await,
         (_, None) => Reply::Failed(format!(
             "the owner does not serve {of}; call `operation` for it on each node"

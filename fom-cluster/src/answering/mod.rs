@@ -6,8 +6,9 @@ use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use fom_protocol::caught;
 use fom_runtime::{
-    Builder, Cx, Runtime,
+    Builder, Cx, FomId, Runtime,
     error::{BoxError, RefusedReason},
+    extension::RuntimeState,
     fom,
 };
 
@@ -15,6 +16,7 @@ use crate::{
     answers::{Answers, Asked},
     call::{Blob, Call, Name, Reply},
     node::Node,
+    numbers::Ranges,
 };
 use table::{Begun, Table};
 
@@ -32,7 +34,9 @@ pub(crate) async fn answer(node: &Node, runtime: &Runtime, of: &Name, call: Call
     let (Some(key), Some(table)) = (call.key, runtime.resource::<Arc<Table>>()) else {
         return Reply::Failed("a call has no key".to_owned());
     };
-    let answered = match table.begin(&call.caller, call.number, &call.done) {
+    let (begun, dropped) = table.begin(&call.caller, call.number, &call.done);
+    cancel(runtime, dropped);
+    let answered = match begun {
         Begun::Answered(reply) => return reply,
         Begun::Busy => return Reply::Busy,
         Begun::Waits(answered) => answered,
@@ -42,23 +46,42 @@ pub(crate) async fn answer(node: &Node, runtime: &Runtime, of: &Name, call: Call
                 key,
                 body: call.body.0,
             };
+            let (caller, number) = (call.caller.clone(), call.number);
             let operation = Answer {
                 answers: Arc::clone(answers),
                 asked: Some(asked),
-                call: Some(CallId(Arc::clone(table), call.caller, call.number)),
+                call: Some(CallId(Arc::clone(table), caller, number)),
             };
-            if let Err(refused) = runtime.submit(operation).detach() {
+            match runtime.submit(operation).detach() {
+                Ok(fom) => cancel(runtime, table.started(&call.caller, call.number, fom)),
                 // Its drop has forgotten the call.
-                return match refused.reason() {
-                    RefusedReason::Full => Reply::Busy,
-                    _ => Reply::Moved,
-                };
+                Err(refused) => {
+                    return match refused.reason() {
+                        RefusedReason::Full => Reply::Busy,
+                        _ => Reply::Moved,
+                    };
+                }
             }
             answered
         }
     };
     // Without an answer, the runtime has ended.
     answered.await.unwrap_or(Reply::Moved)
+}
+
+/// Ends the calls of this caller that are done and run.
+pub(crate) fn done(runtime: &Runtime, caller: &str, done: &Ranges) -> Reply {
+    if let Some(table) = runtime.resource::<Arc<Table>>() {
+        cancel(runtime, table.done(caller, done));
+    }
+    Reply::Done
+}
+
+fn cancel(runtime: &Runtime, foms: impl IntoIterator<Item = FomId>) {
+    for fom in foms {
+        // It may have ended.
+        runtime.cancel(fom);
+    }
 }
 
 /// The duty to answer one call. If dropped, the call may run again.
@@ -97,6 +120,7 @@ impl AnsweringTransitions for Answer {
         let (Some(asked), Some(call)) = (self.asked.take(), self.call.take()) else {
             return Ok(());
         };
+        let runtime = asked.runtime.clone();
         let answer = match caught(|| self.answers.answer(asked)) {
             Ok(answer) => answer,
             Err(panic) => return panicked(call, panic),
@@ -108,6 +132,8 @@ impl AnsweringTransitions for Answer {
             Err(panic) => Poll::Ready(Err(panic)),
         });
         match answered.await {
+            // What it called may have ended with the runtime. The next owner answers.
+            Ok(_) if runtime.extension().state() != RuntimeState::Open => Ok(()),
             Ok(answer) => {
                 call.answer(Reply::Answer(Blob(answer)));
                 Ok(())

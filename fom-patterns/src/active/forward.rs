@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     future::poll_fn,
+    marker::PhantomData,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -31,13 +32,14 @@ use crate::active::{
 /// Calls go to the object as soon as they are made, and several can be under way. They have no order among each other: a caller that
 /// needs one waits for each answer. The guards and the priorities of the methods are those of the object, where it is.
 #[must_use = "no proxy is there until it is started"]
-pub struct Forwarding {
+pub struct Forwarding<A> {
     name: String,
     carrier: Arc<dyn Carrier>,
     settings: Settings,
+    of: PhantomData<fn() -> A>,
 }
 
-impl std::fmt::Debug for Forwarding {
+impl<A> std::fmt::Debug for Forwarding<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Forwarding")
             .field("name", &self.name)
@@ -45,13 +47,14 @@ impl std::fmt::Debug for Forwarding {
     }
 }
 
-impl Forwarding {
+impl<A: RemoteActive> Forwarding<A> {
     /// Returns the settings of a proxy whose calls this carrier carries. Listings show the name.
     pub fn new(name: impl Into<String>, carrier: impl Carrier) -> Self {
         Self {
             name: name.into(),
             carrier: Arc::new(carrier),
             settings: Settings::default(),
+            of: PhantomData,
         }
     }
 
@@ -72,7 +75,7 @@ impl Forwarding {
     /// # Errors
     ///
     /// Fails if the runtime is full or shuts down.
-    pub fn start<A: RemoteActive>(self, runtime: &Runtime) -> Result<A::Proxy, RefusedReason> {
+    pub fn start(self, runtime: &Runtime) -> Result<A::Proxy, RefusedReason> {
         let mut settings = self.settings;
         settings.elsewhere = Some(self.name);
         let shared = Arc::new(Shared::new(runtime.detached(), settings));

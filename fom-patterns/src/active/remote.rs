@@ -4,6 +4,7 @@ use std::{
     error::Error,
     fmt,
     future::Future,
+    ops::Deref,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -12,7 +13,7 @@ use std::{
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::active::{Active, ActiveCallError, Call, Canceller};
+use crate::active::{Active, ActiveCallError, Call, Canceller, ObjectRef};
 
 /// The bytes of an answer, which come later.
 pub type Answering = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
@@ -24,7 +25,7 @@ pub type Answering = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
     note = "write `#[active(remote)]` on the `impl` block with the methods to call, and derive `Serialize` and `Deserialize` for \
             their arguments and answers"
 )]
-pub trait RemoteActive: Active {
+pub trait RemoteActive: Active<Proxy: Deref<Target = ObjectRef>> {
     /// Calls the method with this name.
     #[doc(hidden)]
     fn call_by_name(

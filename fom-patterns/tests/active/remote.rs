@@ -79,8 +79,8 @@ impl Carrier for Other {
 }
 
 fn forward(runtime: &Runtime, carrier: impl Carrier) -> AccountProxy {
-    let forwarding = Forwarding::new("Account ada", carrier);
-    forwarding.start::<Account>(runtime).unwrap()
+    let forwarding = Forwarding::<Account>::new("Account ada", carrier);
+    forwarding.start(runtime).unwrap()
 }
 
 /// AO-08: the proxy of an object elsewhere is the proxy of an object here: methods, guards and errors are the same.
@@ -285,8 +285,8 @@ fn calls_that_are_under_way_are_bounded() {
                 }) as Carrying
             }
         });
-        let forwarding = Forwarding::new("Account ada", carrier).capacity(2);
-        let ada: AccountProxy = forwarding.start::<Account>(&here).unwrap();
+        let forwarding = Forwarding::<Account>::new("Account ada", carrier).capacity(2);
+        let ada: AccountProxy = forwarding.start(&here).unwrap();
         let mut calls = Vec::new();
         for _ in 0..6 {
             calls.push(ada.deposit(1));
@@ -304,9 +304,9 @@ fn calls_that_are_under_way_are_bounded() {
 
         let there = many(1, &TestClock::new()).build().unwrap();
         let object = Account::default().activate(&there).unwrap();
-        let patient = Forwarding::new("Account ada", Other(object)).capacity(1);
+        let patient = Forwarding::<Account>::new("Account ada", Other(object)).capacity(1);
         let patient = patient.when_full(WhenFull::Wait);
-        let ada: AccountProxy = patient.start::<Account>(&here).unwrap();
+        let ada: AccountProxy = patient.start(&here).unwrap();
         let calls: Vec<_> = (0..50).map(|_| ada.deposit(1)).collect();
         for (number, call) in calls.into_iter().enumerate() {
             // With room for one, calls keep their order.

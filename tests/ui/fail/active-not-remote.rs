@@ -12,7 +12,7 @@ impl Shop {
 }
 
 fn elsewhere(runtime: &Runtime, carrier: impl Carrier) {
-    let _ = Forwarding::new("the shop", carrier).start::<Shop>(runtime);
+    let _ = Forwarding::<Shop>::new("the shop", carrier).start(runtime);
 }
 
 fn main() {}

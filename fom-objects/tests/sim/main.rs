@@ -1,0 +1,194 @@
+//! Objects of a simulated cluster with faults: at most one for each key, and each call runs once on an object.
+
+#[path = "../../../fom-cluster/tests/sim/kit.rs"]
+#[allow(dead_code, reason = "the kit of the cluster has more")]
+mod kit;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use fom_cluster::{Cluster, ClusterBuilder};
+use fom_objects::{ObjectsBuilderExt as _, ObjectsExt as _};
+use fom_patterns::{active::ActiveCallError, prelude::*};
+use fom_sim::{self as sim, Process, Sim};
+
+use kit::Simulated;
+
+fom_sim::interpose!();
+
+const SECOND: Duration = Duration::from_secs(1);
+const KEYS: u32 = 5;
+const CLIENTS: u32 = 3;
+const CALLS: u32 = 12;
+
+/// What objects have done, in the order in which it happened.
+#[derive(Clone, Debug, Default)]
+struct World(Arc<Mutex<Seen>>);
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// The number of objects so far.
+    made: u32,
+    /// Each call: the key, the number of the object, and the call.
+    calls: Vec<(u32, u32, u32)>,
+}
+
+/// Counts its calls.
+struct Counter {
+    key: u32,
+    object: u32,
+    count: u32,
+    world: World,
+}
+
+#[active(remote)]
+impl Counter {
+    /// Takes a while. Returns the number of the object, and of the call among those of the object.
+    pub async fn count(&mut self, call: u32) -> (u32, u32) {
+        self.note(call);
+        sim::sleep(SECOND / 20);
+        self.count += 1;
+        (self.object, self.count)
+    }
+
+    #[when(self.count >= calls)]
+    pub fn wait_for(&mut self, calls: u32) -> u32 {
+        self.count - calls
+    }
+
+    fn note(&self, call: u32) {
+        let mut seen = self.world.0.lock().unwrap();
+        seen.calls.push((self.key, self.object, call));
+    }
+}
+
+fn counters(world: &World) -> impl Fn(ClusterBuilder) -> ClusterBuilder + Send + Sync + 'static {
+    let world = world.clone();
+    move |builder| {
+        let world = world.clone();
+        builder.objects(move |key, runtime: Runtime| {
+            let world = world.clone();
+            async move {
+                runtime.sleep(SECOND / 10).await;
+                let object = {
+                    let mut seen = world.0.lock().unwrap();
+                    seen.made += 1;
+                    seen.made
+                };
+                let fom_runtime::Key::Int(key) = key else {
+                    panic!("keys are numbers")
+                };
+                let counter = Counter {
+                    key: key as u32,
+                    object,
+                    count: 0,
+                    world,
+                };
+                Ok::<_, Infallible>(counter.activation())
+            }
+        })
+    }
+}
+
+/// Calls from any node, until there is an answer. Each attempt is a call of its own.
+async fn call(nodes: &[Process<Cluster>], first: usize, key: u32, call: u32) -> (u32, u32) {
+    for (attempt, node) in nodes.iter().cycle().skip(first).enumerate() {
+        let call = call * 1000 + attempt as u32;
+        let asked = node.call(async move |cluster: Cluster| {
+            let runtime = Runtime::builder().localities(1).build().unwrap();
+            let counter = cluster.object::<Counter>(u64::from(key));
+            let counter: CounterProxy = counter.start(&runtime).unwrap();
+            counter.count(call).await
+        });
+        match asked.await {
+            Ok(Ok(counted)) => return counted,
+            // The node was killed, or leaves, or the slot has no owner for long. The call may have run.
+            Err(_) | Ok(Err(ActiveCallError::Elsewhere(_) | ActiveCallError::Ended)) => {}
+            Ok(Err(error)) => panic!("{error}"),
+        }
+    }
+    unreachable!("there are nodes")
+}
+
+fn calls(sim: &mut Sim, faults: impl FnOnce(&mut fom_sim::Chaos)) -> World {
+    let (mut cluster, world) = (Simulated::new(), World::default());
+    for name in ["a", "b", "c"] {
+        cluster.start(sim, name, &world, counters(&world));
+    }
+    cluster.wait_for_owners();
+    // Until each slot is at its best owner.
+    sim::sleep(SECOND * 60);
+    sim.during(|chaos| {
+        faults(chaos);
+        chaos
+    });
+    let answers = Arc::new(Mutex::new(Vec::new()));
+    for client in 0..CLIENTS {
+        let (nodes, answers) = (cluster.nodes.clone(), Arc::clone(&answers));
+        sim.spawn(async move {
+            for number in 0..CALLS {
+                let (id, key) = (client * CALLS + number, (client + number) % KEYS);
+                let counted = call(&nodes, client as usize, key, id).await;
+                answers.lock().unwrap().push((key, counted));
+                sim::sleep(SECOND);
+            }
+        });
+    }
+    sim.settle(SECOND * 1200);
+    let answers = answers.lock().unwrap();
+    let once: BTreeSet<_> = answers.iter().collect();
+    assert_eq!(once.len(), answers.len(), "two calls have one number");
+    let mut last = BTreeMap::new();
+    let seen = world.0.lock().unwrap();
+    let once: BTreeSet<_> = seen.calls.iter().collect();
+    assert_eq!(
+        once.len(),
+        seen.calls.len(),
+        "a call has run twice on an object"
+    );
+    for (key, object, _) in &seen.calls {
+        let before = last.insert(*key, *object).unwrap_or(0);
+        assert!(
+            before <= *object,
+            "object {before} of key {key} was called after object {object}"
+        );
+    }
+    drop(seen);
+    world
+}
+
+/// AO-09: without faults, each key has one object, and each call runs once.
+#[test]
+fn each_key_has_one_object() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let world = calls(sim, |_| {});
+        let seen = world.0.lock().unwrap();
+        assert_eq!(seen.made, KEYS);
+        assert_eq!(seen.calls.len(), (CLIENTS * CALLS) as usize);
+    });
+}
+
+/// AO-09, KY-20: at most one object of a key at a time, whichever node dies, and a call runs once on an object.
+#[test]
+fn at_most_one_object_of_a_key_with_faults() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        calls(sim, |chaos| {
+            let chaos = chaos.kill("a", 1).kill("b", 1).downtime(SECOND * 60);
+            chaos.lose().delay(SECOND * 2).clock_jumps(SECOND * 3600);
+        });
+    });
+}
+
+/// PR-07: a call whose answer is lost runs once on its object.
+#[test]
+fn a_call_with_a_lost_answer_runs_once() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        calls(sim, |chaos| {
+            chaos.lose().delay(SECOND);
+        });
+    });
+}
