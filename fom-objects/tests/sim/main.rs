@@ -55,9 +55,11 @@ impl Counter {
         (self.object, self.count)
     }
 
+    /// Waits until the object has counted so many calls.
     #[when(self.count >= calls)]
-    pub fn wait_for(&mut self, calls: u32) -> u32 {
-        self.count - calls
+    pub fn wait_for(&mut self, calls: u32, call: u32) -> u32 {
+        self.note(call);
+        self.object
     }
 
     fn note(&self, call: u32) {
@@ -191,4 +193,85 @@ fn a_call_with_a_lost_answer_runs_once() {
             chaos.lose().delay(SECOND);
         });
     });
+}
+
+/// A call that waits for its guard goes with its key: the next owner has it in the list of the next object.
+#[test]
+fn a_call_that_waits_goes_on_at_the_next_owner() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let (mut cluster, world) = (Simulated::new(), World::default());
+        let [a, b] = ["a", "b"].map(|name| cluster.start(sim, name, &world, counters(&world)));
+        cluster.wait_for_owners();
+        sim::sleep(SECOND * 60);
+        let (b, a) = (b.get(), a.get());
+        sim.spawn(async move {
+            let runtime = Runtime::builder().localities(1).build().unwrap();
+            let counters: Vec<CounterProxy> = (0..KEYS)
+                .map(|key| b.object::<Counter>(u64::from(key)).start(&runtime).unwrap())
+                .collect();
+            let waiting: Vec<_> = counters
+                .iter()
+                .map(|counter| counter.wait_for(2, 7))
+                .collect();
+            for counter in &counters {
+                assert_eq!(counter.count(0).await.unwrap().1, 1);
+            }
+            a.leave().await;
+            let mut moved = 0;
+            for (counter, waiting) in counters.iter().zip(waiting) {
+                let (object, count) = counter.count(1).await.unwrap();
+                if count == 1 {
+                    moved += 1;
+                    counter.count(2).await.unwrap();
+                }
+                assert_eq!(waiting.await.unwrap(), object);
+            }
+            assert!((1..KEYS).contains(&moved), "{moved} keys have moved");
+        });
+        sim.settle(SECOND * 600);
+    });
+}
+
+/// AO-02: a call that is cancelled, dropped or late leaves the list of its object at another node.
+#[test]
+fn a_cancel_reaches_the_object() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let (mut cluster, world) = (Simulated::new(), World::default());
+        let nodes = ["a", "b"].map(|name| cluster.start(sim, name, &world, counters(&world)));
+        cluster.wait_for_owners();
+        sim::sleep(SECOND * 60);
+        let node = nodes[0].get();
+        sim.spawn(async move {
+            let runtime = Runtime::builder().localities(1).build().unwrap();
+            for key in 0..u64::from(KEYS) {
+                let counter: CounterProxy = node.object::<Counter>(key).start(&runtime).unwrap();
+                let (cancelled, kept) = (counter.wait_for(1, 1), counter.wait_for(1, 3));
+                let late = counter.wait_for(1, 2).within(SECOND);
+                // Each is at its object now.
+                sim::sleep(SECOND / 2);
+                cancelled.cancel();
+                assert!(matches!(cancelled.await, Err(ActiveCallError::Cancelled)));
+                assert!(matches!(late.await, Err(ActiveCallError::TimedOut(_))));
+                let other = runtime_dropped(&node, key);
+                sim::sleep(SECOND);
+                drop(other);
+                sim::sleep(SECOND);
+                counter.count(0).await.unwrap();
+                kept.await.unwrap();
+            }
+        });
+        sim.settle(SECOND * 600);
+        let seen = world.0.lock().unwrap();
+        let mut calls: Vec<_> = seen.calls.iter().map(|(_, _, call)| *call).collect();
+        calls.sort_unstable();
+        assert_eq!(calls, [0, 0, 0, 0, 0, 3, 3, 3, 3, 3]);
+    });
+}
+
+/// Calls an object. The call is dropped with what this returns.
+fn runtime_dropped(node: &Cluster, key: u64) -> Runtime {
+    let runtime = Runtime::builder().localities(1).build().unwrap();
+    let counter: CounterProxy = node.object::<Counter>(key).start(&runtime).unwrap();
+    drop(counter.wait_for(1, 4));
+    runtime
 }
