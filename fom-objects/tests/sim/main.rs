@@ -109,7 +109,7 @@ async fn call(nodes: &[Process<Cluster>], first: usize, key: u32, call: u32) -> 
         match asked.await {
             Ok(Ok(counted)) => return counted,
             // The node was killed, or leaves, or the slot has no owner for long. The call may have run.
-            Err(_) | Ok(Err(ActiveCallError::Elsewhere(_) | ActiveCallError::Ended)) => {}
+            Err(_) | Ok(Err(ActiveCallError::Elsewhere(_))) => {}
             Ok(Err(error)) => panic!("{error}"),
         }
     }
@@ -117,6 +117,15 @@ async fn call(nodes: &[Process<Cluster>], first: usize, key: u32, call: u32) -> 
 }
 
 fn calls(sim: &mut Sim, faults: impl FnOnce(&mut fom_sim::Chaos)) -> World {
+    calls_while(sim, faults, |_, _| {})
+}
+
+/// As [`calls`], with something else at the same time.
+fn calls_while(
+    sim: &mut Sim,
+    faults: impl FnOnce(&mut fom_sim::Chaos),
+    also: impl FnOnce(&mut Sim, &[Process<Cluster>]),
+) -> World {
     let (mut cluster, world) = (Simulated::new(), World::default());
     for name in ["a", "b", "c"] {
         cluster.start(sim, name, &world, counters(&world));
@@ -128,6 +137,7 @@ fn calls(sim: &mut Sim, faults: impl FnOnce(&mut fom_sim::Chaos)) -> World {
         faults(chaos);
         chaos
     });
+    also(sim, &cluster.nodes);
     let answers = Arc::new(Mutex::new(Vec::new()));
     for client in 0..CLIENTS {
         let (nodes, answers) = (cluster.nodes.clone(), Arc::clone(&answers));
@@ -195,6 +205,32 @@ fn a_call_with_a_lost_answer_runs_once() {
     });
 }
 
+/// KY-20: while slots move, no call fails.
+#[test]
+fn calls_go_on_while_slots_move() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let world = calls_while(
+            sim,
+            |_| {},
+            |sim, nodes| {
+                let node = nodes[0].get();
+                sim.spawn(async move {
+                    let operator = node.operator();
+                    for name in ["b", "c", "a"] {
+                        operator.drain(name).await.unwrap();
+                        sim::sleep(SECOND * 2);
+                        operator.undrain(name).await.unwrap();
+                    }
+                });
+            },
+        );
+        let seen = world.0.lock().unwrap();
+        assert!(seen.made > KEYS, "no slot has moved");
+        let again = seen.calls.iter().filter(|(_, _, call)| call % 1000 > 0);
+        assert_eq!(again.count(), 0, "a call has failed");
+    });
+}
+
 /// A call that waits for its guard goes with its key: the next owner has it in the list of the next object.
 #[test]
 fn a_call_that_waits_goes_on_at_the_next_owner() {
@@ -240,11 +276,13 @@ fn a_cancel_reaches_the_object() {
         let nodes = ["a", "b"].map(|name| cluster.start(sim, name, &world, counters(&world)));
         cluster.wait_for_owners();
         sim::sleep(SECOND * 60);
-        let node = nodes[0].get();
+        let (node, another) = (nodes[0].get(), nodes[1].get());
         sim.spawn(async move {
             let runtime = Runtime::builder().localities(1).build().unwrap();
             for key in 0..u64::from(KEYS) {
                 let counter: CounterProxy = node.object::<Counter>(key).start(&runtime).unwrap();
+                // Its calls do not tell the owner which calls of the first node are done.
+                let same: CounterProxy = another.object::<Counter>(key).start(&runtime).unwrap();
                 let (cancelled, kept) = (counter.wait_for(1, 1), counter.wait_for(1, 3));
                 let late = counter.wait_for(1, 2).within(SECOND);
                 // Each is at its object now.
@@ -256,7 +294,7 @@ fn a_cancel_reaches_the_object() {
                 sim::sleep(SECOND);
                 drop(other);
                 sim::sleep(SECOND);
-                counter.count(0).await.unwrap();
+                same.count(0).await.unwrap();
                 kept.await.unwrap();
             }
         });
