@@ -168,7 +168,7 @@ const NATS: &[&str] = &[
 ];
 
 /// The folders of `fom-objects`, lowest first.
-const OBJECTS: &[&str] = &["carrier", "objects", "lib"];
+const OBJECTS: &[&str] = &["carrier", "cx", "objects", "lib"];
 
 /// The folders of `fom-cluster`, lowest first.
 const CLUSTER: &[&str] = &[

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 /// The packages that are published.
-const PACKAGES: [&str; 18] = [
+const PACKAGES: [&str; 19] = [
     "fom-macros",
     "fom-protocol",
     "fom-journal",

@@ -10,6 +10,8 @@ use crate::network::Answering;
 pub struct Asked {
     /// The runtime of the slot. It ends when the slot moves, and this handle does not keep it alive.
     pub runtime: Runtime,
+    /// The term of the slot: a fencing token for effects outside of the process. The next owner has a greater one.
+    pub term: u64,
     /// The key that the caller has named.
     pub key: Key,
     /// What the caller has sent.

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use fom_cluster::{Cluster, MemoryEngine, Tcp};
-//! use fom_objects::{ObjectsBuilderExt as _, ObjectsExt as _};
+//! use fom_objects::{ObjectCx, ObjectsBuilderExt as _, ObjectsExt as _};
 //! use fom_patterns::prelude::*;
 //!
 //! /// The seats of one show.
@@ -41,8 +41,8 @@
 //! for name in ["a", "b"] {
 //!     let builder = Cluster::builder(engine.clone(), name).network(Tcp::bind("127.0.0.1:0")?);
 //!     // Makes the object of a key: reads it from a database, for example.
-//!     let builder = builder.objects(async |key, _| {
-//!         println!("{key} is here");
+//!     let builder = builder.objects(async |cx: ObjectCx| {
+//!         println!("{} is here", cx.key);
 //!         Ok::<_, BoxError>(Show { free: 2 }.activation())
 //!     });
 //!     nodes.push(builder.join().await?);
@@ -88,24 +88,25 @@
 //! created, are the virtual actors of Orleans (Bernstein and others, 2014).
 
 mod carrier;
+mod cx;
 mod objects;
 
 use std::fmt;
 
 use fom_cluster::{Cluster, ClusterBuilder};
 use fom_patterns::active::{Activation, Forwarding, RemoteActive};
-use fom_runtime::{Key, Runtime};
+use fom_runtime::Key;
 
 use carrier::ToKey;
+pub use cx::ObjectCx;
 
 /// The method of a [`ClusterBuilder`] for objects.
 pub trait ObjectsBuilderExt {
     /// Serves the objects of type `A`, each by its key. Each node of the cluster must serve each type.
     ///
     /// `make` makes the object of a key when a call comes and there is none: after the first call, after its slot has moved, and after the
-    /// object has ended. It also gets the runtime of the slot, which ends when the slot moves. The key of the activation is
-    /// ignored. If `make` fails, the call fails, and the next call tries again.
-    fn objects<A, E, R>(self, make: impl Fn(Key, Runtime) -> R + Send + Sync + 'static) -> Self
+    /// object has ended. The key of the activation is ignored. If `make` fails, the call fails, and the next call tries again.
+    fn objects<A, E, R>(self, make: impl Fn(ObjectCx) -> R + Send + Sync + 'static) -> Self
     where
         A: RemoteActive,
         E: fmt::Display + 'static,
@@ -113,7 +114,7 @@ pub trait ObjectsBuilderExt {
 }
 
 impl ObjectsBuilderExt for ClusterBuilder {
-    fn objects<A, E, R>(self, make: impl Fn(Key, Runtime) -> R + Send + Sync + 'static) -> Self
+    fn objects<A, E, R>(self, make: impl Fn(ObjectCx) -> R + Send + Sync + 'static) -> Self
     where
         A: RemoteActive,
         E: fmt::Display + 'static,

@@ -9,8 +9,10 @@ use std::{
 
 use fom_cluster::{Answers, Asked};
 use fom_patterns::active::{self, Activation, RemoteActive};
-use fom_runtime::{Builder, Key, Runtime, error::RefusedReason, time::Instant};
+use fom_runtime::{Builder, Key, error::RefusedReason, time::Instant};
 use tokio::sync;
+
+use crate::cx::ObjectCx;
 
 /// An object without a call for so long is ended.
 const IDLE: Duration = Duration::from_secs(15 * 60);
@@ -71,9 +73,7 @@ impl<A: RemoteActive> Here<A> {
 }
 
 /// Returns what makes objects, and answers calls of them.
-pub(crate) fn answers<A, E, R>(
-    make: impl Fn(Key, Runtime) -> R + Send + Sync + 'static,
-) -> impl Answers
+pub(crate) fn answers<A, E, R>(make: impl Fn(ObjectCx) -> R + Send + Sync + 'static) -> impl Answers
 where
     A: RemoteActive,
     E: fmt::Display + 'static,
@@ -83,23 +83,28 @@ where
     move |asked| answer(Arc::clone(&make), asked)
 }
 
-async fn answer<A, E, R>(make: Arc<impl Fn(Key, Runtime) -> R>, asked: Asked) -> Vec<u8>
+async fn answer<A, E, R>(make: Arc<impl Fn(ObjectCx) -> R>, asked: Asked) -> Vec<u8>
 where
     A: RemoteActive,
     E: fmt::Display,
     R: Future<Output = Result<Activation<A>, E>>,
 {
     let Asked {
-        runtime, key, body, ..
+        runtime,
+        term,
+        key,
+        body,
+        ..
     } = asked;
-    let Some(here) = runtime.resource::<Arc<Here<A>>>() else {
+    let cx = ObjectCx { key, runtime, term };
+    let Some(here) = cx.runtime.resource::<Arc<Here<A>>>() else {
         return active::failure("the runtime of the slot is not set up for objects");
     };
-    let object = here.object(&key, runtime.now());
+    let object = here.object(&cx.key, cx.runtime.now());
     let answer = {
         let mut object = object.lock().await;
         if object.as_ref().is_none_or(|object| object.has_ended()) {
-            match start(&*make, key, &runtime).await {
+            match start(&*make, &cx).await {
                 Ok(made) => *object = Some(made),
                 Err(why) => return active::failure(why),
             }
@@ -116,18 +121,15 @@ where
 }
 
 /// Makes the object of a key.
-async fn start<A, E, R>(
-    make: &impl Fn(Key, Runtime) -> R,
-    key: Key,
-    runtime: &Runtime,
-) -> Result<A::Proxy, String>
+async fn start<A, E, R>(make: &impl Fn(ObjectCx) -> R, cx: &ObjectCx) -> Result<A::Proxy, String>
 where
     A: RemoteActive,
     E: fmt::Display,
     R: Future<Output = Result<Activation<A>, E>>,
 {
     loop {
-        let made = make(key.clone(), runtime.clone()).await;
+        let ObjectCx { key, runtime, .. } = cx;
+        let made = make(cx.clone()).await;
         let activation = made.map_err(|error| {
             format!("the object `{} {key}` could not be made: {error}", A::NAME)
         })?;

@@ -15,7 +15,7 @@ use fom_runtime::{
 use crate::{
     answers::{Answers, Asked},
     call::{Blob, Call, Name, Reply},
-    node::Node,
+    node::{Here, Node},
     numbers::Ranges,
 };
 use table::{Begun, Table};
@@ -31,6 +31,7 @@ pub(crate) async fn answer(node: &Node, runtime: &Runtime, of: &Name, call: Call
         let name = &of.operation;
         return Reply::Failed(format!("the owner does not answer calls of `{name}`"));
     };
+    let term = runtime.resource::<Here>().map_or(0, Here::term);
     let (Some(key), Some(table)) = (call.key, runtime.resource::<Arc<Table>>()) else {
         return Reply::Failed("a call has no key".to_owned());
     };
@@ -43,6 +44,7 @@ pub(crate) async fn answer(node: &Node, runtime: &Runtime, of: &Name, call: Call
         Begun::Runs(answered) => {
             let asked = Asked {
                 runtime: runtime.detached(),
+                term,
                 key,
                 body: call.body.0,
             };

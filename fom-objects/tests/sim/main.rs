@@ -12,7 +12,7 @@ use std::{
 };
 
 use fom_cluster::{Cluster, ClusterBuilder};
-use fom_objects::{ObjectsBuilderExt as _, ObjectsExt as _};
+use fom_objects::{ObjectCx, ObjectsBuilderExt as _, ObjectsExt as _};
 use fom_patterns::{active::ActiveCallError, prelude::*};
 use fom_sim::{self as sim, Process, Sim};
 
@@ -48,7 +48,7 @@ struct Counter {
 #[active(remote)]
 impl Counter {
     /// Takes a while. Returns the number of the object, and of the call among those of the object.
-    pub async fn count(&mut self, call: u32) -> (u32, u32) {
+    pub(crate) async fn count(&mut self, call: u32) -> (u32, u32) {
         self.note(call);
         sim::sleep(SECOND / 20);
         self.count += 1;
@@ -57,7 +57,8 @@ impl Counter {
 
     /// Waits until the object has counted so many calls.
     #[when(self.count >= calls)]
-    pub fn wait_for(&mut self, calls: u32, call: u32) -> u32 {
+    pub(crate) fn wait_for(&mut self, calls: u32, call: u32) -> u32 {
+        assert!(self.count >= calls, "the guard was true");
         self.note(call);
         self.object
     }
@@ -72,16 +73,16 @@ fn counters(world: &World) -> impl Fn(ClusterBuilder) -> ClusterBuilder + Send +
     let world = world.clone();
     move |builder| {
         let world = world.clone();
-        builder.objects(move |key, runtime: Runtime| {
+        builder.objects(move |cx: ObjectCx| {
             let world = world.clone();
             async move {
-                runtime.sleep(SECOND / 10).await;
+                cx.runtime.sleep(SECOND / 10).await;
                 let object = {
                     let mut seen = world.0.lock().unwrap();
                     seen.made += 1;
                     seen.made
                 };
-                let fom_runtime::Key::Int(key) = key else {
+                let fom_runtime::Key::Int(key) = cx.key else {
                     panic!("keys are numbers")
                 };
                 let counter = Counter {

@@ -38,8 +38,8 @@ fn desk(number: usize) -> fom_patterns::active::Activation<Desk> {
     .activation()
 }
 
-/// AO-08, in part: a pool gives each call to the object with the least work, through the proxy of a single object. The
-/// objects are spread over the localities. All objects of a pool are in one process; fom has no distributed scheduler.
+/// AO-08: a pool gives each call to the object with the least work, through the proxy of a single object. The objects are
+/// spread over the localities.
 #[test]
 fn calls_go_to_a_free_object() {
     limited(|| async {
@@ -71,7 +71,7 @@ fn calls_go_to_a_free_object() {
     });
 }
 
-/// AO-08, in part: one key, one object.
+/// AO-08: one key, one object.
 #[test]
 fn calls_of_one_key_go_to_one_object() {
     limited(|| async {

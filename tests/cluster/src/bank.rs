@@ -1,7 +1,13 @@
 //! What the nodes carry out: transfers between accounts of different slots, and visits that queue at desks. The transfers and accounts
 //! are those of a `release`.
 
-use std::{fs::File, io::Write, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Write},
+    sync::Arc,
+    time::Duration,
+};
 
 use fom_cluster::ClusterBuilder;
 use fom_durable::prelude::*;
@@ -50,9 +56,19 @@ impl Log {
     /// Notes that a phase function was entered: an effect outside of the journal.
     pub(crate) fn enters<E>(&self, cx: &Cx<'_, E>, of: &str, step: u32) -> Result<(), BoxError> {
         let term = cx.term().ok_or("a journal with a lease")?;
-        let line = format!("{} {of} {step} {term} {}\n", self.node, cx.step_key());
-        (&*self.file).write_all(line.as_bytes())?;
-        Ok(())
+        Ok(self.write(of, u64::from(step), term, &cx.step_key())?)
+    }
+
+    /// Writes a line. `key` says what is done once.
+    pub(crate) fn write(
+        &self,
+        of: &str,
+        step: u64,
+        term: u64,
+        key: &dyn fmt::Display,
+    ) -> io::Result<()> {
+        let line = format!("{} {of} {step} {term} {key}\n", self.node);
+        (&*self.file).write_all(line.as_bytes())
     }
 }
 

@@ -16,10 +16,11 @@ pub(crate) struct Seen {
     pub(crate) greatest_term: u64,
 }
 
-/// Checks the log: one step key for each step, one term after the other, and visits one after the other.
+/// Checks the log: one step key for each step, one term after the other, visits one after the other, and each call once on an object.
 pub(crate) fn check_log(log: &str, done: &Done) -> Seen {
     let mut seen = Seen::default();
     let mut keys: BTreeMap<(&str, u32), BTreeSet<&str>> = BTreeMap::new();
+    let mut calls = BTreeSet::new();
     let mut terms: BTreeMap<&str, u64> = BTreeMap::new();
     // The entries of each node since it was paused. At most one in each slot began before the pause.
     let mut since: BTreeMap<&str, usize> = BTreeMap::new();
@@ -43,7 +44,12 @@ pub(crate) fn check_log(log: &str, done: &Done) -> Seen {
         };
         seen.entries += 1;
         seen.greatest_term = seen.greatest_term.max(term);
-        keys.entry((of, step)).or_default().insert(key);
+        match of.starts_with("counter-") {
+            // The key is the object and the attempt of the call.
+            true if !calls.insert(key) => done.wrong(format!("`{line}` has run before")),
+            true => {}
+            false => drop(keys.entry((of, step)).or_default().insert(key)),
+        }
         let paused = since.get_mut(node);
         let before = paused.map(|count| std::mem::replace(count, *count + 1));
         let (name, is_late) = match of.strip_suffix("-late") {
@@ -144,7 +150,8 @@ mod tests {
     #[test]
     fn a_log_without_faults_is_right() {
         let log = "a desk-0 0 1 k0\nb desk-0 0 2 k0\nb desk-0-late 0 2 l0\nb desk-0 1 2 k1\nb desk-0-late 1 2 l1\n\
-                   a transfer-3 0 1 t0\nb transfer-3 0 2 t0\nb transfer-3 1 2 t1\n";
+                   a transfer-3 0 1 t0\nb transfer-3 0 2 t0\nb transfer-3 1 2 t1\n\
+                   a counter-1 0 1 o1-c1\nb counter-1 0 2 o2-c1\nb counter-1 1 2 o2-c2\n";
         assert_eq!(wrong_in(log), [""; 0]);
     }
 
@@ -166,6 +173,14 @@ mod tests {
                 "1 was next",
             ),
             ("half a line\n", "the log has"),
+            (
+                "a counter-1 0 1 o1-c1\na counter-1 0 1 o1-c1\n",
+                "has run before",
+            ),
+            (
+                "b counter-1 0 2 o2-c1\na counter-1 1 1 o1-c2\n",
+                "came after one of term 2",
+            ),
         ];
         for (log, expected) in broken {
             let wrong = wrong_in(log).concat();

@@ -15,6 +15,7 @@ use crate::nodes::{Nodes, lock};
 pub(crate) const ACCOUNTS: u32 = 6;
 const WORKERS: usize = 12;
 const DESKS: u32 = 3;
+const COUNTERS: u32 = 4;
 /// How long an account may need for its last bookings, after the last fault.
 const CLOSING: Duration = Duration::from_secs(60);
 
@@ -22,6 +23,8 @@ const CLOSING: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Done {
     pub(crate) transfers: AtomicU32,
+    /// How many calls of objects were answered.
+    pub(crate) counts: AtomicU32,
     /// How many visits were accepted at each desk.
     pub(crate) visits: Mutex<BTreeMap<u32, u32>>,
     pub(crate) wrong: Mutex<Vec<String>>,
@@ -57,6 +60,20 @@ pub(crate) fn submit(nodes: &Nodes, done: &Done, stop: &AtomicBool) {
                         Err(why) => done.wrong(why),
                     }
                     thread::sleep(Duration::from_millis(700));
+                }
+            });
+        }
+        for counter in 0..COUNTERS {
+            scope.spawn(move || {
+                for call in 0u64.. {
+                    if stop.load(Ordering::Acquire) {
+                        return;
+                    }
+                    match nodes.ask(counter as usize, &format!("count {counter} {call}")) {
+                        Ok(_) => drop(done.counts.fetch_add(1, Ordering::Relaxed)),
+                        Err(why) => done.wrong(why),
+                    }
+                    thread::sleep(Duration::from_millis(300));
                 }
             });
         }

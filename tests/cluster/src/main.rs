@@ -9,6 +9,7 @@
 //! | `postgres` | those of PostgreSQL |
 //! | `nats` | those of NATS |
 //! | `bank` | what the nodes carry out |
+//! | `counters` | the active objects that the nodes call |
 //! | `release` | the transfers and accounts of this release; those of the next one are in `next` |
 //! | `node` | the program of a node |
 //! | `nodes` | the processes of the nodes, and the client |
@@ -18,6 +19,7 @@
 
 mod bank;
 mod checker;
+mod counters;
 mod faults;
 mod load;
 mod nats;
@@ -175,8 +177,11 @@ fn parent(args: &[String]) -> Result<bool, String> {
     let seen = check_log(&text, &done);
     let visits: u32 = lock(&done.visits).values().sum();
     println!(
-        "\n{transfers} transfers and {visits} visits; {} phase functions were entered, in terms up to {}; {} came late after a pause",
-        seen.entries, seen.greatest_term, seen.late
+        "\n{transfers} transfers, {visits} visits and {} calls of objects; {} phase functions and methods were entered, in terms up to {}; {} came late after a pause",
+        done.counts.load(Ordering::Relaxed),
+        seen.entries,
+        seen.greatest_term,
+        seen.late
     );
     let wrong = lock(&done.wrong).clone();
     for what in &wrong {

@@ -10,6 +10,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::{
     bank::{Log, News, Visit, account_key, serve},
+    counters::{self, Counters},
     release::{Account, Transfer},
 };
 
@@ -47,7 +48,9 @@ async fn serve_commands(config: &str, name: &str, address: &str, log: Log) -> Re
     let builder = builder
         .network(Tcp::bind(address)?.secret(secret))
         .slots(SLOTS);
+    let builder = counters::serve(builder, &log);
     let cluster = serve(builder, log).join().await?;
+    let counters = Counters::new(&cluster)?;
     println!("joined");
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
@@ -56,10 +59,10 @@ async fn serve_commands(config: &str, name: &str, address: &str, log: Log) -> Re
             cluster.leave().await;
             return Ok(());
         }
-        let cluster = cluster.clone();
+        let (cluster, counters) = (cluster.clone(), counters.clone());
         tokio::spawn(async move {
             let number = words.first().map_or("", String::as_str);
-            match carry_out(&cluster, &words).await {
+            match carry_out(&cluster, &counters, &words).await {
                 Ok(told) => println!("{number} ended {told}"),
                 Err(why) => println!("{number} failed {why}"),
             }
@@ -68,7 +71,11 @@ async fn serve_commands(config: &str, name: &str, address: &str, log: Log) -> Re
     Ok(())
 }
 
-async fn carry_out(cluster: &Cluster, words: &[String]) -> Result<String, BoxError> {
+async fn carry_out(
+    cluster: &Cluster,
+    counters: &Counters,
+    words: &[String],
+) -> Result<String, BoxError> {
     let number = |at: usize| -> Result<u32, BoxError> {
         let word = words.get(at).ok_or("a command has too few words")?;
         Ok(word.parse()?)
@@ -109,6 +116,10 @@ async fn carry_out(cluster: &Cluster, words: &[String]) -> Result<String, BoxErr
                 Ok(ended) => Ok(ended.operation.number.to_string()),
                 Err(failure) => Err(failure.to_string().into()),
             }
+        }
+        Some("count") => {
+            let count = counters.count(number(2)?, number(3)?).await?;
+            Ok(count.to_string())
         }
         Some("close") => close(cluster, number(2)?, number(3)? as usize).await,
         _ => Err("an unknown command".into()),

@@ -2,6 +2,8 @@
 
 #[path = "../bank.rs"]
 mod bank;
+#[path = "../counters.rs"]
+mod counters;
 #[path = "../node.rs"]
 mod node;
 mod release;
