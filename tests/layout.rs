@@ -168,7 +168,7 @@ const NATS: &[&str] = &[
 ];
 
 /// The folders of `fom-objects`, lowest first.
-const OBJECTS: &[&str] = &["carrier", "cx", "objects", "lib"];
+const OBJECTS: &[&str] = &["carrier", "cx", "objects", "services", "lib"];
 
 /// The folders of `fom-cluster`, lowest first.
 const CLUSTER: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Active objects of a cluster, addressed by key.
+//! Active objects and services of a cluster, addressed by key.
 //!
 //! Each key has one object in the whole cluster, at the node that owns the slot of the key. Its callers use the proxy of
 //! [`active`](mod@fom_patterns::active), from any node. The object is made when its first call comes, its methods run one at a time, and
@@ -75,6 +75,8 @@
 //! [`objects`](ObjectsBuilderExt::objects) says. So is an object that had no call for 15 minutes. State that must survive belongs in a
 //! database, or in an [operation](fom_cluster::Cluster::submit), which a method can submit.
 //!
+//! A [service](ObjectsExt::call_service) is called by key, too: its function runs at the owner of the key, with the same promises for a call.
+//!
 //! # Limits
 //!
 //! - Each node must serve each type of object, by the same name: the name of the Rust type.
@@ -90,17 +92,23 @@
 mod carrier;
 mod cx;
 mod objects;
+mod services;
 
 use std::fmt;
 
 use fom_cluster::{Cluster, ClusterBuilder};
-use fom_patterns::active::{Activation, Forwarding, RemoteActive};
+use fom_patterns::{
+    active::{Activation, Forwarding, RemoteActive},
+    service::{Provider, Service},
+};
 use fom_runtime::Key;
+use serde::{Serialize, de::DeserializeOwned};
 
 use carrier::ToKey;
 pub use cx::ObjectCx;
+pub use services::{KeyedCallCause, KeyedCallFailure};
 
-/// The method of a [`ClusterBuilder`] for objects.
+/// The methods of a [`ClusterBuilder`] for objects and services.
 pub trait ObjectsBuilderExt {
     /// Serves the objects of type `A`, each by its key. Each node of the cluster must serve each type.
     ///
@@ -111,6 +119,18 @@ pub trait ObjectsBuilderExt {
         A: RemoteActive,
         E: fmt::Display + 'static,
         R: Future<Output = Result<Activation<A>, E>> + Send + 'static;
+
+    /// Serves a service for each key, at the owner of the slot of the key. Each node of the cluster must serve it. `provider` is called
+    /// once in each slot, when its first call comes, and the service is registered with the [services](fom_patterns::service) of the
+    /// runtime of the slot.
+    fn service<A, R>(
+        self,
+        service: &Service<A, R>,
+        provider: impl Fn() -> Provider<A, R> + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static;
 }
 
 impl ObjectsBuilderExt for ClusterBuilder {
@@ -123,9 +143,22 @@ impl ObjectsBuilderExt for ClusterBuilder {
         self.runtime(objects::set_up::<A>)
             .answers(A::NAME, objects::answers(make))
     }
+
+    fn service<A, R>(
+        self,
+        service: &Service<A, R>,
+        provider: impl Fn() -> Provider<A, R> + Send + Sync + 'static,
+    ) -> Self
+    where
+        A: DeserializeOwned + Send + 'static,
+        R: Serialize + Send + 'static,
+    {
+        let answers = services::answers(service, provider);
+        self.answers(services::name_of(service), answers)
+    }
 }
 
-/// The method of a [`Cluster`] for objects.
+/// The methods of a [`Cluster`] for objects and services.
 pub trait ObjectsExt {
     /// Returns what makes a proxy of the object that has this key. [`start`](Forwarding::start) starts the fom of this process that
     /// carries its calls. This calls nothing.
@@ -133,6 +166,43 @@ pub trait ObjectsExt {
     /// A call fails with [`Elsewhere`](fom_patterns::active::ActiveCallError::Elsewhere) if no node owns the slot for a minute, and if
     /// the object cannot be made.
     fn object<A: RemoteActive>(&self, key: impl Into<Key>) -> Forwarding<A>;
+
+    /// Calls a service at the owner of the slot of `key`. Returns its result.
+    ///
+    /// ```
+    /// # use fom_cluster::{Cluster, MemoryEngine};
+    /// use fom_objects::{ObjectsBuilderExt as _, ObjectsExt as _};
+    /// use fom_patterns::service::{Provider, Service};
+    ///
+    /// static LENGTH: Service<String, usize> = Service::new("length");
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let builder = Cluster::builder(MemoryEngine::new(), "a");
+    /// let builder = builder.service(&LENGTH, || Provider::function(|_, text: String| text.len()));
+    /// let cluster = builder.join().await?;
+    /// assert_eq!(cluster.call_service(&LENGTH, "customer 7", "four".to_owned()).await?, 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`KeyedCallFailure`], which has the argument if it is known that the function was not entered.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the call is cancelled at the owner, as [`Calling::cancel`](fom_patterns::service::Calling::cancel)
+    /// does. The function may have run by then.
+    fn call_service<A, R>(
+        &self,
+        service: &Service<A, R>,
+        key: impl Into<Key>,
+        argument: A,
+    ) -> impl Future<Output = Result<R, KeyedCallFailure<A>>> + Send
+    where
+        A: Serialize + Send + 'static,
+        R: DeserializeOwned + Send + 'static;
 }
 
 impl ObjectsExt for Cluster {
@@ -149,6 +219,19 @@ impl ObjectsExt for Cluster {
                 key,
             },
         )
+    }
+
+    fn call_service<A, R>(
+        &self,
+        service: &Service<A, R>,
+        key: impl Into<Key>,
+        argument: A,
+    ) -> impl Future<Output = Result<R, KeyedCallFailure<A>>> + Send
+    where
+        A: Serialize + Send + 'static,
+        R: DeserializeOwned + Send + 'static,
+    {
+        services::call_at(self.clone(), service.clone(), key.into(), argument)
     }
 }
 
