@@ -190,6 +190,7 @@ const CLUSTER: &[&str] = &[
     "quarantine",
     "status",
     "report",
+    "listed",
     "numbers",
     "call",
     "poison",

@@ -1,8 +1,18 @@
 //! A cluster, as a program uses it.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Weak},
+};
 
-use fom_runtime::{Builder, Key, Persistent, machine::Savable};
+use fom_protocol::sync::{Mutex, block_on};
+use fom_runtime::{
+    Builder, Key, Persistent, Runtime,
+    extension::{Listed, Listing, Question},
+    machine::Savable,
+    observe::PartInfo,
+};
 
 use crate::{
     answers::Answers,
@@ -13,9 +23,10 @@ use crate::{
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
     guarded::Guarded,
-    letters,
+    letters, listed,
     network::{Alone, Network},
     node::{Node, Parts},
+    operate::report,
     operator::Operator,
     registry::Registry,
     route::{ask, failed, request},
@@ -138,7 +149,11 @@ impl ClusterBuilder {
         node.set_address(address.map_err(|error| ClusterError::Listen(Arc::new(error)))?);
         node.start()?;
         let caller = Caller::new(&node, unique(&node).to_string());
-        let cluster = Cluster(Arc::new(Member { node, caller }));
+        let cluster = Cluster(Arc::new(Member {
+            node,
+            caller,
+            listings: Mutex::default(),
+        }));
         cluster.until_member(&self.name).await?;
         Ok(cluster)
     }
@@ -153,6 +168,30 @@ pub struct Cluster(Arc<Member>);
 struct Member {
     node: Arc<Node>,
     caller: Arc<Caller>,
+    /// Where the cluster is listed.
+    listings: Mutex<Vec<Listing>>,
+}
+
+impl Member {
+    fn status(&self) -> Status {
+        let mut status = self.node.status();
+        status.troubles = self.node.troubles();
+        status
+    }
+}
+
+impl Listed for Member {
+    fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
+        vec![listed::of_status(&self.node.name(), &self.status())]
+    }
+
+    // Asks the other nodes.
+    fn question(self: Arc<Self>) -> Option<Question> {
+        Some(Box::new(move || {
+            let report = block_on(report(&self.node));
+            vec![listed::of_report(&self.node.name(), &report)]
+        }))
+    }
 }
 
 impl Drop for Member {
@@ -381,10 +420,16 @@ impl Cluster {
 
     /// Returns what this node has seen of the cluster with its last answered heartbeat.
     pub fn status(&self) -> Status {
-        let node = &self.0.node;
-        let mut status = node.status();
-        status.troubles = node.troubles();
-        status
+        self.0.status()
+    }
+
+    /// Lists the cluster among the [parts](fom_runtime::observe::Inspect::parts) of a runtime of this process. So its inspector shows the
+    /// nodes and the slots: who owns each and since when, why one has no owner, and the letters under way. The listing ends with this
+    /// node.
+    pub fn list_in(&self, runtime: &Runtime) {
+        let part: Weak<Member> = Arc::downgrade(&self.0);
+        let listing = runtime.extension().list(part);
+        self.0.listings.lock().push(listing);
     }
 
     /// Returns the slots that this node serves, with their terms.

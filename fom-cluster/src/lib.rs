@@ -119,6 +119,7 @@
 //! | `quarantine` | what a slot has in quarantine |
 //! | `status` | what a node knows of the cluster |
 //! | `report` | the whole cluster, as all of its nodes see it |
+//! | `listed` | the cluster among the parts of a program |
 //! | `numbers` | the numbers of calls |
 //! | `call` | the messages between nodes |
 //! | `poison` | keeps an operation that aborts its process from ending all nodes |
@@ -158,6 +159,7 @@ mod error;
 mod guarded;
 mod inbox;
 mod letters;
+mod listed;
 mod membership;
 mod memory;
 mod network;

@@ -138,7 +138,7 @@ fn add(to: &mut NodeLoad, runtime: &Runtime) {
 }
 
 /// Asks all nodes, at the same time.
-async fn report(node: &Arc<Node>) -> Report {
+pub(crate) async fn report(node: &Arc<Node>) -> Report {
     let Status {
         nodes,
         slots,
