@@ -50,8 +50,10 @@ async fn a_cluster_is_listed_among_the_parts_of_a_runtime() {
 
     let b = join("b").await;
     b.operator().pin(Slot(0), "b").await.unwrap();
-    let (_, value) = until(&runtime, |value| value["slots"][0]["owner"] == "b").await;
-    assert_eq!(value["slots"][0]["pinned_to"], "b");
+    let (_, value) = until(&runtime, |value| value["slots"][0]["pinned_to"] == "b").await;
+    // It moves when the members have been the same for ten seconds.
+    assert_eq!(value["slots"][0]["owner"], "a");
+    assert_eq!(value["slots"][0]["moves_to"], "b");
     let node = &value["nodes"][1];
     let told = json!({
         "node": "b",
