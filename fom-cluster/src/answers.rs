@@ -4,6 +4,9 @@ use fom_runtime::{Key, Runtime};
 
 use crate::network::Answering;
 
+/// The most bytes of a call, and of an answer: a message between nodes is not much longer.
+pub(crate) const MOST: usize = 64 << 20;
+
 /// A call that the owner of its slot answers.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -12,6 +12,7 @@ use fom_protocol::{
 use fom_runtime::Key;
 
 use crate::{
+    answers::MOST,
     call::{Blob, Call, Name, Reply, Request, What},
     error::ClusterError,
     node::Node,
@@ -57,6 +58,10 @@ impl Caller {
         key: Key,
         body: Vec<u8>,
     ) -> Result<Vec<u8>, ClusterError> {
+        if body.len() > MOST {
+            let why = format!("the call has {} bytes; the most are {MOST}", body.len());
+            return Err(ClusterError::Failed(why));
+        }
         let place = Place::key(key.clone());
         let slot = place.slot(self.node.facts.slots);
         let (mut waiting, done) = self.begin(slot);

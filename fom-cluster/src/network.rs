@@ -14,6 +14,9 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
+/// The longest message between nodes, in bytes.
+pub(crate) const LONGEST: usize = 65 << 20;
+
 /// An answer that comes later.
 pub type Answering<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 

@@ -17,6 +17,7 @@ use crate::{
     entries,
     error::ClusterError,
     inbox::deliver,
+    network::LONGEST,
     node::Node,
     registry::name_of,
     slot::{Place, Slot},
@@ -54,8 +55,14 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
             match (node.serving(slot), &owner) {
                 (Some(serving), _) => Some(serve_owned(node, serving, request.clone()).await),
                 (None, Some((_, address))) => {
-                    let message = Message::Ask(request.clone());
-                    let answer = node.network.call(address, encode(&message)).await.ok()?;
+                    let message = encode(&Message::Ask(request.clone()));
+                    if message.len() > LONGEST {
+                        let length = message.len();
+                        return Some(Reply::Failed(format!(
+                            "the request has {length} bytes; between nodes, the most are {LONGEST}"
+                        )));
+                    }
+                    let answer = node.network.call(address, message).await.ok()?;
                     decode(&answer).ok()
                 }
                 (None, None) => None,

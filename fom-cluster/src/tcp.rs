@@ -21,7 +21,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::network::{Answering, Lost, Network, Serve};
+use crate::network::{Answering, LONGEST, Lost, Network, Serve};
 pub(crate) use greeting::Identity;
 use greeting::{PATIENCE, Secret, greet};
 #[cfg(feature = "tls")]
@@ -30,8 +30,6 @@ use line::{Reader, Side, Writer};
 
 /// The number of a call, and the length of its content.
 const HEAD: usize = 12;
-/// The longest content of a frame.
-const LONGEST: usize = 65 << 20;
 /// The most calls of one connection that are served at once. Further ones wait in the socket.
 const SERVED: usize = 16_384;
 

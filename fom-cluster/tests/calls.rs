@@ -10,7 +10,9 @@ use std::{
 };
 
 use fom_cluster::{Asked, Cluster, ClusterError, MemoryEngine, Tcp};
+use fom_durable::prelude::*;
 use fom_runtime::{Key, config::Shutdown, extension::RuntimeState};
+use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 /// The time limit of a test.
@@ -60,7 +62,7 @@ async fn a_call_reaches_the_owner_of_its_key() {
     .await;
 }
 
-/// A name that no node answers, and an answer that panics at once or later, fail the call and nothing else.
+/// A name that no node answers, an answer that panics at once or later, and too many bytes fail the call and nothing else.
 #[tokio::test]
 async fn a_call_that_cannot_be_answered_fails() {
     limited(async {
@@ -69,7 +71,10 @@ async fn a_call_that_cannot_be_answered_fails() {
             async move {
                 tokio::task::yield_now().await;
                 assert_ne!(asked.body, b"later", "no luck later");
-                asked.body
+                match &*asked.body {
+                    b"long" => vec![7; (64 << 20) + 1],
+                    _ => asked.body,
+                }
             }
         })
         .await;
@@ -85,6 +90,17 @@ async fn a_call_that_cannot_be_answered_fails() {
                     "{why}"
                 );
             }
+            // The frame would be too long for the connection.
+            let long = node.call("echo", 1u64, vec![7; (64 << 20) + 1]).await;
+            assert_eq!(
+                why(long),
+                "the call has 67108865 bytes; the most are 67108864"
+            );
+            let long = node.call("echo", 1u64, b"long".to_vec()).await;
+            assert_eq!(
+                why(long),
+                "the answer has 67108865 bytes; the most are 67108864"
+            );
             assert_eq!(
                 node.call("echo", 1u64, b"fine".to_vec()).await.unwrap(),
                 b"fine"
@@ -209,6 +225,68 @@ async fn a_runtime_that_ends_answers_nothing() {
         node.leave().await;
         let called = call.await.unwrap();
         assert!(matches!(called, Err(ClusterError::Left)), "{called:?}");
+    })
+    .await;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Parcel {
+    content: String,
+}
+
+#[fom(operation(Parcel))]
+enum Sending {
+    #[phase(start, sync, to(Sent))]
+    Send,
+    #[phase(end)]
+    Sent,
+}
+
+impl SendingTransitions for Parcel {
+    fn send(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        self.content = "x".repeat(66 << 20);
+        Ok(())
+    }
+}
+
+/// A request that is too long for the connection between nodes fails, and is not repeated. Other calls go on.
+#[tokio::test]
+async fn a_request_that_is_too_long_between_nodes_fails() {
+    limited(async {
+        let engine = MemoryEngine::new();
+        let join = async |name: &str| {
+            let builder = Cluster::builder(engine.clone(), name).slots(1);
+            let builder = builder.network(Tcp::bind("127.0.0.1:0").unwrap());
+            builder.operation::<Parcel>().join().await.unwrap()
+        };
+        let owner = join("a").await;
+        while owner.served().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let other = join("b").await;
+        let long = Parcel {
+            content: "x".repeat(66 << 20),
+        };
+        let refused = other.submit(long).key("long").start().await.unwrap_err();
+        let why = refused.reason.to_string();
+        assert!(why.starts_with("the request has 692"), "{why}");
+        assert!(
+            why.ends_with("between nodes, the most are 68157440"),
+            "{why}"
+        );
+        assert_eq!(refused.operation.unwrap().content.len(), 66 << 20);
+
+        // An outcome is never longer than the journal takes.
+        let short = Parcel {
+            content: String::new(),
+        };
+        let started = other.submit(short).key("short").start().await.unwrap();
+        let failure = started.await.unwrap().unwrap_err();
+        let why = failure.cause.to_string();
+        assert!(why.contains("is too long for the journal"), "{why}");
+        for node in [owner, other] {
+            node.leave().await;
+        }
     })
     .await;
 }

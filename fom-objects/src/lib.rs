@@ -82,6 +82,8 @@
 //! - Each node must serve each type of object, by the same name: the name of the Rust type.
 //! - A slot answers at most 1,024 calls at once. Further calls fail with [`Full`](fom_patterns::active::ActiveCallError::Full) and return
 //!   their arguments.
+//! - A node answers 16,384 requests of another node at once, and further ones wait. Calls that wait for their guards count.
+//! - A call and its answer have at most 64 MiB.
 //! - As with the phases of an operation, a process that is paused while a method runs can go on with it when the next object exists.
 //!
 //! # Sources

@@ -13,7 +13,7 @@ use fom_runtime::{
 };
 
 use crate::{
-    answers::{Answers, Asked},
+    answers::{Answers, Asked, MOST},
     call::{Blob, Call, Name, Reply},
     node::{Here, Node},
     numbers::Ranges,
@@ -137,7 +137,15 @@ impl AnsweringTransitions for Answer {
             // What it called may have ended with the runtime. The next owner answers.
             Ok(_) if runtime.extension().state() != RuntimeState::Open => Ok(()),
             Ok(answer) => {
-                call.answer(Reply::Answer(Blob(answer)));
+                call.answer(match answer.len() <= MOST {
+                    true => Reply::Answer(Blob(answer)),
+                    false => {
+                        let length = answer.len();
+                        Reply::Failed(format!(
+                            "the answer has {length} bytes; the most are {MOST}"
+                        ))
+                    }
+                });
                 Ok(())
             }
             Err(panic) => panicked(call, panic),
