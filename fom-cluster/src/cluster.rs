@@ -356,7 +356,8 @@ impl Cluster {
     /// # Errors
     ///
     /// Fails with [`ClusterError::Busy`] if the owner has too many calls, with [`ClusterError::Failed`] if the owner does not answer this
-    /// name, if the call panics, and if the call or its answer is longer than 64 MiB. Fails if no node owns the slot for a minute.
+    /// name, if the call panics, and if the call or its answer is longer than 64 MiB. Fails if no node owns the slot for a minute, and with
+    /// [`ClusterError::OwnersDied`] if three owners have died while they had the call.
     ///
     /// # Cancel safety
     ///

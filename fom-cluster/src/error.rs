@@ -131,6 +131,16 @@ pub enum ClusterError {
         /// How long the caller has waited.
         waited: Duration,
     },
+    /// The owners of a slot have died one after the other, each while it had this call. It may end each process that runs it.
+    #[error(
+        "{owners} owners of {slot} have died while they had this call; it may end each process that runs it, so it is not repeated"
+    )]
+    OwnersDied {
+        /// The slot.
+        slot: Slot,
+        /// The number of owners.
+        owners: usize,
+    },
     /// The owner has too many requests.
     #[error("the owner has too many requests; ask again later, or shed load")]
     Busy,

@@ -1,6 +1,7 @@
 //! How a request reaches the owner of its slot, wherever that is now. And how an owner serves it.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{Arc, atomic::Ordering},
     time::Duration,
@@ -29,6 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a caller repeats a request. Outcomes are remembered for longer, so what is repeated runs once.
 const REPEATS: Duration = Duration::from_secs(30 * 60);
 
+/// A call whose owners have died so often is not repeated. An operation has the journal, and goes into quarantine.
+const DEATHS: usize = 3;
+
 /// The most requests that a node serves at once. Waits for the end of an operation do not count.
 const WINDOW: usize = 1024;
 
@@ -36,7 +40,7 @@ const WINDOW: usize = 1024;
 ///
 /// # Errors
 ///
-/// Fails if no node answers for a minute, if the owner is busy, and if this node has left.
+/// Fails if no node answers for a minute, if the owner is busy, if a call has ended three owners, and if this node has left.
 ///
 /// # Cancel safety
 ///
@@ -45,11 +49,18 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
     let slot = Slot(request.slot);
     let begun = boot_time();
     let mut since = begun;
+    // The owners that had the request, and have not answered.
+    let mut silent: BTreeSet<String> = BTreeSet::new();
     loop {
         if node.has_left() {
             return Err(ClusterError::Left);
         }
         let (view, mut version) = node.seen.get();
+        let died = silent.iter().filter(|one| !view.nodes.contains_key(*one));
+        let owners = died.count();
+        if owners >= DEATHS && matches!(request.what, What::Call(_)) {
+            return Err(ClusterError::OwnersDied { slot, owners });
+        }
         let owner = owner_of(&view, slot);
         let asked = async {
             match (node.serving(slot), &owner) {
@@ -90,7 +101,8 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
             }
         };
         match reply {
-            None | Some(Reply::Moved) => {}
+            None => silent.extend(owner.map(|(incarnation, _)| incarnation)),
+            Some(Reply::Moved) => {}
             Some(Reply::Busy) => return Err(ClusterError::Busy),
             Some(reply) => return Ok(reply),
         }

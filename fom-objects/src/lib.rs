@@ -69,6 +69,7 @@
 //! | a call | runs once on an object, also if its answer is lost and it is repeated |
 //! | a call whose object is lost | runs again on the next object of the key. What it has done outside of the object may happen twice. |
 //! | calls through one proxy | have no order, unless the caller waits for each answer |
+//! | a call that ends the process of its object | fails when its caller has seen three processes die |
 //! | a call that is cancelled, or whose deadline passes | leaves the list of the object, wherever it is |
 //!
 //! An object is in memory. When its node dies or its slot moves, the next call makes it anew, as the closure of

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterBuilder};
+use fom_cluster::{Cluster, ClusterBuilder, ClusterError};
 use fom_objects::{ObjectCx, ObjectsBuilderExt as _, ObjectsExt as _};
 use fom_patterns::{active::ActiveCallError, prelude::*};
 use fom_sim::{self as sim, Process, Sim};
@@ -313,4 +313,74 @@ fn runtime_dropped(node: &Cluster, key: u64) -> Runtime {
     let counter: CounterProxy = node.object::<Counter>(key).start(&runtime).unwrap();
     drop(counter.wait_for(1, 4));
     runtime
+}
+
+/// The nodes, for objects that end their process.
+#[derive(Clone, Default)]
+struct Nodes(Arc<Mutex<Vec<Process<Cluster>>>>);
+
+/// Ends the process that has it, as an abort does.
+struct Bomb {
+    nodes: Nodes,
+    me: &'static str,
+    world: World,
+}
+
+#[active(remote)]
+impl Bomb {
+    pub(crate) fn abort(&mut self) {
+        self.world.0.lock().unwrap().made += 1;
+        let nodes = self.nodes.0.lock().unwrap().clone();
+        let me = nodes.iter().find(|node| node.name() == self.me);
+        me.expect("it is listed").kill();
+    }
+}
+
+/// A call that ends each process that runs it fails when three have died.
+#[test]
+fn a_call_that_ends_its_owners_fails_after_three() {
+    sim::explore(0..30, |sim: &mut Sim| {
+        let (mut cluster, nodes, world) = (Simulated::new(), Nodes::default(), World::default());
+        for me in ["a", "b", "c", "d"] {
+            let (nodes, of_it) = (nodes.clone(), world.clone());
+            let bombs = move |builder: ClusterBuilder| {
+                let (nodes, world) = (nodes.clone(), of_it.clone());
+                builder.objects(move |_| {
+                    let (nodes, world) = (nodes.clone(), world.clone());
+                    async move { Ok::<_, Infallible>(Bomb { nodes, me, world }.activation()) }
+                })
+            };
+            cluster.start(sim, me, &world, bombs);
+        }
+        nodes
+            .0
+            .lock()
+            .unwrap()
+            .extend(cluster.nodes.iter().cloned());
+        sim.during(|chaos| chaos.downtime(SECOND * 5));
+        cluster.wait_for_owners();
+        let caller = cluster.nodes[3].get();
+        sim.spawn(async move {
+            // It has no slots, so its process stays.
+            caller.operator().drain("d").await.unwrap();
+            sim::sleep(SECOND * 60);
+            let runtime = Runtime::builder().localities(1).build().unwrap();
+            let bomb: BombProxy = caller.object::<Bomb>("bomb").start(&runtime).unwrap();
+            let error = bomb.abort().await.unwrap_err();
+            let ActiveCallError::Elsewhere(source) = &error else {
+                panic!("{error}");
+            };
+            let source = source.downcast_ref::<ClusterError>();
+            assert!(
+                matches!(source, Some(ClusterError::OwnersDied { owners: 3, .. })),
+                "{error}"
+            );
+        });
+        sim.settle(SECOND * 600);
+        // A new process at the address of the third one may get the call before the caller has seen that death.
+        let died = world.0.lock().unwrap().made;
+        assert!((3..=4).contains(&died), "{died} processes have died");
+        // The processes hold what lists them.
+        nodes.0.lock().unwrap().clear();
+    });
 }
