@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{Cluster, ClusterBuilder, ClusterError};
+use fom_cluster::{Cluster, ClusterBuilder, ClusterError, Place};
 use fom_objects::{ObjectCx, ObjectsBuilderExt as _, ObjectsExt as _};
 use fom_patterns::{active::ActiveCallError, prelude::*};
 use fom_sim::{self as sim, Process, Sim};
@@ -382,5 +382,91 @@ fn a_call_that_ends_its_owners_fails_after_three() {
         assert!((3..=4).contains(&died), "{died} processes have died");
         // The processes hold what lists them.
         nodes.0.lock().unwrap().clear();
+    });
+}
+
+/// An object without a call for 15 minutes ends. A call that waits for its guard keeps its object.
+#[test]
+fn an_object_without_calls_ends() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let (mut cluster, world) = (Simulated::new(), World::default());
+        let node = cluster.start(sim, "a", &world, counters(&world)).get();
+        cluster.wait_for_owners();
+        sim.spawn(async move {
+            let runtime = Runtime::builder().localities(1).build().unwrap();
+            let counter =
+                |key: u64| -> CounterProxy { node.object::<Counter>(key).start(&runtime).unwrap() };
+            // All keys of one slot.
+            let slot = |key: &u64| Place::key(*key).slot(kit::SLOTS);
+            let mut keys = (0..).filter(|key| slot(key) == slot(&0));
+            let [idle, waits, busy] = [(); 3].map(|()| counter(keys.next().unwrap()));
+            for counter in [&idle, &waits, &busy] {
+                assert_eq!(counter.count(0).await.unwrap().1, 1);
+            }
+            let waiting = waits.wait_for(2, 0);
+            for _ in 0..17 {
+                sim::sleep(SECOND * 60);
+                busy.count(0).await.unwrap();
+            }
+            assert_eq!(idle.count(0).await.unwrap().1, 1);
+            assert_eq!(waits.count(0).await.unwrap().1, 2);
+            waiting.await.unwrap();
+            assert_eq!(busy.count(0).await.unwrap().1, 19);
+        });
+        sim.settle(SECOND * 3600);
+    });
+}
+
+/// Cannot be made at first, and panics at its second call.
+struct Fragile {
+    calls: u32,
+}
+
+#[active(remote)]
+impl Fragile {
+    pub(crate) fn touch(&mut self) -> u32 {
+        self.calls += 1;
+        assert!(self.calls < 2, "it breaks");
+        self.calls
+    }
+}
+
+/// If an object cannot be made, the call fails, and the next one tries again. An object that has ended is made anew.
+#[test]
+fn an_object_that_fails_or_ends_is_made_again() {
+    sim::explore(0..50, |sim: &mut Sim| {
+        let mut cluster = Simulated::new();
+        let tries = Arc::new(Mutex::new(0));
+        let makes = move |builder: ClusterBuilder| {
+            let tries = Arc::clone(&tries);
+            builder.objects(move |_| {
+                let is_first = {
+                    let mut tries = tries.lock().unwrap();
+                    *tries += 1;
+                    *tries == 1
+                };
+                async move {
+                    match is_first {
+                        true => Err("the database is away"),
+                        false => Ok(Fragile { calls: 0 }.activation().end_on_panic()),
+                    }
+                }
+            })
+        };
+        let node = cluster.start(sim, "a", &(), makes).get();
+        cluster.wait_for_owners();
+        sim.spawn(async move {
+            let runtime = Runtime::builder().localities(1).build().unwrap();
+            let fragile: FragileProxy = node.object::<Fragile>("vase").start(&runtime).unwrap();
+            let failed = fragile.touch().await.unwrap_err().to_string();
+            let why = "the object `Fragile vase` could not be made: the database is away";
+            assert!(failed.ends_with(why), "{failed}");
+            for _ in 0..3 {
+                assert_eq!(fragile.touch().await.unwrap(), 1);
+                let broken = fragile.touch().await.unwrap_err();
+                assert!(matches!(broken, ActiveCallError::Panicked(_)), "{broken}");
+            }
+        });
+        sim.settle(SECOND * 60);
     });
 }
