@@ -47,9 +47,12 @@ impl<A> std::fmt::Debug for Forwarding<A> {
     }
 }
 
-impl<A: RemoteActive> Forwarding<A> {
+impl<A> Forwarding<A> {
     /// Returns the settings of a proxy whose calls this carrier carries. Listings show the name.
-    pub fn new(name: impl Into<String>, carrier: impl Carrier) -> Self {
+    pub fn new(name: impl Into<String>, carrier: impl Carrier) -> Self
+    where
+        A: RemoteActive,
+    {
         Self {
             name: name.into(),
             carrier: Arc::new(carrier),
@@ -75,7 +78,10 @@ impl<A: RemoteActive> Forwarding<A> {
     /// # Errors
     ///
     /// Fails if the runtime is full or shuts down.
-    pub fn start(self, runtime: &Runtime) -> Result<A::Proxy, RefusedReason> {
+    pub fn start(self, runtime: &Runtime) -> Result<A::Proxy, RefusedReason>
+    where
+        A: RemoteActive,
+    {
         let mut settings = self.settings;
         settings.elsewhere = Some(self.name);
         let shared = Arc::new(Shared::new(runtime.detached(), settings));
