@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a caller repeats a request. Outcomes are remembered for longer, so what is repeated runs once.
 const REPEATS: Duration = Duration::from_secs(30 * 60);
 
-/// A call whose owners have died so often is not repeated. An operation has the journal, and goes into quarantine.
+/// After the deaths of so many owners, a caller gives its call up. An operation goes into quarantine instead.
 const DEATHS: usize = 3;
 
 /// The most requests that a node serves at once. Waits for the end of an operation do not count.

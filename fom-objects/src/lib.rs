@@ -67,7 +67,7 @@
 //! | --- | --- |
 //! | objects with one key | at most one of a type in the cluster: a method begins only under the lease of the node that owns the slot |
 //! | a call | runs once on an object, also if its answer is lost and it is repeated |
-//! | a call whose object is lost | runs again on the next object of the key. What it has done outside of the object may happen twice. |
+//! | a call of a lost object | runs again on the next object of the key. Its effects outside of the object can happen twice. |
 //! | calls through one proxy | have no order, unless the caller waits for each answer |
 //! | a call that ends the process of its object | fails when its caller has seen three processes die |
 //! | a call that is cancelled, or whose deadline passes | leaves the list of the object, wherever it is |

@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(inner.running, 1);
     }
 
-    /// A call whose fom was dropped runs again, and a slot runs a bounded number.
+    /// A dropped fom forgets its call, so the call can run again. A slot refuses calls beyond its window.
     #[test]
     fn a_dropped_call_can_run_again_and_too_many_calls_are_refused() {
         let (table, none) = (Table::default(), Ranges::default());

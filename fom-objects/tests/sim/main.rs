@@ -196,7 +196,7 @@ fn at_most_one_object_of_a_key_with_faults() {
     });
 }
 
-/// PR-07: a call whose answer is lost runs once on its object.
+/// PR-07: after a lost answer, the node repeats the call, and the object runs it once.
 #[test]
 fn a_call_with_a_lost_answer_runs_once() {
     sim::explore(0..50, |sim: &mut Sim| {

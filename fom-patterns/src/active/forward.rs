@@ -20,7 +20,7 @@ use crate::active::{
     Active, ActiveCallError, Proxy, WhenFull,
     activation::Settings,
     list::{Queued, Turn},
-    object_handle::Place,
+    object_handle::{ObjectHandle as _, Place},
     remote::{Carrier, Carrying, NotCarried, RemoteActive, elsewhere, encode},
     servant::{ANSWER, Object},
     shared::Shared,
@@ -187,9 +187,15 @@ fn begin<A: Active>(
         // A proxy of an object elsewhere has only methods that can be sent.
         None => unreachable!("`{method}` is not remote"),
     };
-    shared.carry();
     let (handle, registration) = AbortHandle::new_pair();
+    // Before the request leaves the list: a cancel finds it in one of the two.
+    let canceller = handle.clone();
     shared.under_way.0.lock().insert(queued.place, handle);
+    shared.carry();
+    // A cancel before that has only set the flag.
+    if shared.is_cancelled() {
+        canceller.abort();
+    }
     let carrying = carrier.carry(encode(method, arguments));
     Some(Carried {
         queued: Some(queued),

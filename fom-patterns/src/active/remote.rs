@@ -18,7 +18,7 @@ use crate::active::{Active, ActiveCallError, Call, Canceller, ObjectRef};
 /// The bytes of an answer, which come later.
 pub type Answering = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
 
-/// A type whose objects can be called from other processes. [`active(remote)`](macro@crate::active) implements this trait.
+/// A type with objects that other processes can call. [`active(remote)`](macro@crate::active) implements this trait.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be called from another process",
     label = "no `#[active(remote)] impl {Self}`",

@@ -68,7 +68,7 @@ impl<A: Active> Object<A> {
         }
     }
 
-    /// An object whose calls are carried to another process.
+    /// Makes the stand-in for an object of another process. The carrier brings the calls there.
     pub(super) fn elsewhere(carrier: Arc<dyn Carrier>, shared: Arc<Shared<A>>) -> Self {
         Self {
             open: Open(shared),
