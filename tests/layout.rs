@@ -187,6 +187,7 @@ const CLUSTER: &[&str] = &[
     "commits",
     "error",
     "backup",
+    "import",
     "quarantine",
     "status",
     "report",

@@ -1,4 +1,4 @@
-//! Exports of a cluster to journals in files, and imports of them.
+//! Exports of a cluster to journals in files.
 
 use std::{
     fs, io,
@@ -8,7 +8,7 @@ use std::{
 };
 
 use fom_journal::{
-    Batch, Damage, EntryId, FileJournal, Journal as _, JournalError, Recover, Statement,
+    Batch, Damage, EntryId, FileJournal, Journal, JournalError, Recover, Statement,
     log::{LogJournal, LogStore},
 };
 
@@ -17,7 +17,7 @@ use fom_protocol::sync::sleep;
 use crate::{
     clock::boot_time,
     commits::AGAIN,
-    engine::{Append, Beat, Claim, Engine, EngineError, Facts, NodeInfo},
+    engine::{Engine, EngineError, Facts},
     error::{BackupError, ClusterError},
     slot::Slot,
     time::ClusterTime,
@@ -30,11 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often an export begins anew.
 const ATTEMPTS: u32 = 10;
 /// About how many bytes are written at once.
-const BATCH: usize = 8 << 20;
+pub(crate) const BATCH: usize = 8 << 20;
 /// The longest body.
-const LONGEST: usize = 512 << 20;
-/// The incarnation and the name of an import.
-const IMPORT: &str = "import";
+pub(crate) const LONGEST: usize = 512 << 20;
 
 impl From<BackupError> for ClusterError {
     fn from(error: BackupError) -> Self {
@@ -42,7 +40,7 @@ impl From<BackupError> for ClusterError {
     }
 }
 
-fn journal_of(directory: &Path, slot: Slot) -> PathBuf {
+pub(crate) fn journal_of(directory: &Path, slot: Slot) -> PathBuf {
     directory.join(format!("slot-{}", slot.0))
 }
 
@@ -138,19 +136,13 @@ fn write_journal(
 }
 
 /// Writes what `read` reads to a new journal.
-fn copy(
-    journal: &mut dyn fom_journal::Journal,
+pub(crate) fn copy(
+    journal: &mut dyn Journal,
     read: impl FnOnce(&mut dyn Recover) -> Result<(), JournalError>,
 ) -> Result<(), JournalError> {
-    journal.recover(&mut Nothing)?;
-    let mut copies = Copies {
-        journal,
-        batch: Batch::new(),
-        failed: None,
-    };
+    let mut copies = Copies::begin(journal)?;
     read(&mut copies)?;
-    copies.write();
-    copies.failed.map_or(Ok(()), Err)
+    copies.end()
 }
 
 /// A new journal has no entries.
@@ -163,14 +155,39 @@ impl Recover for Nothing {
 }
 
 /// Writes entries to a journal.
-struct Copies<'a> {
-    journal: &'a mut dyn fom_journal::Journal,
+pub(crate) struct Copies<'a> {
+    journal: &'a mut dyn Journal,
     batch: Batch,
     failed: Option<JournalError>,
 }
 
-impl Copies<'_> {
-    fn write(&mut self) {
+impl<'a> Copies<'a> {
+    /// Begins a new journal.
+    pub(crate) fn begin(journal: &'a mut dyn Journal) -> Result<Self, JournalError> {
+        journal.recover(&mut Nothing)?;
+        Ok(Self {
+            journal,
+            batch: Batch::new(),
+            failed: None,
+        })
+    }
+
+    pub(crate) fn put(&mut self, id: EntryId, bytes: &[u8]) {
+        self.batch.put(id, bytes);
+        self.batch.end_group();
+        if self.batch.bytes() >= BATCH {
+            self.write();
+        }
+    }
+
+    /// Writes the rest. Fails with the first error.
+    pub(crate) fn end(mut self) -> Result<(), JournalError> {
+        self.write();
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// Writes what is put.
+    pub(crate) fn write(&mut self) {
         if self.failed.is_none() && !self.batch.is_empty() {
             self.failed = self.journal.commit(&self.batch).err();
         }
@@ -180,11 +197,7 @@ impl Copies<'_> {
 
 impl Recover for Copies<'_> {
     fn entry(&mut self, id: EntryId, bytes: &[u8]) {
-        self.batch.put(id, bytes);
-        self.batch.end_group();
-        if self.batch.bytes() >= BATCH {
-            self.write();
-        }
+        self.put(id, bytes);
     }
 
     fn damaged(&mut self, _: EntryId, damage: Damage) {
@@ -229,7 +242,7 @@ impl LogStore for Exported {
     }
 }
 
-fn load(
+pub(crate) fn load(
     engine: &dyn Engine,
     slot: Slot,
     from: u64,
@@ -239,12 +252,12 @@ fn load(
     loaded.map_err(|error| JournalError::Other(Arc::new(error)))
 }
 
-fn damaged(slot: Slot, number: u64, what: &'static str) -> JournalError {
+pub(crate) fn damaged(slot: Slot, number: u64, what: &'static str) -> JournalError {
     let text = format!("body {number} of {slot} is damaged: {what}");
     JournalError::Other(Arc::new(io::Error::other(text)))
 }
 
-fn unreadable(damage: &Damage) -> JournalError {
+pub(crate) fn unreadable(damage: &Damage) -> JournalError {
     JournalError::Other(Arc::new(io::Error::other(damage.to_string())))
 }
 
@@ -261,7 +274,7 @@ fn write_facts(directory: &Path, facts: Facts, time: Duration) -> Result<(), Clu
     Ok(written.map_err(file_error(&path))?)
 }
 
-fn read_facts(directory: &Path) -> Result<(Facts, Duration), BackupError> {
+pub(crate) fn read_facts(directory: &Path) -> Result<(Facts, Duration), BackupError> {
     let no_export = |what: String| BackupError::NoExport {
         directory: directory.to_owned(),
         what,
@@ -286,120 +299,4 @@ fn read_facts(directory: &Path) -> Result<(Facts, Duration), BackupError> {
     let mut facts = Facts::new(slots);
     facts.hash = hash;
     Ok((facts, Duration::from_nanos(time)))
-}
-
-/// Creates a cluster with the entries that an export wrote.
-pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), ClusterError> {
-    let (facts, time) = read_facts(directory)?;
-    if let Some(slot) = (0..facts.slots)
-        .map(Slot)
-        .find(|slot| !journal_of(directory, *slot).is_dir())
-    {
-        return Err(BackupError::NoExport {
-            directory: directory.to_owned(),
-            what: format!("the journal of {slot} is missing"),
-        }
-        .into());
-    }
-    let found = engine.open(&facts)?;
-    let not_new = |what: String| ClusterError::from(BackupError::NotNew(what));
-    if found != facts {
-        return Err(not_new(format!(
-            "it has {} slots, and the export {}",
-            found.slots, facts.slots
-        )));
-    }
-    let mut info = NodeInfo::new(IMPORT, "");
-    info.weight = 0;
-    let beat = |is_first| engine.beat(&Beat::new(IMPORT, is_first, time, &info));
-    let view = beat(true)?;
-    if let Some(other) = view.nodes.keys().find(|name| *name != IMPORT) {
-        return Err(not_new(format!("`{other}` is a node of it")));
-    }
-    if !view.is_member || view.slots.iter().any(|slot| slot.term > 0) {
-        engine.leave(IMPORT)?;
-        return Err(not_new("its slots were used".to_owned()));
-    }
-    // All of them before the first entry: no node finds a part.
-    let mut terms = Vec::new();
-    for slot in (0..facts.slots).map(Slot) {
-        let claimed = engine.claim(&Claim::new(slot, 0, IMPORT, time))?;
-        let term = claimed.map(|claimed| claimed.term);
-        terms.push((
-            slot,
-            term.ok_or_else(|| not_new(format!("a node has {slot}")))?,
-        ));
-    }
-    for (slot, term) in &terms {
-        let failed = |source| BackupError::Journal {
-            slot: *slot,
-            source,
-        };
-        let mut imported = LogJournal::new(Imported {
-            engine: Arc::clone(engine),
-            slot: *slot,
-            term: *term,
-            time,
-            next: 1,
-        });
-        let copied = copy(&mut imported, |to| {
-            let read = FileJournal::inspect(journal_of(directory, *slot), to)?;
-            let mut gaps = read.recovery.gaps.into_iter();
-            gaps.next().map_or(Ok(()), |gap| Err(unreadable(&gap)))
-        });
-        copied.map_err(failed)?;
-        // Other nodes see that the import lives.
-        beat(false)?;
-    }
-    for (slot, term) in terms {
-        engine.release(slot, term)?;
-    }
-    Ok(engine.leave(IMPORT)?)
-}
-
-/// The log of a slot that an import fills.
-struct Imported {
-    engine: Arc<dyn Engine>,
-    slot: Slot,
-    term: u64,
-    time: Duration,
-    next: u64,
-}
-
-impl LogStore for Imported {
-    fn last(&self) -> u64 {
-        0
-    }
-
-    fn append(
-        &mut self,
-        bodies: Vec<Vec<u8>>,
-        _: Vec<(usize, Statement)>,
-    ) -> Result<Vec<u64>, JournalError> {
-        let numbered: Vec<_> = (self.next..).zip(bodies).collect();
-        let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
-        self.next += numbers.len() as u64;
-        let append = Append::new(self.slot, self.term, self.time, numbered);
-        match self.engine.commit(&[append]).as_deref() {
-            Ok([true]) => Ok(numbers),
-            Ok(_) => Err(JournalError::Fenced),
-            Err(error) => Err(JournalError::Other(Arc::new(error.clone()))),
-        }
-    }
-
-    fn load(&mut self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, JournalError> {
-        load(&*self.engine, self.slot, from, to)
-    }
-
-    fn delete_until(&mut self, _: u64) -> Result<(), JournalError> {
-        Ok(())
-    }
-
-    fn longest(&self) -> usize {
-        LONGEST
-    }
-
-    fn damaged(&self, number: u64, what: &'static str) -> JournalError {
-        damaged(self.slot, number, what)
-    }
 }

@@ -23,7 +23,7 @@ use crate::{
     engine::{Engine, Facts, NodeInfo},
     error::ClusterError,
     guarded::Guarded,
-    letters, listed,
+    import, letters, listed,
     network::{Alone, Network},
     node::{Node, Parts},
     operate::report,
@@ -410,7 +410,45 @@ impl Cluster {
         directory: impl Into<PathBuf>,
     ) -> Result<(), ClusterError> {
         let (engine, directory) = (Guarded::guard(engine), directory.into());
-        let imported = apart("fom-import", move || backup::import(&engine, &directory));
+        let imported = apart("fom-import", move || import::import(&engine, &directory));
+        imported.await.map_err(ClusterError::Failed)?
+    }
+
+    /// Creates a cluster of so many [slots](ClusterBuilder::slots) out of the journal in a directory: that of a program that ran on a
+    /// single machine, with [`DurableBuilderExt::journal`](fom_durable::DurableBuilderExt::journal). Then its nodes can join.
+    ///
+    /// Each operation goes to the slot of its [`Place`]: that of its series, its key or its operation id. So the cluster finds it
+    /// with the names that it was submitted with. Its phase, its id, its step keys, its events and its outcome are the same, and no time
+    /// passes for its deadlines in between. An operation without a name goes to any slot.
+    ///
+    /// Nodes run operations of several slots at once, also on several machines. What was one for the program is one for each slot:
+    /// locks, gates, limits and the outbox. A phase that sends to operations with other keys must use
+    /// [letters](crate::ClusterCxExt::letters).
+    ///
+    /// The journal stays as it is. Never start the program with it again: its operations would run twice.
+    ///
+    /// # Errors
+    ///
+    /// Fails with [`ClusterError::Backup`] if there is no journal, if a process has it open, if an entry of it is damaged, and if
+    /// the engine has a cluster with this name already. After another error, import into a cluster with another name.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the number of slots is 0.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the import goes on.
+    pub async fn import_journal(
+        engine: impl Engine,
+        directory: impl Into<PathBuf>,
+        slots: u16,
+    ) -> Result<(), ClusterError> {
+        assert!(slots > 0, "a cluster has at least one slot");
+        let (engine, directory) = (Guarded::guard(engine), directory.into());
+        let imported = apart("fom-import", move || {
+            import::import_journal(&engine, &directory, slots)
+        });
         imported.await.map_err(ClusterError::Failed)?
     }
 

@@ -43,6 +43,14 @@ pub enum BackupError {
         /// The error of the journal.
         source: JournalError,
     },
+    /// The journal of a single machine cannot be read.
+    #[error("the journal in {}: {source}", directory.display())]
+    Single {
+        /// Its directory.
+        directory: PathBuf,
+        /// The error of the journal.
+        source: JournalError,
+    },
     /// The owners delete from the logs faster than they are read.
     #[error(
         "the logs of the slots were compacted during each of {0} attempts; export at a quieter time"

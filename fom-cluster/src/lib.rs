@@ -115,7 +115,8 @@
 //! | `time` | the time of the cluster |
 //! | `commits` | the commits of all slots of a node |
 //! | `error` | the errors |
-//! | `backup` | exports and imports |
+//! | `backup` | exports |
+//! | `import` | imports |
 //! | `quarantine` | what a slot has in quarantine |
 //! | `status` | what a node knows of the cluster |
 //! | `report` | the whole cluster, as all of its nodes see it |
@@ -157,6 +158,7 @@ pub mod engine;
 mod entries;
 mod error;
 mod guarded;
+mod import;
 mod inbox;
 mod letters;
 mod listed;

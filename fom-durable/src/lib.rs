@@ -27,7 +27,7 @@
 //! # Ok::<(), BoxError>(())
 //! ```
 //!
-//! Tools read a journal without the program that wrote it, with [`reading`].
+//! Tools read a journal without the program that wrote it, with [`reading`]. [`Division`] divides a journal among several.
 //!
 //! The promise is *transitions exactly once, effects at least once*. The functions of [`testing`] check the promise for an
 //! operation: they crash after each commit. The part "Surviving" of the book has the details.
@@ -51,10 +51,10 @@ pub mod testing;
 
 pub use durable::reading;
 pub use durable::{
-    Address, DeadLetters, DiscardError, DurableBuilderExt, DurableCxExt, DurableExt, DurableFomExt,
-    DurableInspectExt, DurableSubmissionExt, End, JournalCheck, Lookup, NotCommitted, NotExecuted,
-    NotSent, NotSentReason, Outbox, OutcomeInfo, Outcomes, Posting, Quarantine, RecoveryProgress,
-    Retried, RetryError, SavedEnd, Sent,
+    Address, DeadLetters, Destination, DiscardError, Division, DurableBuilderExt, DurableCxExt,
+    DurableExt, DurableFomExt, DurableInspectExt, DurableSubmissionExt, End, JournalCheck, Lookup,
+    NotCommitted, NotExecuted, NotSent, NotSentReason, Outbox, OutcomeInfo, Outcomes, Posting,
+    Quarantine, RecoveryProgress, Retried, RetryError, SavedEnd, SavedNames, Sent,
 };
 #[doc(no_inline)]
 pub use fom_journal as journal;

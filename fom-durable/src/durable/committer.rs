@@ -3,6 +3,8 @@
 mod listed;
 mod thread;
 
+pub(super) use thread::encode_head;
+
 use std::{
     any::TypeId,
     collections::HashMap,
@@ -15,8 +17,12 @@ use fom_journal::{Batch, EntryId, Journal, JournalError, JournalStats, Statement
 use tokio::sync::watch;
 
 use crate::durable::{
-    Head, IdempotencyStore, Posted, Uncommitted, buffer::Handover, committer::thread::CommitThread,
-    group_commit::Gather, identity::Clocks, schemas::Schemas,
+    Head, IdempotencyStore, Posted, Uncommitted,
+    buffer::Handover,
+    committer::thread::CommitThread,
+    group_commit::Gather,
+    identity::{Clocks, Identity},
+    schemas::Schemas,
 };
 use fom_protocol::{
     panic_message,
@@ -57,7 +63,7 @@ const LARGE: usize = 4 << 20;
 /// The link between the localities and the thread that commits.
 pub(crate) struct Committer {
     /// The number of the journal.
-    pub(crate) journal: u128,
+    pub(crate) journal: Identity,
     pub(super) clocks: Clocks,
     /// Offset from the runtime's time to the journal's time.
     ahead: u64,
@@ -141,7 +147,7 @@ impl Committer {
         memory: &Arc<IdempotencyStore>,
     ) -> Arc<Self> {
         Arc::new(Self {
-            journal: head.number(),
+            journal: head.identity(),
             ahead: head
                 .time_now(&clocks)
                 .saturating_sub(seam::nanos(&clocks.runtime)),

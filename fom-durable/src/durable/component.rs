@@ -162,8 +162,8 @@ impl Recorder for Durable {
         self.lease.get().is_none_or(Lease::holds)
     }
 
-    fn journal(&self) -> Option<u128> {
-        self.committer().map(|committer| committer.journal)
+    fn journal_of(&self, fom: FomId) -> Option<u128> {
+        Some(self.committer()?.journal.of(fom))
     }
 
     fn lets_foms_rest(&self) -> bool {

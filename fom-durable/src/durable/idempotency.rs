@@ -124,7 +124,7 @@ impl Remembering {
     pub(super) fn encode(
         &self,
         graph: &Graph,
-        key: Option<&Key>,
+        (key, series): (Option<&Key>, Option<&Key>),
         answered: Answered,
         out: &mut Vec<u8>,
     ) {
@@ -136,6 +136,7 @@ impl Remembering {
             expires: answered.expires,
             at: answered.at,
             key: key.cloned(),
+            series: series.cloned(),
             failed: match &*answered.answer {
                 Stored::Failed { cause, phase } => Some((cause.clone(), phase.clone())),
                 Stored::Ended(_) => None,
@@ -169,6 +170,8 @@ struct Entry {
     at: u64,
     #[serde(default, with = "stored_key")]
     key: Option<Key>,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "stored_key")]
+    series: Option<Key>,
 }
 
 /// An outcome from the journal.
@@ -218,6 +221,21 @@ pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Remembered, RestoreError> {
         expires: entry.expires,
         answer,
     })
+}
+
+/// Returns an outcome's entry with another operation id. `bytes` is the entry without the first byte; `name` gets the key, the series
+/// and the operation id.
+pub(super) fn rename_outcome(
+    bytes: &[u8],
+    name: impl FnOnce(Option<Key>, Option<Key>, Option<Key>) -> Option<Key>,
+) -> Result<Vec<u8>, RestoreError> {
+    let (mut entry, rest): (Entry, _) = seam::leading(bytes).map_err(|_| RestoreError::Damaged)?;
+    entry.id = name(entry.key.clone(), entry.series.clone(), entry.id);
+    let mut out = vec![Kind::Outcome as u8];
+    // Names and numbers cannot fail to encode.
+    let _ = rmp_serde::encode::write(&mut out, &entry);
+    out.extend_from_slice(rest);
+    Ok(out)
 }
 
 impl Stored {

@@ -14,7 +14,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use fom_protocol::nanos;
-use fom_runtime::{__durability as seam, time::Clock};
+use fom_runtime::{__durability as seam, FomId, time::Clock};
 
 /// The head as it is stored in the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +27,9 @@ pub(crate) struct Head {
     pub(crate) time: u64,
     /// Other clocks at that time.
     pub(crate) seen: Stamp,
+    /// The journals of which this one is a part, the oldest first, each with the first id that it has not used.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) before: Vec<((u64, u64), u64)>,
     /// Whether the journal has the head.
     #[serde(skip)]
     pub(crate) kept: bool,
@@ -156,6 +159,7 @@ impl Head {
             next_id: 0,
             time: 0,
             seen: clocks.stamp(),
+            before: Vec::new(),
             kept: false,
         }
     }
@@ -169,8 +173,52 @@ impl Head {
 impl Head {
     /// Returns the journal's number.
     pub(crate) fn number(&self) -> u128 {
-        u128::from(self.journal.0) << 64 | u128::from(self.journal.1)
+        whole(self.journal)
     }
+
+    /// Returns the numbers of the journal.
+    pub(crate) fn identity(&self) -> Identity {
+        let before = self.before.iter();
+        Identity {
+            own: self.number(),
+            before: before.map(|(of, next)| (whole(*of), *next)).collect(),
+        }
+    }
+
+    /// Returns the head of a part of this journal, in which no id from `next_id` on was used. Parts give out the same ids, so each
+    /// has a number of its own.
+    pub(crate) fn of_part(&self, next_id: u64) -> Self {
+        let next_id = self.next_id.max(next_id);
+        let mut before = self.before.clone();
+        before.push((self.journal, next_id));
+        Self {
+            journal: halves(seam::random()),
+            next_id,
+            before,
+            ..self.clone()
+        }
+    }
+}
+
+/// The number that identifies a journal, and those of the journals of which it is a part.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    own: u128,
+    before: Vec<(u128, u64)>,
+}
+
+impl Identity {
+    /// Returns the number of the journal in which a fom began: its step keys stay the same.
+    pub(crate) fn of(&self, fom: FomId) -> u128 {
+        let mut before = self.before.iter();
+        let of = before.find(|(_, next)| fom.get() < *next);
+        of.map_or(self.own, |(of, _)| *of)
+    }
+}
+
+/// Returns the number with this upper and this lower half.
+fn whole((upper, lower): (u64, u64)) -> u128 {
+    u128::from(upper) << 64 | u128::from(lower)
 }
 
 /// Returns the upper and the lower half.

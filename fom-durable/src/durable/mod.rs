@@ -40,6 +40,7 @@
 // | `quarantine.rs` | entries that are in the journal and cannot run |
 // | `dry_run.rs` | a dry run of the recovery |
 // | `reading.rs` | reads a journal without the program's types |
+// | `division.rs` | divides a journal among several, without the program's types |
 // | `error.rs` | the errors of `Quarantine::retry` and `Quarantine::discard` |
 
 mod address;
@@ -50,6 +51,7 @@ mod committed;
 mod committer;
 mod component;
 mod cx;
+mod division;
 mod dry_run;
 mod ended;
 mod error;
@@ -85,6 +87,7 @@ pub use committed::{DurableFomExt, NotCommitted};
 use committer::Committer;
 use component::Durable;
 pub use cx::{DurableCxExt, Outbox, Posting};
+pub use division::{Destination, Division, SavedNames};
 pub use dry_run::JournalCheck;
 use dry_run::{check, check_entries};
 pub use ended::{End, SavedEnd};

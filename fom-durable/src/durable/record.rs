@@ -18,7 +18,7 @@ use std::any::TypeId;
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{
-    Path,
+    DurableState, Path,
     state::{Inner, More},
 };
 use fom_runtime::{
@@ -272,6 +272,13 @@ pub(crate) fn encode_head(
     }
 }
 
+/// Appends the entry of a fom up to the body, as it is with another operation id.
+pub(super) fn with_once(meta: Meta, once: Option<&Key>, out: &mut Vec<u8>) {
+    let (key, submitted) = (meta.key.clone(), meta.times.map(|times| times.submitted));
+    let kept = DurableState::new(meta, true, None);
+    encode_head(&kept.inner(), submitted, key.as_ref(), once, out);
+}
+
 /// Reads the entry of a fom, up to the body.
 pub(crate) fn decode_fom(bytes: &[u8]) -> Result<(Meta, &[u8]), RestoreError> {
     let head = is_fom(bytes).then(|| decode_head(bytes));
@@ -391,20 +398,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::durable::DurableState;
     use fom_runtime::__durability::{PAIR, TEXT};
 
     /// Returns the entry of a fom with all of this, and the body `body`.
     fn written(meta: &Meta) -> Vec<u8> {
-        let kept = DurableState::new(meta.clone(), true, None);
         let mut out = Vec::new();
-        encode_head(
-            &kept.inner(),
-            meta.times.map(|times| times.submitted),
-            meta.key.as_ref(),
-            meta.once.as_ref(),
-            &mut out,
-        );
+        with_once(meta.clone(), meta.once.as_ref(), &mut out);
         out.extend_from_slice(b"body");
         out
     }

@@ -187,6 +187,12 @@ impl Mark {
         let _ = rmp_serde::encode::write(out, &mark);
     }
 
+    /// Returns the receiver: machine, operation, key and id.
+    pub(super) fn receiver(self) -> (String, String, Option<Key>, Option<FomId>) {
+        let id = self.receiver.map(seam::fom_id);
+        (self.machine, self.operation, self.key, id)
+    }
+
     /// Reads the entry.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RestoreError> {
         let (_, body) = bytes.split_first().ok_or(RestoreError::Damaged)?;

@@ -182,6 +182,11 @@ impl Inner {
         self.more()?.number
     }
 
+    /// Returns the series of the fom.
+    pub(super) fn series(&self) -> Option<&Key> {
+        self.more()?.rare.series.as_ref()
+    }
+
     pub(crate) fn set_number(&mut self, number: u64) {
         self.more_made().number = Some(number);
     }

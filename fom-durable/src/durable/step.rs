@@ -398,8 +398,9 @@ impl DurableState {
         let Some(remembering) = self.remembering() else {
             return;
         };
+        let series = self.inner().series().cloned();
         batch.put_with(entry_of(fom.id()), |out| {
-            remembering.encode(fom.graph(), fom.key(), answered, out);
+            remembering.encode(fom.graph(), (fom.key(), series.as_ref()), answered, out);
         });
     }
 

@@ -32,8 +32,8 @@ use crate::{
 /// A fom that came back may *rest*: the component has its bytes, and the runtime has no fom. The component makes the
 /// fom when there is room, when its deadline passes, or when a caller asks for it.
 pub trait Recorder: Any + Send + Sync {
-    /// Returns the number that identifies the journal, if there is one.
-    fn journal(&self) -> Option<u128>;
+    /// Returns the number that identifies the journal in which this fom began, if there is one.
+    fn journal_of(&self, fom: FomId) -> Option<u128>;
 
     /// Returns whether this process may run what the journal holds. Called before each entry into a phase function, in
     /// a runtime that was told of a lease.

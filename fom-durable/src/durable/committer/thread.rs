@@ -392,7 +392,7 @@ fn some_of(whole: &Batch, which: &[Range<usize>]) -> Batch {
     some
 }
 
-fn encode_head(head: &Head, out: &mut Vec<u8>) {
+pub(crate) fn encode_head(head: &Head, out: &mut Vec<u8>) {
     out.push(Kind::Head as u8);
     // Numbers and a short text cannot fail to encode, and writes to memory cannot fail.
     let _ = rmp_serde::encode::write_named(out, head);

@@ -71,6 +71,12 @@ pub(in crate::durable) fn failure_and_record(bytes: &[u8]) -> Option<(KeptFailur
     Some((head.shown(), head.phase, record))
 }
 
+/// Returns the ids of the events that belong to a failed fom. No other entry has some.
+pub(in crate::durable) fn events_of_failed(bytes: &[u8]) -> Vec<FomId> {
+    let events = decode(bytes).map_or(Vec::new(), |(head, _)| head.events);
+    events.into_iter().map(seam::fom_id).collect()
+}
+
 impl Head {
     /// Leaves out most of the texts, which may be of any length.
     fn shorten(&mut self) {
@@ -289,6 +295,7 @@ impl Durable {
             return false;
         };
         let (of, graph) = (entered.of.type_id(), entered.of.graph());
+        let series = entered.meta.series().cloned();
         let (once, key) = (entered.meta.once, entered.meta.key);
         let answered = self.answered(of, head.answer(), head.at);
         let expires = answered.expires;
@@ -309,7 +316,7 @@ impl Durable {
         };
         let mut batch = Batch::new();
         batch.put_with(entry_of(quarantined.id), |out| {
-            remembering.encode(graph, key.as_ref(), answered, out);
+            remembering.encode(graph, (key.as_ref(), series.as_ref()), answered, out);
         });
         batch.end_group();
         committer.take(Handover::owed(batch));

@@ -10,7 +10,7 @@ mod failed;
 mod handle;
 mod list;
 
-pub(super) use failed::{failure_and_record, saved_record};
+pub(super) use failed::{events_of_failed, failure_and_record, saved_record};
 pub use handle::{Quarantine, Retried};
 pub use list::DeadLetters;
 pub(super) use list::{

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     attempt::{Attempt, Tried},
     clock::elapsed,
-    fom::{Cold, ColdRare, Header, Recorder, Timing},
+    fom::{Cold, ColdRare, Header, Timing},
     graph::PhaseInfo,
     step_key::{EventId, StepKey},
 };
@@ -90,9 +90,10 @@ impl<'a> Visit<'a> {
     /// Returns the key of the current effect. The key names this visit, or the last event that was taken. Only the
     /// thread that runs the fom calls this.
     pub(crate) fn step_key(self) -> StepKey {
-        let run = self.0.env().run;
+        let (run, id) = (self.0.env().run, self.0.id());
+        let recorder = self.0.env().recorder();
         let (origin, (visit, event)) = match (
-            self.0.env().recorder().and_then(Recorder::journal),
+            recorder.and_then(|recorder| recorder.journal_of(id)),
             self.0.kept(),
         ) {
             (Some(journal), Some(kept)) => (journal, kept.visit()),
@@ -105,7 +106,7 @@ impl<'a> Visit<'a> {
                 )
             }
         };
-        let fom = self.0.id().get();
+        let fom = id.get();
         match event {
             Some(event) => StepKey::of_event(origin, run, fom, event),
             None => StepKey::of_visit(origin, fom, visit),
