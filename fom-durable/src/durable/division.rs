@@ -59,7 +59,8 @@ pub struct Destination {
 /// taken, and the ids of durable sends go with them. The time in the journal goes on where it was.
 ///
 /// ```
-/// use fom_durable::{Destination, Division, journal::{Journal, MemoryJournal, Batch}, prelude::*};
+/// use fom_durable::{Destination, Division, prelude::*};
+/// use fom_runtime::Key;
 ///
 /// # let directory = std::env::temp_dir().join(format!("fom-division-{}", std::process::id()));
 /// # drop(Runtime::builder().journal(&directory).build()?);

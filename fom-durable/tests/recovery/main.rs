@@ -9,6 +9,7 @@ mod boundaries_socket;
 mod boundaries_staying;
 mod carried;
 mod compensating;
+mod division;
 mod event_keys;
 mod exhausted;
 mod fuzz_corpus;
