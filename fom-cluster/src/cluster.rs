@@ -116,13 +116,16 @@ impl ClusterBuilder {
     ///
     /// # Errors
     ///
-    /// Fails if the engine fails at first, if the cluster has other settings, if a node with this name lives, and if the node
+    /// Fails if two types that the node serves have one name, if the engine fails at first, if the cluster has other settings, if a node with this name lives, and if the node
     /// cannot be reached at its address.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the node leaves.
     pub async fn join(self) -> Result<Cluster, ClusterError> {
+        if let Some(name) = self.registry.added_twice() {
+            return Err(ClusterError::AddedTwice(name.to_owned()));
+        }
         let wanted = Facts::new(self.slots);
         let facts = self.engine.open(&wanted)?;
         if facts.hash != wanted.hash {

@@ -103,6 +103,9 @@ pub enum ClusterError {
         /// The highest term that this node has seen.
         seen: u64,
     },
+    /// Two operation types of the node, or two [`Answers`](crate::Answers), have one name.
+    #[error("`{0}` is the name of two types that this node serves; give one of them another name")]
+    AddedTwice(String),
     /// The node cannot serve other nodes.
     #[error("the node cannot serve other nodes: {0}")]
     Listen(#[source] Arc<io::Error>),

@@ -36,6 +36,8 @@ pub(crate) struct Registry {
     versions: Versions,
     types: HashSet<TypeId>,
     answers: HashMap<String, Arc<dyn Answers>>,
+    /// The first name that was added twice.
+    added_twice: Option<String>,
 }
 
 impl Registry {
@@ -45,13 +47,17 @@ impl Registry {
         O: Persistent,
         O::Event: Savable,
     {
-        self.types.insert(TypeId::of::<O>());
+        let is_new = self.types.insert(TypeId::of::<O>());
         // With an earlier name, slots stay at nodes that know it, as long as there are some.
         let Name { machine, operation } = name_of::<O>();
         let name = format!("{machine} {operation}");
-        self.versions.insert(name, O::GRAPH.version());
-        self.by_name
+        self.versions.insert(name.clone(), O::GRAPH.version());
+        let served = self
+            .by_name
             .insert(name_of::<O>(), Box::new(Of::<O>(PhantomData)));
+        if is_new && served.is_some() {
+            self.added_twice.get_or_insert(name);
+        }
     }
 
     /// Returns what the node can read, by the names of the machine and of the operation.
@@ -66,7 +72,14 @@ impl Registry {
 
     /// Adds what answers the calls of this name.
     pub(crate) fn add_answers(&mut self, name: String, answers: Arc<dyn Answers>) {
-        self.answers.insert(name, answers);
+        if self.answers.insert(name.clone(), answers).is_some() {
+            self.added_twice.get_or_insert(name);
+        }
+    }
+
+    /// Returns the first name that two types, or two answers, have.
+    pub(crate) fn added_twice(&self) -> Option<&str> {
+        self.added_twice.as_deref()
     }
 
     pub(crate) fn answers(&self, name: &str) -> Option<&Arc<dyn Answers>> {

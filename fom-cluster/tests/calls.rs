@@ -290,3 +290,45 @@ async fn a_request_that_is_too_long_between_nodes_fails() {
     })
     .await;
 }
+
+/// Another type with the same names.
+mod other {
+    use fom_durable::prelude::*;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    pub(super) struct Parcel;
+
+    #[fom(operation(Parcel))]
+    pub(super) enum Sending {
+        #[phase(start, sync, to(Sent))]
+        Send,
+        #[phase(end)]
+        Sent,
+    }
+
+    impl SendingTransitions for Parcel {
+        fn send(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+}
+
+/// Calls and operations go by names, so a name that is taken would reach the wrong type.
+#[tokio::test]
+async fn a_name_that_is_taken_is_refused_at_the_join() {
+    limited(async {
+        let builder = || Cluster::builder(MemoryEngine::new(), "a").slots(1);
+        let echo = |asked: Asked| async move { asked.body };
+        let twice = builder().answers("echo", echo).answers("echo", echo);
+        let refused = twice.join().await.unwrap_err();
+        assert!(matches!(&refused, ClusterError::AddedTwice(name) if name == "echo"));
+        let twice = builder().operation::<Parcel>().operation::<other::Parcel>();
+        let refused = twice.join().await.unwrap_err();
+        assert!(matches!(&refused, ClusterError::AddedTwice(name) if name == "Sending Parcel"));
+        // The same type is one.
+        let once = builder().operation::<Parcel>().operation::<Parcel>();
+        once.join().await.unwrap().leave().await;
+    })
+    .await;
+}
