@@ -1,7 +1,9 @@
 //! Active objects: a call is answered once, and every waiter sees the answer. The answer meets a cancel, an observer, a
 //! further call, the drop of the last proxy, and the end of the runtime.
 
-use fom_patterns::active::ActiveCallError;
+use std::future::pending;
+
+use fom_patterns::active::{ActiveCallError, Carrier, Carrying, Forwarding};
 
 use super::*;
 
@@ -163,6 +165,42 @@ fn a_drain_meets_an_object_that_ends() {
         assert!(report.remained.is_empty());
         drops.join().unwrap();
         assert!(lamp.has_ended());
+        bench.end(None);
+    });
+}
+
+struct Bell;
+
+#[active(remote)]
+impl Bell {
+    pub(super) fn ring(&mut self) {}
+}
+
+/// Brings no answer.
+struct Silent;
+
+impl Carrier for Silent {
+    fn carry(&self, _: Vec<u8>) -> Carrying {
+        Box::pin(pending())
+    }
+}
+
+/// AO-02: a cancel ends a call of an object elsewhere, also at the moment in which the call leaves the list.
+///
+/// Seeded: a cancel that meets a call on its way only sets a flag (`forward-cancel-lost`, a deadlock).
+#[test]
+fn a_cancel_meets_the_departure_of_a_call() {
+    check(300, || {
+        let bench = Bench::new(1, MOST);
+        let bell = Forwarding::<Bell>::new("bell", Silent);
+        let bell: BellProxy = bell.start(&bench.runtime).unwrap();
+        let call = bell.ring();
+        let canceller = call.canceller();
+        let cancels = thread::spawn(move || canceller.cancel());
+        let error = block_on(call).unwrap_err();
+        assert!(matches!(error, ActiveCallError::Cancelled), "{error}");
+        cancels.join().unwrap();
+        drop(bell);
         bench.end(None);
     });
 }
