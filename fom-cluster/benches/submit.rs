@@ -1,18 +1,24 @@
-//! What a submission through the cluster costs on the node that owns the slot, beside one to a runtime with a journal in
-//! memory. Both wait until the operation is in the journal and has ended.
+//! What a submission through the cluster costs on the node that owns the slot, beside one to a runtime with the same log in memory. Both
+//! wait until the operation is in the journal and has ended.
 //!
-//! The two journals are not the same: that of a slot is a log with checksums, which threads of the node write. So the time of the
-//! thread that submits is compared, too.
+//! The node commits the slots together, on threads of its own. So the time of the thread that submits is compared, too.
 //!
 //! `cargo bench -p fom-cluster`
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     time::{Duration, Instant},
 };
 
 use fom_cluster::{Cluster, MemoryEngine};
-use fom_durable::{journal::MemoryJournal, prelude::*};
+use fom_durable::{
+    journal::{
+        JournalError, Statement,
+        log::{LogJournal, LogStore},
+    },
+    prelude::*,
+};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +51,49 @@ fn order(number: u64) -> Order {
     Order {
         number,
         customer: "customer 7".to_owned(),
+    }
+}
+
+/// A log in memory, as the engine in memory keeps it for a slot.
+#[derive(Default)]
+struct Log(BTreeMap<u64, Vec<u8>>, u64);
+
+impl LogStore for Log {
+    fn last(&self) -> u64 {
+        0
+    }
+
+    fn append(
+        &mut self,
+        bodies: Vec<Vec<u8>>,
+        _: Vec<(usize, Statement)>,
+    ) -> Result<Vec<u64>, JournalError> {
+        let numbered: Vec<_> = (self.1 + 1..).zip(bodies).collect();
+        let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
+        self.1 += numbers.len() as u64;
+        self.0.extend(numbered);
+        Ok(numbers)
+    }
+
+    fn load(&mut self, from: u64, to: u64) -> Result<Vec<(u64, Vec<u8>)>, JournalError> {
+        let all = self
+            .0
+            .range(from..)
+            .take_while(|(number, _)| **number <= to);
+        Ok(all.map(|(number, body)| (*number, body.clone())).collect())
+    }
+
+    fn delete_until(&mut self, last: u64) -> Result<(), JournalError> {
+        self.0 = self.0.split_off(&(last + 1));
+        Ok(())
+    }
+
+    fn longest(&self) -> usize {
+        512 << 20
+    }
+
+    fn damaged(&self, _: u64, _: &'static str) -> JournalError {
+        JournalError::Closed
     }
 }
 
@@ -83,7 +132,7 @@ fn main() {
 async fn run() {
     let alone = Runtime::builder()
         .localities(1)
-        .journal_with(MemoryJournal::new())
+        .journal_with(LogJournal::new(Log::default()))
         .build()
         .expect("a runtime");
     let builder = Cluster::builder(MemoryEngine::new(), "a").slots(1);

@@ -24,7 +24,7 @@ pub trait LogStore: Send + 'static {
     ) -> Result<Vec<u64>, JournalError>;
 
     /// Returns bodies with the numbers from `from` to `to`, in their order. These are all, or some first ones. No body
-    /// means that there is none.
+    /// means that there is none, as when `from` is greater than `to`.
     ///
     /// # Errors
     ///
