@@ -166,11 +166,15 @@ impl Fault {
                 kill_servers(to, OUTAGE)?;
                 let (begun, length) = (Instant::now(), log_length(to)?);
                 let after = memory()?;
+                // Servers that choose a leader take no commit before that.
+                to.servers.primary()?;
+                let chosen = begun.elapsed().as_secs_f64();
                 while log_length(to)? == length {
                     sleep(Duration::from_millis(10));
                 }
                 println!(
-                    "       phase functions begin again {:.1} s after the servers; memory of a node {before} KiB before, {after} KiB after",
+                    "       phase functions begin again {:.1} s after the servers, which have a leader after {chosen:.1} s; \
+                     memory of a node {before} KiB before, {after} KiB after",
                     begun.elapsed().as_secs_f64()
                 );
                 Ok(())
