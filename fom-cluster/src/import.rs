@@ -2,17 +2,21 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use fom_durable::{Destination, Division, SavedNames};
+use fom_durable::{
+    Destination, Division, SavedNames,
+    reading::{self, Content, Reader, Record},
+};
 use fom_journal::{
-    FileJournal, JournalError, Statement,
+    Damage, EntryId, FileJournal, JournalError, Statement,
     log::{LogJournal, LogStore},
 };
 use fom_runtime::Key;
 
 use crate::{
     backup::{BATCH, Copies, LONGEST, copy, damaged, journal_of, load, read_facts, unreadable},
-    engine::{Append, Beat, Claim, Engine, Facts, NodeInfo},
+    engine::{Append, Beat, Claim, Engine, Facts, NodeInfo, Versions},
     error::{BackupError, ClusterError},
+    letters,
     slot::{Place, Slot},
 };
 
@@ -32,7 +36,11 @@ pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), C
         }
         .into());
     }
-    let cluster = Filling::begin(engine, &facts, time)?;
+    let of_slot = |slot| {
+        let found = versions(&journal_of(directory, slot));
+        Ok(found.map_err(|source| BackupError::Journal { slot, source })?)
+    };
+    let cluster = Filling::begin(engine, &facts, time, of_slot)?;
     for (slot, mut log) in cluster.logs() {
         let copied = copy(&mut log, |to| {
             let read = FileJournal::inspect(journal_of(directory, slot), to)?;
@@ -56,7 +64,9 @@ pub(crate) fn import_journal(
         source,
     };
     let division = Division::of(directory, |names| destination(names, slots)).map_err(unread)?;
-    let cluster = Filling::begin(engine, &Facts::new(slots), Duration::ZERO)?;
+    let versions = versions(directory).map_err(unread)?;
+    let facts = Facts::new(slots);
+    let cluster = Filling::begin(engine, &facts, Duration::ZERO, |_| Ok(versions.clone()))?;
     let mut logs: Vec<_> = cluster.logs().collect();
     let failed = |slot, source| ClusterError::from(BackupError::Journal { slot, source });
     let mut filled = Vec::new();
@@ -102,6 +112,38 @@ fn destination(names: &SavedNames, slots: u16) -> Destination {
     }
 }
 
+/// Returns the types of the operations in a journal, with their latest versions. Only a node that reads them is to own them.
+fn versions(journal: &Path) -> Result<Versions, JournalError> {
+    struct Found(Versions);
+
+    impl Reader for Found {
+        fn record(&mut self, record: Record<'_>) {
+            if let Content::Schema {
+                machine,
+                operation,
+                version,
+                ..
+            } = record.content
+            {
+                let latest = self.0.entry(format!("{machine} {operation}")).or_default();
+                *latest = version.max(*latest);
+            }
+        }
+
+        // What is damaged is refused when it is copied.
+        fn damaged(&mut self, _: EntryId, _: Damage) {}
+    }
+
+    let mut found = Found(Versions::new());
+    reading::read(journal, &mut found)?;
+    for own in letters::names() {
+        found
+            .0
+            .remove(&format!("{} {}", own.machine, own.operation));
+    }
+    Ok(found.0)
+}
+
 /// A new cluster while it is filled. Its slots have an owner, so no node finds a part of the entries.
 struct Filling<'a> {
     engine: &'a Arc<dyn Engine>,
@@ -111,11 +153,12 @@ struct Filling<'a> {
 }
 
 impl<'a> Filling<'a> {
-    /// Claims all slots of a new cluster.
+    /// Claims all slots of a new cluster, each with the types that will be there.
     fn begin(
         engine: &'a Arc<dyn Engine>,
         facts: &Facts,
         time: Duration,
+        versions: impl Fn(Slot) -> Result<Versions, ClusterError>,
     ) -> Result<Self, ClusterError> {
         let found = engine.open(facts)?;
         let not_new = |what: String| ClusterError::from(BackupError::NotNew(what));
@@ -137,7 +180,10 @@ impl<'a> Filling<'a> {
         }
         let mut terms = Vec::new();
         for slot in (0..facts.slots).map(Slot) {
-            let claimed = engine.claim(&Claim::new(slot, 0, IMPORT, time))?;
+            let reads = versions(slot)?;
+            let mut claim = Claim::new(slot, 0, IMPORT, time);
+            claim.reads = &reads;
+            let claimed = engine.claim(&claim)?;
             let term = claimed.map(|claimed| claimed.term);
             let term = term.ok_or_else(|| not_new(format!("a node has {slot}")))?;
             terms.push((slot, term));

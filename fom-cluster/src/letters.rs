@@ -25,6 +25,15 @@ pub(crate) fn set_up(builder: Builder) -> Builder {
     answering::set_up(inbox::set_up(builder.operation::<Courier>()))
 }
 
+/// Returns the names of the operations that letters need. Each node reads them.
+pub(crate) fn names() -> [Name; 3] {
+    [
+        name_of::<Courier>(),
+        name_of::<inbox::Inbox>(),
+        name_of::<inbox::UnreadLetter>(),
+    ]
+}
+
 /// Brings one letter to its target.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Courier {

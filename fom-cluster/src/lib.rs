@@ -116,7 +116,6 @@
 //! | `commits` | the commits of all slots of a node |
 //! | `error` | the errors |
 //! | `backup` | exports |
-//! | `import` | imports |
 //! | `quarantine` | what a slot has in quarantine |
 //! | `status` | what a node knows of the cluster |
 //! | `report` | the whole cluster, as all of its nodes see it |
@@ -135,6 +134,7 @@
 //! | `route` | how a request reaches the owner of its slot |
 //! | `caller` | the calls by key of this process |
 //! | `letters` | what a phase sends to other slots |
+//! | `import` | imports |
 //! | `operate` | what a node does for an operator |
 //! | `serve` | what a node does when another node calls it |
 //! | `operator` | an operator of a cluster |

@@ -10,6 +10,7 @@ use std::{
 
 use fom_cluster::{
     BackupError, Cluster, ClusterCxExt as _, ClusterError, MemoryEngine, Place, Tcp,
+    engine::{Beat, Engine as _, NodeInfo},
 };
 use fom_durable::{
     journal::{Damage, EntryId},
@@ -252,6 +253,19 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
             );
             let engine = MemoryEngine::new();
             Cluster::import(engine.clone(), &directory).await.unwrap();
+            // What each slot holds, besides the operations of letters, which each node reads.
+            let info = NodeInfo::new("asks", "");
+            let beat = Beat::new("asks 1", true, Duration::ZERO, &info);
+            let slots = engine.beat(&beat).unwrap().slots;
+            let held: BTreeSet<_> = slots.iter().flat_map(|slot| slot.holds.keys()).collect();
+            assert_eq!(
+                held,
+                ["Keeping Account", "Moving Transfer"]
+                    .map(str::to_owned)
+                    .iter()
+                    .collect()
+            );
+            engine.leave("asks 1").unwrap();
             let node = join(&engine, "c", &keys).await;
             check(&node, (export + 1) * EACH).await;
             node.leave().await;
@@ -303,7 +317,7 @@ async fn what_is_no_export_and_what_is_no_new_cluster_is_refused() {
         assert!(
             other
                 .to_string()
-                .contains("it has 2 slots, and the export 8"),
+                .contains("it has 2 slots, and the import 8"),
             "{other}"
         );
 

@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use fom_cluster::{BackupError, Cluster, ClusterError, MemoryEngine, Place, Tcp};
+use fom_cluster::{
+    BackupError, Cluster, ClusterError, MemoryEngine, Place, Tcp,
+    engine::{Beat, Engine as _, NodeInfo},
+};
 use fom_durable::{journal::JournalError, prelude::*};
 use serde::{Deserialize, Serialize};
 
@@ -210,6 +213,14 @@ async fn a_program_of_one_machine_goes_on_as_a_cluster() {
         Cluster::import_journal(engine.clone(), &directory, SLOTS)
             .await
             .unwrap();
+        // Only nodes that read the orders are to own them.
+        let info = NodeInfo::new("asks", "");
+        let beat = Beat::new("asks 1", true, Duration::ZERO, &info);
+        for slot in engine.beat(&beat).unwrap().slots {
+            let holds: Vec<_> = slot.holds.into_iter().collect();
+            assert_eq!(holds, [("Selling Order".to_owned(), 1)]);
+        }
+        engine.leave("asks 1").unwrap();
         let open = Warehouse {
             is_shut: false,
             ..warehouse.clone()
