@@ -198,6 +198,7 @@ const CLUSTER: &[&str] = &[
     "tcp",
     "answers",
     "registry",
+    "room",
     "node",
     "inbox",
     "answering",

@@ -47,6 +47,7 @@ pub struct ClusterBuilder {
     name: String,
     slots: u16,
     weight: u32,
+    capacity: usize,
     registry: Registry,
     set_up: Box<dyn Fn(Builder) -> Builder + Send + Sync>,
 }
@@ -109,6 +110,17 @@ impl ClusterBuilder {
         self
     }
 
+    /// Sets how many operations the slots of this node have in flight, all together. A submission beyond that fails with
+    /// [`ClusterError::Busy`]. Default: no limit of the node, and in each slot that of its
+    /// [runtime](fom_runtime::Builder::capacity).
+    ///
+    /// Submissions that come at once can exceed the limit, by 1,024 at the most. Letters, and slots that come from another node, always
+    /// find room: refused, they would be stuck.
+    pub fn capacity(mut self, operations: usize) -> Self {
+        self.capacity = operations;
+        self
+    }
+
     /// Joins the cluster. Creates it if there is none. Returns when the node is a member; it gets its slots after that.
     ///
     /// A dead process with the name of this node is noticed after five to seven seconds. This waits until then. The first
@@ -146,6 +158,7 @@ impl ClusterBuilder {
             registry: self.registry,
             facts,
             set_up: Box::new(move |builder| letters::set_up(set_up(builder))),
+            capacity: self.capacity,
         };
         let node = Node::new(parts, info);
         let address = self.network.listen(serves(&node));
@@ -221,6 +234,7 @@ impl Cluster {
             name: name.into(),
             slots: SLOTS,
             weight: 1,
+            capacity: usize::MAX,
             registry: Registry::default(),
             set_up: Box::new(|builder| builder),
         }

@@ -93,7 +93,7 @@
 //! - Each node must serve each operation type. A slot goes to a node that can read what its last owner could write, if there is one.
 //! - After two owners of a slot have died, one after the other, its next owner notes each fom before it runs it, which costs a request
 //!   to the engine. The fom that ran at the third death goes into quarantine.
-//! - Capacity and limits of the builder count for each slot.
+//! - Limits of the builder of a runtime count for each slot. [`ClusterBuilder::capacity`] limits what a node has in flight.
 //!
 //! # Modules
 //!
@@ -127,6 +127,7 @@
 //! | `tcp` | the network over TCP |
 //! | `answers` | what answers calls by key |
 //! | `registry` | the operation types that a node serves |
+//! | `room` | how much a node takes on |
 //! | `node` | one node: heartbeats, slots and runtimes |
 //! | `inbox` | what a slot has taken from other slots |
 //! | `answering` | the owner of a slot answers calls by key |
@@ -174,6 +175,7 @@ mod poison;
 mod quarantine;
 mod registry;
 mod report;
+mod room;
 mod route;
 mod serve;
 mod slot;

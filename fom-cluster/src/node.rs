@@ -7,10 +7,7 @@ mod seen;
 mod state;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -30,6 +27,7 @@ use crate::{
     network::Network,
     poison::Noter,
     registry::Registry,
+    room::Room,
     slot::Slot,
     status::Status,
     time::ClusterTime,
@@ -55,8 +53,7 @@ pub(crate) struct Node {
     woken: Condvar,
     /// What the last heartbeat saw.
     pub(crate) seen: Seen,
-    /// The number of requests that are served.
-    pub(crate) serving: AtomicUsize,
+    pub(crate) room: Room,
     /// Numbers the attempts to deliver a letter.
     pub(crate) attempts: AtomicU64,
 }
@@ -68,6 +65,8 @@ pub(crate) struct Parts {
     pub(crate) registry: Registry,
     pub(crate) facts: Facts,
     pub(crate) set_up: SetUp,
+    /// The most operations in flight.
+    pub(crate) capacity: usize,
 }
 
 impl Node {
@@ -84,7 +83,7 @@ impl Node {
             state: Mutex::new(State::new(info)),
             woken: Condvar::default(),
             seen: Seen::default(),
-            serving: AtomicUsize::new(0),
+            room: Room::new(parts.capacity),
             attempts: AtomicU64::new(1),
         })
     }
@@ -113,6 +112,15 @@ impl Node {
     /// Returns a slot that this node owns, and its runtime.
     pub(crate) fn serving(&self, slot: Slot) -> Option<(Arc<Owned>, Runtime)> {
         self.state.lock().serving(slot)
+    }
+
+    /// Takes the room for one more operation. Returns whether there was some.
+    pub(crate) fn has_room(&self) -> bool {
+        self.room.take(|| {
+            let slots = self.served().into_iter();
+            let runtimes = slots.filter_map(|(slot, _)| self.serving(slot));
+            runtimes.map(|(_, runtime)| runtime.in_flight()).sum()
+        })
     }
 
     /// Returns what writes the notes of a slot of this node, if there are notes.

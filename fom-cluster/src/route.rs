@@ -1,11 +1,6 @@
 //! How a request reaches the owner of its slot, wherever that is now. And how an owner serves it.
 
-use std::{
-    collections::BTreeSet,
-    fmt,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
 use fom_runtime::{Persistent, Runtime};
 
@@ -32,9 +27,6 @@ const REPEATS: Duration = Duration::from_secs(30 * 60);
 
 /// After the deaths of so many owners, a caller gives its call up. An operation goes into quarantine instead.
 const DEATHS: usize = 3;
-
-/// The most requests that a node serves at once. Waits for the end of an operation do not count.
-const WINDOW: usize = 1024;
 
 /// Asks the owner of a slot. If the slot moves meanwhile, or an answer is lost, asks again: what is asked has an id.
 ///
@@ -180,7 +172,10 @@ async fn serve_here(node: &Arc<Node>, runtime: Runtime, request: Request) -> Rep
         (What::Ended { once: Some(once) }, Some(serves)) => serves.ended(runtime, once).await,
         (what, Some(serves)) => match (Serving::begin(node), what) {
             (None, _) => Reply::Busy,
-            (Some(_serving), What::Submit(submit)) => serves.submit(runtime, submit).await,
+            (Some(_serving), What::Submit(submit)) => match node.has_room() {
+                true => serves.submit(runtime, submit).await,
+                false => Reply::Busy,
+            },
             (Some(_serving), What::Find(at)) => serves.find(&runtime, at),
             (Some(_serving), What::Cancel(at)) => serves.cancel(&runtime, at),
             (
@@ -202,14 +197,14 @@ pub(crate) struct Serving(Arc<Node>);
 impl Serving {
     /// Returns `None` if the node has too much to do.
     pub(crate) fn begin(node: &Arc<Node>) -> Option<Self> {
-        let before = node.serving.fetch_add(1, Ordering::AcqRel);
+        let has_room = node.room.enter();
         let this = Self(Arc::clone(node));
-        (before < WINDOW).then_some(this)
+        has_room.then_some(this)
     }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.serving.fetch_sub(1, Ordering::AcqRel);
+        self.0.room.leave();
     }
 }

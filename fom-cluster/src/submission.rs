@@ -170,6 +170,9 @@ async fn begin<O: Persistent>(
     let Some(_serving) = Serving::begin(node) else {
         return Err(NotBegun::Busy(operation));
     };
+    if !node.has_room() {
+        return Err(NotBegun::Busy(operation));
+    }
     let (key, series, once) = (
         place.key.clone(),
         place.serial.clone(),
