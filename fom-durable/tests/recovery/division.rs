@@ -20,7 +20,12 @@ use crate::kit::{limited, secs, task::until};
 
 /// What the operations did: the step key of each visit to the first phase, and how each of them ended.
 #[derive(Clone, Default)]
-struct Seen(Arc<Mutex<(BTreeMap<u64, Vec<String>>, Vec<(u64, u64)>)>>);
+struct Seen(Arc<Mutex<(StepKeys, Ends)>>);
+
+type StepKeys = BTreeMap<u64, Vec<String>>;
+
+/// The number of each bid, and its sum.
+type Ends = Vec<(u64, u64)>;
 
 #[derive(Serialize, Deserialize)]
 struct Bid {
