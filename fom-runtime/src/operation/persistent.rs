@@ -115,7 +115,7 @@ fn take<O: Persistent>(
 ) -> Result<Snapshot, SnapshotError> {
     let mut body = Vec::new();
     save(operation, phase, &mut body)?;
-    Snapshot::of(&Schema::of(O::GRAPH), &body, meta)
+    Snapshot::of(&Schema::bytes_of(O::GRAPH), &body, meta)
 }
 
 /// Appends the body of an operation in `phase`. After an error, `out` is as before.

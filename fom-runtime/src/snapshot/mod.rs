@@ -161,14 +161,17 @@ impl Snapshot {
         Some((body::values_of(&schema, record.body.0)?, schema.secrets))
     }
 
-    /// Makes a self-contained snapshot from a body.
-    pub(crate) fn of(schema: &Schema, body: &[u8], meta: Meta) -> Result<Self, SnapshotError> {
+    /// Makes a self-contained snapshot from a body and its schema.
+    pub(crate) fn of(schema: &[u8], body: &[u8], meta: Meta) -> Result<Self, SnapshotError> {
+        /// The bytes of a record beside its schema and its body, in most snapshots.
+        const FRAME: usize = 64;
         let record = Record {
             meta,
-            schema: bytes::Bytes(&schema.to_bytes()),
+            schema: bytes::Bytes(schema),
             body: bytes::Bytes(body),
         };
-        let mut bytes = MAGIC.to_vec();
+        let mut bytes = Vec::with_capacity(schema.len() + body.len() + FRAME);
+        bytes.extend_from_slice(MAGIC);
         append(&record, &mut bytes).map_err(SnapshotError::Operation)?;
         bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
         Ok(Self { bytes })

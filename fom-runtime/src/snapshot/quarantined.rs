@@ -140,7 +140,12 @@ impl Quarantined {
             left: None,
             resumed: false,
         };
-        Snapshot::of(&saved.schema, self.bytes.get(saved.from..)?, meta).ok()
+        Snapshot::of(
+            &saved.schema.to_bytes(),
+            self.bytes.get(saved.from..)?,
+            meta,
+        )
+        .ok()
     }
 
     /// Returns the operation type and the key, as far as they are known, as one text.

@@ -1,5 +1,7 @@
 //! The meaning of the bytes of a body: the phases of one release and their fields, by name.
 
+use std::{cell::RefCell, collections::HashMap, rc::Rc};
+
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -52,6 +54,20 @@ impl Schema {
             secrets: graph.secrets().map(str::to_owned).collect(),
             fingerprint: fingerprint(graph),
         }
+    }
+
+    /// Returns the schema of a graph of this program as bytes. Each snapshot has them, so a thread makes them once.
+    pub(crate) fn bytes_of(graph: &'static Graph) -> Rc<[u8]> {
+        thread_local! {
+            static MADE: RefCell<HashMap<*const Graph, Rc<[u8]>>> = RefCell::default();
+        }
+        let make = || Rc::from(Self::of(graph).to_bytes());
+        let made = MADE.try_with(|made| {
+            let mut made = made.borrow_mut();
+            Rc::clone(made.entry(graph).or_insert_with(make))
+        });
+        // The thread ends.
+        made.unwrap_or_else(|_| make())
     }
 
     /// Returns the schema as bytes.

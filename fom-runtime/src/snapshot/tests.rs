@@ -153,7 +153,7 @@ fn a_body_and_its_schema_are_a_snapshot() {
         left: Some(9),
         resumed: false,
     };
-    let snapshot = Snapshot::of(&Schema::of(Order::GRAPH), &body, meta).unwrap();
+    let snapshot = Snapshot::of(&Schema::bytes_of(Order::GRAPH), &body, meta).unwrap();
     let snapshot = Snapshot::from_bytes(snapshot.as_bytes()).unwrap();
     assert_eq!(snapshot.meta().unwrap(), meta);
     assert_eq!(Order::restore(&snapshot).unwrap(), (order(), packing("x")));

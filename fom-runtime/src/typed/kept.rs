@@ -118,7 +118,7 @@ impl<O: Operation> Typed<O> {
             if const { O::KEEPS_UNKNOWN } {
                 self.put_back_unread(&mut body, 0);
             }
-            Snapshot::of(&Schema::of(O::GRAPH), &body, Meta::default())
+            Snapshot::of(&Schema::bytes_of(O::GRAPH), &body, Meta::default())
         };
         match catch_unwind(AssertUnwindSafe(save)) {
             Ok(Ok(snapshot)) => Ok(snapshot),
