@@ -11,6 +11,7 @@
 mod load;
 
 use std::{
+    collections::HashMap,
     env, fs,
     io::{self, BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
@@ -63,6 +64,17 @@ impl Quota {
         Ok(made)
     }
 
+    /// The part of the periods in which the quota has stopped the process.
+    fn stopped(&self) -> f64 {
+        let stat = fs::read_to_string(self.0.join("cpu.stat")).unwrap_or_default();
+        let number = |name: &str| {
+            let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
+            line.trim().parse::<f64>().ok()
+        };
+        let stopped = number("nr_throttled ").zip(number("nr_periods "));
+        stopped.map_or(0.0, |(stopped, all)| stopped / all)
+    }
+
     /// Moves this process into a group.
     fn enter(group: &str) -> io::Result<()> {
         fs::write(Path::new(group).join("cgroup.procs"), "0")
@@ -75,32 +87,35 @@ impl Drop for Quota {
     }
 }
 
-/// The processor time of this process, in seconds.
-fn own_time() -> io::Result<f64> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let after = stat.rsplit(')').next().unwrap_or_default();
-    let ticks: f64 = after
-        .split_whitespace()
-        .skip(11)
-        .take(2)
+/// The processor time that a line of `/proc/PID/stat` tells, in seconds.
+fn time_of(stat: &str) -> f64 {
+    // The name of the program comes before, and can have spaces.
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
         .filter_map(|field| field.parse::<f64>().ok())
-        .sum();
-    Ok(ticks / TICKS)
+        .sum::<f64>()
+        / TICKS
 }
 
-/// The time that all processors of the machine were busy, and idle, in seconds.
-fn machine_time() -> io::Result<(f64, f64)> {
-    let stat = fs::read_to_string("/proc/stat")?;
-    let fields = stat.lines().next().unwrap_or_default();
-    let ticks: Vec<f64> = fields
-        .split_whitespace()
-        .skip(1)
-        .filter_map(|field| field.parse().ok())
-        .collect();
-    // The fourth and the fifth field: idle, and waiting for a disk.
-    let idle: f64 = ticks.iter().skip(3).take(2).sum();
-    let all: f64 = ticks.iter().sum();
-    Ok(((all - idle) / TICKS, idle / TICKS))
+/// The processor time of this process, in seconds.
+fn own_time() -> io::Result<f64> {
+    Ok(time_of(&fs::read_to_string("/proc/self/stat")?))
+}
+
+/// The processor time of all processes, in seconds. The time that `/proc/stat` tells is guessed from samples, and misses short work.
+fn times() -> io::Result<HashMap<PathBuf, f64>> {
+    let mut all = HashMap::new();
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        // It may have ended, or be no process.
+        if let Ok(stat) = fs::read_to_string(path.join("stat"))
+            && path.join("exe").symlink_metadata().is_ok()
+        {
+            all.insert(path, time_of(&stat));
+        }
+    }
+    Ok(all)
 }
 
 /// The program of a node. It counts its transitions when it is told to.
@@ -141,7 +156,7 @@ async fn node(engine: impl Engine, name: &str, address: &str) -> Result<(), BoxE
 struct Node {
     process: Child,
     answers: BufReader<ChildStdout>,
-    _quota: Quota,
+    quota: Quota,
 }
 
 impl Node {
@@ -159,7 +174,7 @@ impl Node {
         Ok(Self {
             process,
             answers: BufReader::new(answers),
-            _quota: quota,
+            quota,
         })
     }
 }
@@ -186,11 +201,13 @@ struct Reached {
     others: f64,
     /// The processors that were idle.
     idle: f64,
+    /// The part of the periods in which the quota has stopped a node.
+    stopped: f64,
 }
 
 impl Reached {
-    fn limit(&self, count: usize, part: f64) -> &'static str {
-        if self.nodes > 0.85 * part * count as f64 {
+    fn limit(&self) -> &'static str {
+        if self.stopped > 0.5 {
             "the quota of the nodes"
         } else if self.idle < 0.1 {
             "the processors of the machine"
@@ -224,9 +241,9 @@ async fn reach(server: &str, cluster: &str, count: usize, part: f64) -> Result<R
         to.ok_or("a node has no input")?.write_all(b"go\n")?;
     }
     sleep(WARM).await;
-    let (begun, before) = (Instant::now(), machine_time()?);
+    let (begun, before) = (Instant::now(), times()?);
     sleep(COUNTED).await;
-    let (took, after) = (begun.elapsed().as_secs_f64(), machine_time()?);
+    let (took, after) = (begun.elapsed().as_secs_f64(), times()?);
     let (mut rate, mut busy) = (0.0, 0.0);
     for node in &mut nodes {
         let mut line = String::new();
@@ -235,11 +252,17 @@ async fn reach(server: &str, cluster: &str, count: usize, part: f64) -> Result<R
         rate += fields.next().ok_or("a node has no answer")??;
         busy += fields.next().ok_or("a node has no answer")??;
     }
+    let spent = after
+        .iter()
+        .map(|(process, time)| time - before.get(process).unwrap_or(&0.0));
+    let all = spent.sum::<f64>() / took;
+    let stopped: f64 = nodes.iter().map(|node| node.quota.stopped()).sum();
     Ok(Reached {
         rate,
         nodes: busy,
-        others: (after.0 - before.0) / took - busy,
-        idle: (after.1 - before.1) / took,
+        others: all - busy,
+        idle: std::thread::available_parallelism()?.get() as f64 - all,
+        stopped: stopped / count as f64,
     })
 }
 
@@ -291,19 +314,20 @@ pub(crate) async fn run<E: Engine>(
         println!("SKIPPED: a processor quota cannot be set here: {error}");
         return Ok(());
     }
-    println!("nodes   transitions/s   processors of nodes, of others, idle   limit");
+    println!("nodes   transitions/s   processors of nodes, of others, idle   stopped   limit");
     let (mut ones, mut many) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         for (count, all) in [(1, &mut ones), (MANY, &mut many)] {
             let cluster = format!("{prefix}-{round}-{count}");
             let reached = reach(server, &cluster, count, part).await?;
             println!(
-                "{count:>5}   {:>13.0}   {:>19.2}, {:>9.2}, {:>4.2}   {}",
+                "{count:>5}   {:>13.0}   {:>19.2}, {:>9.2}, {:>4.2}   {:>7.2}   {}",
                 reached.rate,
                 reached.nodes,
                 reached.others,
                 reached.idle,
-                reached.limit(count, part)
+                reached.stopped,
+                reached.limit()
             );
             all.push(reached);
         }
