@@ -170,7 +170,8 @@ impl<'a> Filling<'a> {
         }
         let mut info = NodeInfo::new(IMPORT, "");
         info.weight = 0;
-        let view = engine.beat(&Beat::new(IMPORT, true, time, &info))?;
+        let beat = |is_first| engine.beat(&Beat::new(IMPORT, is_first, time, &info));
+        let view = beat(true)?;
         if let Some(other) = view.nodes.keys().find(|name| *name != IMPORT) {
             return Err(not_new(format!("`{other}` is a node of it")));
         }
@@ -187,6 +188,8 @@ impl<'a> Filling<'a> {
             let term = claimed.map(|claimed| claimed.term);
             let term = term.ok_or_else(|| not_new(format!("a node has {slot}")))?;
             terms.push((slot, term));
+            // To read the versions of a large journal can take long.
+            beat(false)?;
         }
         Ok(Self {
             engine,

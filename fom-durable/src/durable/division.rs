@@ -145,6 +145,10 @@ impl<F: Fn(&SavedNames) -> Destination> Division<F> {
     /// # Errors
     ///
     /// Fails as [`of`](Self::of) does. Some of the entries were handed out then.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an operation goes to a part that is not there.
     pub fn write(
         &self,
         parts: u16,
@@ -157,22 +161,26 @@ impl<F: Fn(&SavedNames) -> Destination> Division<F> {
                 to(part, HEAD_ENTRY, &bytes);
             }
         }
+        let mut was_used = false;
         pass(&self.path, |id, bytes| {
             if id == HEAD_ENTRY {
-                return match &self.plan.head {
-                    Some(head) if decode_head(bytes)? == *head => Ok(()),
-                    // A program has used the journal between the passes.
-                    _ => Err(RestoreError::Damaged),
-                };
+                was_used = self.plan.head != Some(decode_head(bytes)?);
+                return Ok(());
             }
             if id < EntryId::HEAD {
                 (0..parts).for_each(|part| to(part, id, bytes));
                 return Ok(());
             }
             let (part, bytes) = self.place(fom_of(id), bytes)?;
+            assert!(part < parts, "an operation goes to part {part} of {parts}");
             to(part, id, &bytes);
             Ok(())
-        })
+        })?;
+        match was_used {
+            // A program has used it between the passes.
+            true => Err(JournalError::Locked(self.path.clone())),
+            false => Ok(()),
+        }
     }
 
     fn learn(&mut self, entry: EntryId, bytes: &[u8]) -> Result<(), RestoreError> {
