@@ -446,8 +446,9 @@ impl Cluster {
     ///
     /// # Errors
     ///
-    /// Fails with [`ClusterError::Backup`] if there is no journal, if a process has it open, if an entry of it is damaged, and if
-    /// the engine has a cluster with this name already. After another error, import into a cluster with another name.
+    /// Fails with [`ClusterError::Backup`] if there is no journal or no operation was ever in it, if a process has it open, if an
+    /// entry is damaged, and if the engine has a cluster with this name already. After another error, import into a cluster with
+    /// another name.
     ///
     /// # Panics
     ///

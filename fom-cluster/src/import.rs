@@ -14,6 +14,7 @@ use fom_runtime::Key;
 
 use crate::{
     backup::{BATCH, Copies, LONGEST, copy, damaged, journal_of, load, read_facts, unreadable},
+    call::Name,
     engine::{Append, Beat, Claim, Engine, Facts, NodeInfo, Versions},
     error::{BackupError, ClusterError},
     letters,
@@ -37,7 +38,7 @@ pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), C
         .into());
     }
     let of_slot = |slot| {
-        let found = versions(&journal_of(directory, slot));
+        let found = types_in(&journal_of(directory, slot));
         Ok(found.map_err(|source| BackupError::Journal { slot, source })?)
     };
     let cluster = Filling::begin(engine, &facts, time, of_slot)?;
@@ -64,7 +65,14 @@ pub(crate) fn import_journal(
         source,
     };
     let division = Division::of(directory, |names| destination(names, slots)).map_err(unread)?;
-    let versions = versions(directory).map_err(unread)?;
+    let mut versions = Versions::new();
+    for of in division.types() {
+        add(&mut versions, &of.machine, &of.operation, of.version);
+    }
+    if versions.is_empty() {
+        // An empty directory, or a journal without an operation, is not what the caller means.
+        return Err(unread(JournalError::NotAJournal(directory.to_owned())).into());
+    }
     let facts = Facts::new(slots);
     let cluster = Filling::begin(engine, &facts, Duration::ZERO, |_| Ok(versions.clone()))?;
     let mut logs: Vec<_> = cluster.logs().collect();
@@ -112,8 +120,8 @@ fn destination(names: &SavedNames, slots: u16) -> Destination {
     }
 }
 
-/// Returns the types of the operations in a journal, with their latest versions. Only a node that reads them is to own them.
-fn versions(journal: &Path) -> Result<Versions, JournalError> {
+/// Returns the types in the journal of a slot.
+fn types_in(journal: &Path) -> Result<Versions, JournalError> {
     struct Found(Versions);
 
     impl Reader for Found {
@@ -125,8 +133,7 @@ fn versions(journal: &Path) -> Result<Versions, JournalError> {
                 ..
             } = record.content
             {
-                let latest = self.0.entry(format!("{machine} {operation}")).or_default();
-                *latest = version.max(*latest);
+                add(&mut self.0, &machine, &operation, version);
             }
         }
 
@@ -136,12 +143,17 @@ fn versions(journal: &Path) -> Result<Versions, JournalError> {
 
     let mut found = Found(Versions::new());
     reading::read(journal, &mut found)?;
-    for own in letters::names() {
-        found
-            .0
-            .remove(&format!("{} {}", own.machine, own.operation));
-    }
     Ok(found.0)
+}
+
+/// Adds a type that a slot will hold: only a node that reads it is to own the slot.
+fn add(to: &mut Versions, machine: &str, operation: &str, version: u32) {
+    let is_own = |own: &Name| own.machine == machine && own.operation == operation;
+    // Each node reads what letters need.
+    if !letters::names().iter().any(is_own) {
+        let latest = to.entry(format!("{machine} {operation}")).or_default();
+        *latest = version.max(*latest);
+    }
 }
 
 /// A new cluster while it is filled. Its slots have an owner, so no node finds a part of the entries.

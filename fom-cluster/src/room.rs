@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fom_protocol::sync::Mutex;
 
-/// The most requests that a node serves at once.
+/// The most requests that a node serves at once. Waits for the end of an operation do not count.
 const WINDOW: usize = 1024;
 
 /// The room of a node for what its callers want.

@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -164,28 +163,6 @@ async fn check(cluster: &Cluster, transfers: u32) {
     }
 }
 
-/// A directory for one test, which ends with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("fom-backup-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Counts the accounts in a journal.
 #[derive(Default)]
 struct Accounts(u32);
@@ -208,7 +185,7 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
     const EXPORTS: u32 = 4;
     const EACH: u32 = 25;
     let test = async {
-        let folder = Folder::new("moment");
+        let folder = tempfile::tempdir().unwrap();
         let (engine, keys) = (MemoryEngine::new(), Keys::default());
         let nodes = [
             join(&engine, "a", &keys).await,
@@ -232,7 +209,7 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
                 let submission = submission.key(format!("transfer {number}")).once("the one");
                 drop(submission.start().await.unwrap());
             }
-            let directory = folder.path(&export.to_string());
+            let directory = folder.path().join(export.to_string());
             nodes[export as usize % 2].export(directory).await.unwrap();
         }
         check(&nodes[0], EXPORTS * EACH).await;
@@ -240,7 +217,7 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
             node.leave().await;
         }
         for export in 0..EXPORTS {
-            let directory = folder.path(&export.to_string());
+            let directory = folder.path().join(export.to_string());
             let mut accounts = Accounts::default();
             for slot in 0..SLOTS {
                 let journal = directory.join(format!("slot-{slot}"));
@@ -280,10 +257,10 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
 #[tokio::test]
 async fn what_is_no_export_and_what_is_no_new_cluster_is_refused() {
     let test = async {
-        let folder = Folder::new("refused");
+        let folder = tempfile::tempdir().unwrap();
         let (engine, keys) = (MemoryEngine::new(), Keys::default());
         let node = join(&engine, "a", &keys).await;
-        let directory = folder.path("export");
+        let directory = folder.path().join("export");
         node.export(&directory).await.unwrap();
         let backup = |error: ClusterError| match error {
             ClusterError::Backup(error) => error,
@@ -291,7 +268,7 @@ async fn what_is_no_export_and_what_is_no_new_cluster_is_refused() {
         };
         let again = backup(node.export(&directory).await.unwrap_err());
         assert!(matches!(&*again, BackupError::Exists(_)), "{again}");
-        let nowhere = folder.path("none").join("below");
+        let nowhere = folder.path().join("none").join("below");
         let nowhere = backup(node.export(nowhere).await.unwrap_err());
         assert!(matches!(&*nowhere, BackupError::File { .. }), "{nowhere}");
 
@@ -337,7 +314,7 @@ async fn what_is_no_export_and_what_is_no_new_cluster_is_refused() {
             let path = directory.join(file);
             match content {
                 Some(content) => fs::write(path, content).unwrap(),
-                None if path.is_dir() => fs::rename(path, folder.path("moved")).unwrap(),
+                None if path.is_dir() => fs::rename(path, folder.path().join("moved")).unwrap(),
                 None => fs::remove_file(path).unwrap(),
             }
             let error = backup(
@@ -348,7 +325,7 @@ async fn what_is_no_export_and_what_is_no_new_cluster_is_refused() {
             assert!(matches!(&*error, BackupError::NoExport { .. }), "{error}");
             assert!(error.to_string().contains(what), "{error}");
             if file == "slot-3" {
-                fs::rename(folder.path("moved"), directory.join(file)).unwrap();
+                fs::rename(folder.path().join("moved"), directory.join(file)).unwrap();
             }
         }
     };

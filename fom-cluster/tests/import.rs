@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -180,34 +180,12 @@ async fn join(engine: &MemoryEngine, name: &str, warehouse: &Warehouse) -> Clust
     builder.join().await.unwrap()
 }
 
-/// A directory for one test, which ends with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("fom-import-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// PR-06, PR-07: operations go on in their phase, with their events and step keys. What has ended does not run again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_of_one_machine_goes_on_as_a_cluster() {
     let test = async {
-        let folder = Folder::new("grows");
-        let directory = folder.path("journal");
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("journal");
         let warehouse = run_alone(&directory).await;
         let engine = MemoryEngine::new();
         Cluster::import_journal(engine.clone(), &directory, SLOTS)
@@ -333,7 +311,7 @@ async fn a_program_of_one_machine_goes_on_as_a_cluster() {
 #[tokio::test]
 async fn a_journal_that_is_missing_in_use_or_damaged_is_refused_and_nothing_is_written() {
     let test = async {
-        let folder = Folder::new("refused");
+        let folder = tempfile::tempdir().unwrap();
         let engine = MemoryEngine::new();
         let refused = async |directory: &Path| {
             let imported = Cluster::import_journal(engine.clone(), directory, SLOTS).await;
@@ -345,10 +323,13 @@ async fn a_journal_that_is_missing_in_use_or_damaged_is_refused_and_nothing_is_w
                 other => panic!("{other}"),
             }
         };
-        let missing = refused(&folder.path("none")).await;
+        let missing = refused(&folder.path().join("none")).await;
         assert!(matches!(&missing, JournalError::Io { .. }), "{missing}");
 
-        let directory = folder.path("journal");
+        let empty = refused(folder.path()).await;
+        assert!(matches!(&empty, JournalError::NotAJournal(_)), "{empty}");
+
+        let directory = folder.path().join("journal");
         run_alone(&directory).await;
         let runtime = Runtime::builder()
             .journal(&directory)

@@ -54,7 +54,7 @@ pub use durable::{
     Address, DeadLetters, Destination, DiscardError, Division, DurableBuilderExt, DurableCxExt,
     DurableExt, DurableFomExt, DurableInspectExt, DurableSubmissionExt, End, JournalCheck, Lookup,
     NotCommitted, NotExecuted, NotSent, NotSentReason, Outbox, OutcomeInfo, Outcomes, Posting,
-    Quarantine, RecoveryProgress, Retried, RetryError, SavedEnd, SavedNames, Sent,
+    Quarantine, RecoveryProgress, Retried, RetryError, SavedEnd, SavedNames, SavedType, Sent,
 };
 #[doc(no_inline)]
 pub use fom_journal as journal;

@@ -62,7 +62,7 @@ const LARGE: usize = 4 << 20;
 
 /// The link between the localities and the thread that commits.
 pub(crate) struct Committer {
-    /// The number of the journal.
+    /// The numbers of the journal.
     pub(crate) journal: Identity,
     pub(super) clocks: Clocks,
     /// Offset from the runtime's time to the journal's time.

@@ -44,6 +44,18 @@ pub struct SavedNames {
     pub once: Option<Key>,
 }
 
+/// A version of an operation type in a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SavedType {
+    /// The name of the machine.
+    pub machine: String,
+    /// The name of the operation.
+    pub operation: String,
+    /// The version of the machine.
+    pub version: u32,
+}
+
 /// Where an operation goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
@@ -95,10 +107,10 @@ struct Plan {
     head: Option<Head>,
     /// No entry with this id or a greater one was read.
     used: u64,
-    /// The names of machine and operation, by the fingerprint of the schema.
-    types: HashMap<u64, (String, String)>,
+    /// By the fingerprint of the schema.
+    types: HashMap<u64, SavedType>,
     foms: HashMap<FomId, u16>,
-    /// The parts of foms with a key that does not say the part, because the series does.
+    /// The parts of foms that hold a key which does not say the part, because the series does.
     keys: HashMap<(String, String, Key), u16>,
     /// The parts of events that belong to failed foms.
     events: HashMap<FomId, u16>,
@@ -138,6 +150,11 @@ impl<F: Fn(&SavedNames) -> Destination> Division<F> {
             });
         }
         Ok(division)
+    }
+
+    /// Returns the types of the operations that the journal has, or has had, in no particular order. There is one for each version.
+    pub fn types(&self) -> impl Iterator<Item = &SavedType> {
+        self.plan.types.values()
     }
 
     /// Hands each entry out, with the number of its part. The schemas and a head go to each of the parts.
@@ -195,8 +212,12 @@ impl<F: Fn(&SavedNames) -> Destination> Division<F> {
             }
             let schema = Schema::from_bytes(rest)?;
             let fingerprint = schema.fingerprint();
-            let names = (schema.machine, schema.operation);
-            self.plan.types.insert(fingerprint, names);
+            let of = SavedType {
+                machine: schema.machine,
+                operation: schema.operation,
+                version: schema.version,
+            };
+            self.plan.types.insert(fingerprint, of);
             return Ok(());
         }
         let id = fom_of(entry);
@@ -213,13 +234,16 @@ impl<F: Fn(&SavedNames) -> Destination> Division<F> {
         self.plan.foms.insert(id, part);
         let events = events_of_failed(bytes).into_iter();
         self.plan.events.extend(events.map(|event| (event, part)));
-        if meta.series().is_some()
+        // A failed fom holds no key: another one may have it.
+        if is_fom(bytes)
+            && meta.series().is_some()
             && let Some(key) = meta.key
         {
             let fingerprint = body.first_chunk().ok_or(RestoreError::Damaged)?;
-            let names = self.plan.types.get(&u64::from_le_bytes(*fingerprint));
-            let (machine, operation) = names.cloned().ok_or(RestoreError::NoSchema)?;
-            self.plan.keys.insert((machine, operation, key), part);
+            let of = self.plan.types.get(&u64::from_le_bytes(*fingerprint));
+            let of = of.cloned().ok_or(RestoreError::NoSchema)?;
+            let place = (of.machine, of.operation, key);
+            self.plan.keys.insert(place, part);
         }
         Ok(())
     }

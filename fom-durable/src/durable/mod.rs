@@ -87,7 +87,7 @@ pub use committed::{DurableFomExt, NotCommitted};
 use committer::Committer;
 use component::Durable;
 pub use cx::{DurableCxExt, Outbox, Posting};
-pub use division::{Destination, Division, SavedNames};
+pub use division::{Destination, Division, SavedNames, SavedType};
 pub use dry_run::JournalCheck;
 use dry_run::{check, check_entries};
 pub use ended::{End, SavedEnd};

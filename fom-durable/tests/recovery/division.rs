@@ -2,8 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex},
 };
 
@@ -93,24 +92,6 @@ impl BiddingTransitions for Bid {
     }
 }
 
-/// A directory for the test, which ends with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("fom-division-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// The number of a journal.
 #[derive(Default)]
 struct Number(Option<u128>);
@@ -177,7 +158,11 @@ fn divide(journal: &Path, to: [&Path; 2]) {
 #[test]
 fn each_operation_goes_on_in_its_part() {
     limited(|| async {
-        let (folder, clock, seen) = (Folder::new("parts"), TestClock::new(), Seen::default());
+        let (folder, clock, seen) = (
+            tempfile::tempdir().unwrap(),
+            TestClock::new(),
+            Seen::default(),
+        );
         let open = |journal: &Path| {
             Runtime::builder()
                 .localities(1)
@@ -189,8 +174,7 @@ fn each_operation_goes_on_in_its_part() {
                 .build()
                 .unwrap()
         };
-        let [whole, even, odd] = ["whole", "0", "1"].map(|name| folder.0.join(name));
-        fs::create_dir(&folder.0).unwrap();
+        let [whole, even, odd] = ["whole", "0", "1"].map(|name| folder.path().join(name));
         let runtime = open(&whole);
         let submit = |runtime: &Runtime, number: u64| {
             let mut bid = runtime.submit(Bid { number }).key(number);
@@ -211,8 +195,21 @@ fn each_operation_goes_on_in_its_part() {
             .unwrap();
         clock.advance(secs(4));
         until("the bid fails", || runtime.quarantine().list().len() == 2);
+        // Another bid gets the key, takes an event, and ends.
+        let again = runtime.submit(Bid { number: 20 }).key(FAILS).start();
+        let again = again.unwrap();
+        again.committed().await.unwrap();
+        let sum = Said::Sum { cents: 20 };
+        let sent = runtime.send_durably::<Bid>(FAILS, sum, "the next sum");
+        sent.await.unwrap();
+        again.await.unwrap();
+        // And one more has it now.
+        let last = runtime.submit(Bid { number: 22 }).key(FAILS).start();
+        last.unwrap().committed().await.unwrap();
+        runtime.quiet().await;
         runtime.shutdown(Shutdown::Now, secs(10)).await;
         drop(runtime);
+        seen.0.lock().unwrap().1.clear();
 
         divide(&whole, [&even, &odd]);
         let numbers: BTreeSet<_> = [&whole, &even, &odd].map(|part| number_of(part)).into();
@@ -225,6 +222,10 @@ fn each_operation_goes_on_in_its_part() {
             assert!(parts[1 - number % 2].operation(*id).is_none());
         }
         assert!(parts[0].quarantine().list().is_empty());
+        // What was sent to the bid with its key is known in the part of that bid.
+        let sum = Said::Sum { cents: 20 };
+        let again = parts[0].send_durably::<Bid>(FAILS, sum, "the next sum");
+        assert!(matches!(again.await.unwrap(), fom_durable::Sent::Before));
         // With its event.
         let entries = parts[1].quarantine().list();
         assert_eq!((entries.len(), entries[0].id), (2, fails));
@@ -239,7 +240,7 @@ fn each_operation_goes_on_in_its_part() {
         assert_eq!(keys[&FAILS].len(), 2);
         assert_eq!(keys[&FAILS][0], keys[&FAILS][1]);
         let all: BTreeSet<_> = keys.values().map(|keys| &keys[0]).collect();
-        assert_eq!(all.len(), 7, "each has a step key of its own: {keys:?}");
+        assert_eq!(all.len(), 9, "each has a step key of its own: {keys:?}");
 
         // Six seconds are left.
         clock.advance(secs(5));
@@ -269,15 +270,16 @@ fn each_operation_goes_on_in_its_part() {
 #[test]
 fn a_journal_in_use_and_one_that_is_missing_are_refused() {
     limited(|| async {
-        let folder = Folder::new("refused");
-        let missing = Division::of(&folder.0, by_number).unwrap_err();
-        assert!(missing.to_string().contains("fom-division"), "{missing}");
-        let runtime = Runtime::builder().journal(&folder.0).build().unwrap();
-        let in_use = Division::of(&folder.0, by_number).unwrap_err();
+        let folder = tempfile::tempdir().unwrap();
+        let none = folder.path().join("none");
+        let missing = Division::of(&none, by_number).unwrap_err();
+        assert!(missing.to_string().contains("none"), "{missing}");
+        let runtime = Runtime::builder().journal(folder.path()).build().unwrap();
+        let in_use = Division::of(folder.path(), by_number).unwrap_err();
         assert!(in_use.to_string().contains("in use"), "{in_use}");
         drop(runtime);
         let mut entries = 0;
-        let empty = Division::of(&folder.0, by_number).unwrap();
+        let empty = Division::of(folder.path(), by_number).unwrap();
         empty.write(2, &mut |_, _, _| entries += 1).unwrap();
         // No operation was ever there.
         assert_eq!(entries % 2, 0);
