@@ -18,6 +18,9 @@ use crate::{
 /// More than the eight seconds for which a node waits for the answer to a commit.
 const LATE: Duration = Duration::from_secs(14);
 
+/// How long a primary runs without its standbys.
+const SPLIT: Duration = Duration::from_secs(5);
+
 /// The length of an outage.
 const OUTAGE: Duration = Duration::from_secs(300);
 
@@ -34,10 +37,14 @@ pub(crate) enum Fault {
     /// PR-09: the node leaves, and joins again with the next release.
     Upgrade(usize),
     Pause(usize, u64),
+    /// A pause after which the calendar of the node is an hour slow, as on a machine that was suspended.
+    Suspend(usize, u64),
     KillStandby(usize),
     KillPrimary,
     KillServers,
     Promote,
+    /// The primary loses its standbys and is started again. So it shows commits that no standby has. Then a standby takes over.
+    Split,
     /// From all others.
     CutNode(usize),
     CutPrimary,
@@ -98,7 +105,7 @@ impl Fault {
 
     fn any(random: &mut Random, standbys: &[usize]) -> Self {
         let node = random.below(3) as usize;
-        match random.below(16) {
+        match random.below(18) {
             0 => Self::KillNode(node),
             1 => Self::Leave(node),
             2 => Self::Pause(node, random.one_of(&[2, 8, 20])),
@@ -114,6 +121,8 @@ impl Fault {
             12 => Self::LostReplies(node),
             13 => Self::LateKill(node),
             14 => Self::Upgrade(node),
+            15 => Self::Suspend(node, random.one_of(&[8, 20])),
+            16 => Self::Split,
             _ => Self::Pair(node, (node + 1 + random.below(2) as usize) % 3),
         }
     }
@@ -140,7 +149,12 @@ impl Fault {
                 to.nodes.start(node, clocks(random))?;
                 to.nodes.wait_until_joined(node)
             }
-            Self::Pause(node, seconds) => {
+            Self::Pause(node, seconds) | Self::Suspend(node, seconds) => {
+                if matches!(self, Self::Suspend(..)) {
+                    nodes[node].shift_wall(-3600)?;
+                    // The process has looked at its calendar.
+                    sleep(Duration::from_secs(2));
+                }
                 nodes[node].signal("STOP");
                 sleep(Duration::from_secs(seconds));
                 // What the node had begun may come late, and no program can prevent that.
@@ -179,6 +193,7 @@ impl Fault {
                 );
                 Ok(())
             }
+            Self::Split => split(to, short),
             Self::Promote => to.servers.promote().unwrap_or_else(|| {
                 println!("       not made: these servers choose their leader themselves");
                 Ok(())
@@ -268,6 +283,33 @@ fn kill_servers(to: &mut Targets<'_>, after: Duration) -> Result<(), String> {
     sleep(after);
     let mut all = all.iter().rev();
     all.try_for_each(|server| to.servers.restart(*server))
+}
+
+fn split(to: &mut Targets<'_>, after: Duration) -> Result<(), String> {
+    let primary = to.servers.primary()?;
+    let space = to.servers.space(primary).clone();
+    let standbys = to.servers.standbys()?;
+    let standbys: Vec<_> = standbys
+        .iter()
+        .map(|standby| to.servers.space(*standby).clone())
+        .collect();
+    let cut = |is_cut| {
+        standbys.iter().try_for_each(|standby| {
+            space.mute(standby, is_cut)?;
+            standby.mute(&space, is_cut)
+        })
+    };
+    cut(true)?;
+    sleep(after);
+    to.servers.kill(primary);
+    to.servers.restart(primary)?;
+    // Nodes ask it meanwhile what came of their commits.
+    sleep(SPLIT);
+    to.servers.kill(primary);
+    cut(false)?;
+    // Servers that choose their leader themselves have done so.
+    let promoted = to.servers.promote();
+    promoted.unwrap_or_else(|| to.servers.restart(primary))
 }
 
 fn log_length(to: &Targets<'_>) -> Result<u64, String> {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    env,
+    env, fs,
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Stdio},
@@ -86,12 +86,11 @@ impl Nodes {
             "--monotonic".to_owned(),
             boot,
         ]);
-        if clocks.wall != 0 && can_shift_wall() {
-            words.extend([
-                "faketime".to_owned(),
-                "-f".to_owned(),
-                format!("{:+}s", clocks.wall),
-            ]);
+        if can_shift_wall() {
+            node.shift_wall(clocks.wall)?;
+            // The program reads the calendar from the file, once in a second.
+            let read = ["faketime", "-f", "+0s", "env", "--unset=FAKETIME"];
+            words.extend(read.map(str::to_owned));
         }
         let own = match node.is_next() {
             true => next()?,
@@ -111,7 +110,9 @@ impl Nodes {
         let mut command = node.space.command(&words);
         command.env("FOM_CLUSTER_SECRET", "a secret of the harness");
         command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        let errors = std::fs::File::options()
+        command.env("FAKETIME_CACHE_DURATION", "1");
+        command.env("FAKETIME_TIMESTAMP_FILE", node.calendar());
+        let errors = fs::File::options()
             .append(true)
             .create(true)
             .open(node.log.with_extension(&node.name));
@@ -256,6 +257,20 @@ impl Node {
     /// Makes the node one of the next release from its next start on.
     pub(crate) fn upgrade(&self) {
         self.running().is_next = true;
+    }
+
+    /// The file that says how far the calendar of the process is off.
+    fn calendar(&self) -> PathBuf {
+        self.log.with_extension(format!("calendar-{}", self.name))
+    }
+
+    /// Shifts the calendar of the process, from its next look at the file on. The other clocks go on.
+    pub(crate) fn shift_wall(&self, seconds: i32) -> Result<(), String> {
+        let (calendar, next) = (self.calendar(), self.log.with_extension("calendar-next"));
+        let written = fs::write(&next, format!("{seconds:+}s\n"));
+        // The process never sees a half.
+        let shifted = written.and_then(|()| fs::rename(next, calendar));
+        shifted.map_err(|error| error.to_string())
     }
 
     pub(crate) fn signal(&self, name: &str) {
