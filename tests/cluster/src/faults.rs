@@ -37,7 +37,7 @@ pub(crate) enum Fault {
     /// PR-09: the node leaves, and joins again with the next release.
     Upgrade(usize),
     Pause(usize, u64),
-    /// A pause after which the calendar of the node is an hour slow, as on a machine that was suspended.
+    /// The machine of the node is suspended: then its calendar is an hour slow, and it reaches no server for a while.
     Suspend(usize, u64),
     KillStandby(usize),
     KillPrimary,
@@ -149,19 +149,15 @@ impl Fault {
                 to.nodes.start(node, clocks(random))?;
                 to.nodes.wait_until_joined(node)
             }
-            Self::Pause(node, seconds) | Self::Suspend(node, seconds) => {
-                if matches!(self, Self::Suspend(..)) {
-                    nodes[node].shift_wall(-3600)?;
-                    // The process has looked at its calendar.
-                    sleep(Duration::from_secs(2));
-                }
-                nodes[node].signal("STOP");
-                sleep(Duration::from_secs(seconds));
-                // What the node had begun may come late, and no program can prevent that.
-                let noted = File::options().append(true).open(to.log);
-                let noted = noted.and_then(|mut log| writeln!(log, "# {}", nodes[node].name));
-                nodes[node].signal("CONT");
-                noted.map_err(|error| error.to_string())
+            Self::Pause(node, seconds) => pause(to, node, seconds),
+            Self::Suspend(node, seconds) => {
+                nodes[node].shift_wall(-3600)?;
+                // The process has looked at its calendar.
+                sleep(Duration::from_secs(2));
+                mute_servers(to, node, true)?;
+                pause(to, node, seconds)?;
+                sleep(lasts);
+                mute_servers(to, node, false)
             }
             Self::KillStandby(server) => {
                 to.servers.kill(server);
@@ -211,15 +207,9 @@ impl Fault {
                 to.net.cut(&primary, false)
             }
             Self::NodeFromServers(node) => {
-                let servers: Vec<_> = (0..3).map(|server| to.servers.space(server)).collect();
-                let mute = |is_mute| {
-                    servers
-                        .iter()
-                        .try_for_each(|server| nodes[node].space.mute(server, is_mute))
-                };
-                mute(true)?;
+                mute_servers(to, node, true)?;
                 sleep(lasts);
-                mute(false)
+                mute_servers(to, node, false)
             }
             Self::NodeFromNodes(node) => {
                 let others = |is_mute| {
@@ -275,6 +265,24 @@ impl Fault {
     }
 }
 
+/// Stops the process of a node for so many seconds.
+fn pause(to: &Targets<'_>, node: usize, seconds: u64) -> Result<(), String> {
+    let node = &to.nodes.all()[node];
+    node.signal("STOP");
+    sleep(Duration::from_secs(seconds));
+    // What the node had begun may come late, and no program can prevent that.
+    let noted = File::options().append(true).open(to.log);
+    let noted = noted.and_then(|mut log| writeln!(log, "# {}", node.name));
+    node.signal("CONT");
+    noted.map_err(|error| error.to_string())
+}
+
+/// Drops each packet of a node to the servers, or sends them again.
+fn mute_servers(to: &Targets<'_>, node: usize, is_mute: bool) -> Result<(), String> {
+    let node = &to.nodes.all()[node].space;
+    (0..3).try_for_each(|server| node.mute(to.servers.space(server), is_mute))
+}
+
 /// Kills all servers, and starts them again after this time.
 fn kill_servers(to: &mut Targets<'_>, after: Duration) -> Result<(), String> {
     let mut all = to.servers.standbys()?;
@@ -285,6 +293,7 @@ fn kill_servers(to: &mut Targets<'_>, after: Duration) -> Result<(), String> {
     all.try_for_each(|server| to.servers.restart(*server))
 }
 
+/// Lets the primary run without its standbys, and a standby take over.
 fn split(to: &mut Targets<'_>, after: Duration) -> Result<(), String> {
     let primary = to.servers.primary()?;
     let space = to.servers.space(primary).clone();

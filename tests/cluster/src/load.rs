@@ -69,7 +69,9 @@ pub(crate) fn submit(nodes: &Nodes, done: &Done, stop: &AtomicBool) {
                     if stop.load(Ordering::Acquire) {
                         return;
                     }
-                    match nodes.ask(counter as usize, &format!("count {counter} {call}")) {
+                    // Each node is asked in turn: one that takes itself for the owner would answer.
+                    let node = counter as usize + call as usize % 3;
+                    match nodes.ask(node, &format!("count {counter} {call}")) {
                         Ok(_) => drop(done.counts.fetch_add(1, Ordering::Relaxed)),
                         Err(why) => done.wrong(why),
                     }

@@ -184,16 +184,18 @@ fn parent(args: &[String]) -> Result<bool, String> {
         seen.late
     );
     let wrong = lock(&done.wrong).clone();
-    for what in &wrong {
-        println!("\n{what}");
-    }
     match wrong.is_empty() {
         true => {
             drop((nodes, servers));
             let _ = fs::remove_dir_all(&directory);
             println!("no promise was broken");
         }
-        false => println!("\nseed {seed}; the logs are in {}", directory.display()),
+        false => println!(
+            "\n{} times a promise was broken, first: {}\nseed {seed}; the logs are in {}",
+            wrong.len(),
+            wrong[0],
+            directory.display()
+        ),
     }
     Ok(wrong.is_empty())
 }
