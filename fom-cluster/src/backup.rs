@@ -17,7 +17,7 @@ use fom_protocol::sync::sleep;
 use crate::{
     clock::boot_time,
     commits::AGAIN,
-    engine::{Engine, EngineError, Facts},
+    engine::{Engine, EngineError, Settings},
     error::{BackupError, ClusterError},
     slot::Slot,
     time::ClusterTime,
@@ -52,7 +52,7 @@ fn file_error(path: &Path) -> impl FnOnce(io::Error) -> BackupError {
 /// Writes the entries of all slots, as of one moment, to journals in a new directory.
 pub(crate) fn export(
     engine: &Arc<dyn Engine>,
-    facts: Facts,
+    settings: Settings,
     time: &ClusterTime,
     directory: &Path,
 ) -> Result<(), ClusterError> {
@@ -63,8 +63,8 @@ pub(crate) fn export(
         made => made.map_err(file_error(directory))?,
     }
     for _ in 0..ATTEMPTS {
-        if export_moment(engine, facts.slots, directory)? {
-            return write_facts(directory, facts, time.now());
+        if export_moment(engine, settings.slots, directory)? {
+            return write_settings(directory, settings, time.now());
         }
     }
     Err(BackupError::Compacted(ATTEMPTS).into())
@@ -261,8 +261,12 @@ pub(crate) fn unreadable(damage: &Damage) -> JournalError {
     JournalError::Other(Arc::new(io::Error::other(damage.to_string())))
 }
 
-fn write_facts(directory: &Path, facts: Facts, time: Duration) -> Result<(), ClusterError> {
-    let Facts { slots, hash } = facts;
+fn write_settings(
+    directory: &Path,
+    settings: Settings,
+    time: Duration,
+) -> Result<(), ClusterError> {
+    let Settings { slots, hash } = settings;
     let nanos = time.as_nanos();
     let text = format!("fom cluster 1\nslots {slots}\nhash {hash}\ntime {nanos}\n");
     let path = directory.join(FACTS);
@@ -274,7 +278,7 @@ fn write_facts(directory: &Path, facts: Facts, time: Duration) -> Result<(), Clu
     Ok(written.map_err(file_error(&path))?)
 }
 
-pub(crate) fn read_facts(directory: &Path) -> Result<(Facts, Duration), BackupError> {
+pub(crate) fn read_settings(directory: &Path) -> Result<(Settings, Duration), BackupError> {
     let no_export = |what: String| BackupError::NoExport {
         directory: directory.to_owned(),
         what,
@@ -296,7 +300,7 @@ pub(crate) fn read_facts(directory: &Path) -> Result<(Facts, Duration), BackupEr
             "the file `{FACTS}` has a number that is too large"
         )));
     };
-    let mut facts = Facts::new(slots);
-    facts.hash = hash;
-    Ok((facts, Duration::from_nanos(time)))
+    let mut settings = Settings::new(slots);
+    settings.hash = hash;
+    Ok((settings, Duration::from_nanos(time)))
 }

@@ -63,7 +63,7 @@ impl Caller {
             return Err(ClusterError::Failed(why));
         }
         let place = Place::key(key.clone());
-        let slot = place.slot(self.node.facts.slots);
+        let slot = place.slot(self.node.settings.slots);
         let (mut waiting, done) = self.begin(slot);
         let what = What::Call(Call {
             caller: self.name.clone(),

@@ -20,7 +20,7 @@ use crate::{
     backup,
     call::{At, Blob, Reply, What},
     caller::Caller,
-    engine::{Engine, Facts, NodeInfo},
+    engine::{Engine, NodeInfo, Settings},
     error::ClusterError,
     guarded::Guarded,
     import, letters, listed,
@@ -138,14 +138,14 @@ impl ClusterBuilder {
         if let Some(name) = self.registry.added_twice() {
             return Err(ClusterError::AddedTwice(name.to_owned()));
         }
-        let wanted = Facts::new(self.slots);
-        let facts = self.engine.open(&wanted)?;
-        if facts.hash != wanted.hash {
-            let (found, known) = (facts.hash, wanted.hash);
+        let wanted = Settings::new(self.slots);
+        let settings = self.engine.open(&wanted)?;
+        if settings.hash != wanted.hash {
+            let (found, known) = (settings.hash, wanted.hash);
             return Err(ClusterError::OtherHash { found, known });
         }
-        if facts.slots != wanted.slots {
-            let (found, wanted) = (facts.slots, wanted.slots);
+        if settings.slots != wanted.slots {
+            let (found, wanted) = (settings.slots, wanted.slots);
             return Err(ClusterError::OtherSlots { found, wanted });
         }
         let mut info = NodeInfo::new(self.name.clone(), String::new());
@@ -156,7 +156,7 @@ impl ClusterBuilder {
             engine: self.engine,
             network: Arc::clone(&self.network),
             registry: self.registry,
-            facts,
+            settings,
             set_up: Box::new(move |builder| letters::set_up(set_up(builder))),
             capacity: self.capacity,
         };
@@ -405,8 +405,8 @@ impl Cluster {
     pub async fn export(&self, directory: impl Into<PathBuf>) -> Result<(), ClusterError> {
         let (node, directory) = (Arc::clone(&self.0.node), directory.into());
         let exported = apart("fom-export", move || {
-            let facts = Facts::new(node.view().slots.len() as u16);
-            backup::export(&node.engine, facts, &node.time, &directory)
+            let settings = Settings::new(node.view().slots.len() as u16);
+            backup::export(&node.engine, settings, &node.time, &directory)
         });
         exported.await.map_err(ClusterError::Failed)?
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    engine::{Assignment, Beat, Claim, Claimed, EngineError, Facts, NodeRow, SlotRow, View},
+    engine::{Assignment, Beat, Claim, Claimed, EngineError, NodeRow, Settings, SlotRow, View},
     slot::Slot,
 };
 
@@ -16,7 +16,9 @@ use crate::{
 /// and no other state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterState {
-    facts: Option<Facts>,
+    // The name in the texts that an engine may have stored.
+    #[serde(rename = "facts")]
+    settings: Option<Settings>,
     nodes: BTreeMap<String, NodeRow>,
     slots: Vec<Kept>,
     time: Duration,
@@ -35,11 +37,11 @@ struct Kept {
 
 impl ClusterState {
     /// Creates the cluster, if there is none. Returns its settings.
-    pub fn open(&mut self, wanted: &Facts) -> Facts {
-        let facts = *self.facts.get_or_insert(*wanted);
-        let slots = usize::from(facts.slots);
+    pub fn open(&mut self, wanted: &Settings) -> Settings {
+        let settings = *self.settings.get_or_insert(*wanted);
+        let slots = usize::from(settings.slots);
         self.slots.resize_with(slots, Kept::default);
-        facts
+        settings
     }
 
     /// Counts a heartbeat, at this time of the engine's clock.
@@ -75,7 +77,7 @@ impl ClusterState {
     }
 
     /// Removes a node that has sent this heartbeat and no later one. Returns whether it was removed.
-    pub fn bury(&mut self, incarnation: &str, beat: u64) -> bool {
+    pub fn evict(&mut self, incarnation: &str, beat: u64) -> bool {
         let row = self.nodes.get(incarnation);
         let is_dead = row.is_some_and(|row| row.beat == beat);
         if is_dead {

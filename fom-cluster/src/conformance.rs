@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    engine::{Append, Assignment, Beat, Claim, Engine, Facts, NodeInfo, Versions, View},
+    engine::{Append, Assignment, Beat, Claim, Engine, NodeInfo, Settings, Versions, View},
     slot::Slot,
 };
 
@@ -24,7 +24,7 @@ const SECOND: Duration = Duration::from_secs(1);
 pub fn check<E: Engine>(mut fresh: impl FnMut() -> E) {
     the_first_settings_stay(&fresh());
     heartbeats_are_counted(&fresh());
-    only_a_node_with_an_unchanged_heartbeat_is_buried(&fresh());
+    only_a_node_with_an_unchanged_heartbeat_is_evicted(&fresh());
     one_node_has_a_name(&fresh());
     a_claim_needs_a_free_slot(&fresh());
     a_former_owner_changes_nothing(&fresh());
@@ -47,7 +47,9 @@ struct Node<'a, E> {
 impl<'a, E: Engine> Node<'a, E> {
     /// Joins the cluster, which the first node creates with two slots.
     fn join(engine: &'a E, incarnation: &'static str) -> Self {
-        engine.open(&Facts::new(2)).expect("the cluster is opened");
+        engine
+            .open(&Settings::new(2))
+            .expect("the cluster is opened");
         let this = Self {
             engine,
             incarnation,
@@ -81,9 +83,11 @@ impl<'a, E: Engine> Node<'a, E> {
         self.engine.commit(&[append]).expect("a commit is answered")[0]
     }
 
-    fn buries(&self, other: &str) -> bool {
+    fn evicts(&self, other: &str) -> bool {
         let beat = self.beats(false).nodes[other].beat;
-        self.engine.bury(other, beat).expect("a burial is answered")
+        self.engine
+            .evict(other, beat)
+            .expect("an eviction is answered")
     }
 
     fn log(&self, slot: u16) -> Vec<u64> {
@@ -108,13 +112,13 @@ fn append(slot: u16, term: u64, numbers: &[u64]) -> Append {
 }
 
 fn the_first_settings_stay(engine: &impl Engine) {
-    let first = engine.open(&Facts::new(2)).expect("it is created");
+    let first = engine.open(&Settings::new(2)).expect("it is created");
     assert_eq!(
         first,
-        Facts::new(2),
+        Settings::new(2),
         "a new cluster has the settings of its first node"
     );
-    let other = engine.open(&Facts::new(3)).expect("it is opened");
+    let other = engine.open(&Settings::new(3)).expect("it is opened");
     assert_eq!(
         other, first,
         "a later node learns the settings of the first one"
@@ -156,24 +160,24 @@ fn heartbeats_are_counted(engine: &impl Engine) {
     );
 }
 
-fn only_a_node_with_an_unchanged_heartbeat_is_buried(engine: &impl Engine) {
+fn only_a_node_with_an_unchanged_heartbeat_is_evicted(engine: &impl Engine) {
     let (a, b) = (Node::join(engine, "a"), Node::join(engine, "b"));
     let seen = a.beats(false).nodes["b"].beat;
     b.beats(false);
-    let buried = engine.bury("b", seen).expect("a burial is answered");
-    assert!(!buried, "a node that has sent a heartbeat since lives");
-    assert!(a.buries("b"), "a node with this heartbeat is buried");
+    let evicted = engine.evict("b", seen).expect("an eviction is answered");
+    assert!(!evicted, "a node that has sent a heartbeat since lives");
+    assert!(a.evicts("b"), "a node with this heartbeat is evicted");
     assert!(
         !a.beats(false).nodes.contains_key("b"),
-        "a buried node is gone"
+        "an evicted node is gone"
     );
     assert!(
         !b.beats(false).is_member,
-        "a heartbeat of a buried node adds it no more"
+        "a heartbeat of an evicted node adds it no more"
     );
     assert!(
-        !engine.bury("b", seen).expect("it is answered"),
-        "it is buried once"
+        !engine.evict("b", seen).expect("it is answered"),
+        "it is evicted once"
     );
     engine.leave("a").expect("it leaves");
     assert!(!a.beats(false).is_member, "a node that has left is gone");
@@ -194,8 +198,8 @@ fn one_node_has_a_name(engine: &impl Engine) {
     );
     let beat = view.nodes["a"].beat;
     assert!(
-        engine.bury("a", beat).expect("it is answered"),
-        "a node that is no member can bury"
+        engine.evict("a", beat).expect("it is answered"),
+        "a node that is no member can evict"
     );
     assert!(
         again.beats(true).is_member,
@@ -239,12 +243,12 @@ fn a_claim_needs_a_free_slot(engine: &impl Engine) {
         "a view has the owner"
     );
     assert_eq!(view.slots[1].owner, None, "another slot is free still");
-    assert!(b.buries("a"), "the owner is buried");
-    assert_eq!(a.claims(0, 2), None, "a buried node claims nothing");
+    assert!(b.evicts("a"), "the owner is evicted");
+    assert_eq!(a.claims(0, 2), None, "an evicted node claims nothing");
     assert_eq!(
         b.claims(0, 2),
         Some(3),
-        "the slot of a buried node is claimed"
+        "the slot of an evicted node is claimed"
     );
     engine.release(Slot(0), 2).expect("it is answered");
     assert!(
@@ -264,8 +268,8 @@ fn a_former_owner_changes_nothing(engine: &impl Engine) {
     let (a, b) = (Node::join(engine, "a"), Node::join(engine, "b"));
     let old = a.claims(0, 0).expect("it is free");
     assert!(a.appends(0, old, 1), "an owner appends");
-    b.buries("a");
-    let term = b.claims(0, old).expect("its owner is buried");
+    b.evicts("a");
+    let term = b.claims(0, old).expect("its owner is evicted");
     assert!(!a.appends(0, old, 2), "a former owner appends nothing");
     engine
         .delete_until(Slot(0), old, 1)
@@ -420,7 +424,7 @@ fn notes_go_to_the_next_owner(engine: &impl Engine) {
     assert!(noted(1, b"first"), "an owner notes");
     assert!(!noted(2, b"other"), "only the owner notes");
     assert!(noted(1, b"second"), "notes are replaced");
-    b.buries("a");
+    b.evicts("a");
     let claimed = claims(&b, 1);
     assert_eq!(
         claimed.dead.as_deref(),

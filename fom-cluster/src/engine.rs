@@ -19,12 +19,12 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     ///
     /// Fails if the server does not answer, or does not keep what it acknowledges.
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError>;
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError>;
 
     /// Sends a heartbeat. Returns all nodes and slots, as of after the heartbeat.
     ///
     /// The first heartbeat of an incarnation adds the node, unless there is a node with the same name. A later one counts the
-    /// heartbeat of the node up, unless the node was [buried](Self::bury). If neither happened, [`View::is_member`] is false.
+    /// heartbeat of the node up, unless the node was [evicted](Self::evict). If neither happened, [`View::is_member`] is false.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ pub trait Engine: Send + Sync + 'static {
     /// # Errors
     ///
     /// After an error, the node may be removed or not.
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError>;
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError>;
 
     /// Claims a slot: adds one to its term and makes this node its owner. Returns `None` if this node is no member, if the slot
     /// has an owner that is another member, and if the slot is not this node's and has no longer the term `claim.seen`. The claim
@@ -118,14 +118,14 @@ pub trait Engine: Send + Sync + 'static {
 /// The settings of a cluster, which are the same on all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Facts {
+pub struct Settings {
     /// The number of slots.
     pub slots: u16,
     /// The number of the hash that gives a key its slot.
     pub hash: u32,
 }
 
-impl Facts {
+impl Settings {
     /// Returns the settings of a cluster with so many slots.
     pub fn new(slots: u16) -> Self {
         Self {

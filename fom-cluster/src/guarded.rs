@@ -9,7 +9,7 @@ use std::{
 use fom_protocol::panic_message;
 
 use crate::{
-    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Settings, View},
     slot::Slot,
 };
 
@@ -31,7 +31,7 @@ impl<E: Engine> Guarded<E> {
 }
 
 impl<E: Engine> Engine for Guarded<E> {
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError> {
         self.guarded(|engine| engine.open(wanted))
     }
 
@@ -39,8 +39,8 @@ impl<E: Engine> Engine for Guarded<E> {
         self.guarded(|engine| engine.beat(me))
     }
 
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
-        self.guarded(|engine| engine.bury(incarnation, beat))
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+        self.guarded(|engine| engine.evict(incarnation, beat))
     }
 
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {

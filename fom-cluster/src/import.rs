@@ -13,9 +13,9 @@ use fom_journal::{
 use fom_runtime::Key;
 
 use crate::{
-    backup::{BATCH, Copies, LONGEST, copy, damaged, journal_of, load, read_facts, unreadable},
+    backup::{BATCH, Copies, LONGEST, copy, damaged, journal_of, load, read_settings, unreadable},
     call::Name,
-    engine::{Append, Beat, Claim, Engine, Facts, NodeInfo, Versions},
+    engine::{Append, Beat, Claim, Engine, NodeInfo, Settings, Versions},
     error::{BackupError, ClusterError},
     letters,
     slot::{Place, Slot},
@@ -26,8 +26,8 @@ const IMPORT: &str = "import";
 
 /// Creates a cluster with the entries that an export wrote.
 pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), ClusterError> {
-    let (facts, time) = read_facts(directory)?;
-    if let Some(slot) = (0..facts.slots)
+    let (settings, time) = read_settings(directory)?;
+    if let Some(slot) = (0..settings.slots)
         .map(Slot)
         .find(|slot| !journal_of(directory, *slot).is_dir())
     {
@@ -41,7 +41,7 @@ pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), C
         let found = types_in(&journal_of(directory, slot));
         Ok(found.map_err(|source| BackupError::Journal { slot, source })?)
     };
-    let cluster = Filling::begin(engine, &facts, time, of_slot)?;
+    let cluster = Filling::begin(engine, &settings, time, of_slot)?;
     for (slot, mut log) in cluster.logs() {
         let copied = copy(&mut log, |to| {
             let read = FileJournal::inspect(journal_of(directory, slot), to)?;
@@ -73,8 +73,8 @@ pub(crate) fn import_journal(
         // An empty directory, or a journal without an operation, is not what the caller means.
         return Err(unread(JournalError::NotAJournal(directory.to_owned())).into());
     }
-    let facts = Facts::new(slots);
-    let cluster = Filling::begin(engine, &facts, Duration::ZERO, |_| Ok(versions.clone()))?;
+    let settings = Settings::new(slots);
+    let cluster = Filling::begin(engine, &settings, Duration::ZERO, |_| Ok(versions.clone()))?;
     let mut logs: Vec<_> = cluster.logs().collect();
     let failed = |slot, source| ClusterError::from(BackupError::Journal { slot, source });
     let mut filled = Vec::new();
@@ -168,16 +168,16 @@ impl<'a> Filling<'a> {
     /// Claims all slots of a new cluster, each with the types that will be there.
     fn begin(
         engine: &'a Arc<dyn Engine>,
-        facts: &Facts,
+        settings: &Settings,
         time: Duration,
         versions: impl Fn(Slot) -> Result<Versions, ClusterError>,
     ) -> Result<Self, ClusterError> {
-        let found = engine.open(facts)?;
+        let found = engine.open(settings)?;
         let not_new = |what: String| ClusterError::from(BackupError::NotNew(what));
-        if found != *facts {
+        if found != *settings {
             return Err(not_new(format!(
                 "it has {} slots, and the import {}",
-                found.slots, facts.slots
+                found.slots, settings.slots
             )));
         }
         let mut info = NodeInfo::new(IMPORT, "");
@@ -192,7 +192,7 @@ impl<'a> Filling<'a> {
             return Err(not_new("its slots were used".to_owned()));
         }
         let mut terms = Vec::new();
-        for slot in (0..facts.slots).map(Slot) {
+        for slot in (0..settings.slots).map(Slot) {
             let reads = versions(slot)?;
             let mut claim = Claim::new(slot, 0, IMPORT, time);
             claim.reads = &reads;

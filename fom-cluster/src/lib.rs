@@ -57,8 +57,8 @@
 //!
 //! # How it works
 //!
-//! - Each node sends a heartbeat to the engine each second. The answer has the heartbeats of all nodes. A node *buries* another
-//!   node when it has read the same heartbeat for 5 s by its own clock, in at least three answers. A buried node that still runs
+//! - Each node sends a heartbeat to the engine each second. The answer has the heartbeats of all nodes. A node *evicts* another
+//!   node when it has read the same heartbeat for 5 s by its own clock, in at least three answers. An evicted node that still runs
 //!   learns of that with its next heartbeat. It then ends its runtimes and joins anew.
 //! - The owner of a slot should be the node with the highest hash of its name and the slot. Each node computes this from what it
 //!   has read; there is no coordinator. A node *claims* a slot that has no living owner. A claim succeeds only if the slot is as the

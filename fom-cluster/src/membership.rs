@@ -6,7 +6,7 @@ use crate::engine::View;
 
 /// A node is dead when its heartbeat has not changed for this time.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
-/// The lease of an owner ends this long before another node may bury it.
+/// The lease of an owner ends this long before another node may evict it.
 pub(crate) const MARGIN: Duration = Duration::from_secs(1);
 /// The time between two heartbeats.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);

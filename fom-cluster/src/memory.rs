@@ -7,7 +7,7 @@ use fom_protocol::sync::{Mutex, MutexGuard};
 use crate::{
     clock::boot_time,
     cluster_state::ClusterState,
-    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Settings, View},
     slot::Slot,
 };
 
@@ -52,7 +52,7 @@ impl MemoryEngine {
 }
 
 impl Engine for MemoryEngine {
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError> {
         Ok(self.lock().state.open(wanted))
     }
 
@@ -60,8 +60,8 @@ impl Engine for MemoryEngine {
         Ok(self.lock().state.beat(me, boot_time()))
     }
 
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
-        Ok(self.lock().state.bury(incarnation, beat))
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+        Ok(self.lock().state.evict(incarnation, beat))
     }
 
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {

@@ -21,7 +21,7 @@ use fom_runtime::{Builder, Runtime};
 use crate::{
     clock::boot_time,
     commits::{Commits, Owned},
-    engine::{Beat, Engine, Facts, NodeInfo, View},
+    engine::{Beat, Engine, NodeInfo, Settings, View},
     error::ClusterError,
     membership::{BEAT, LEASE, MARGIN, Membership},
     network::Network,
@@ -44,7 +44,7 @@ pub(crate) struct Node {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) network: Arc<dyn Network>,
     pub(crate) registry: Registry,
-    pub(crate) facts: Facts,
+    pub(crate) settings: Settings,
     set_up: SetUp,
     pub(crate) time: Arc<ClusterTime>,
     commits: Arc<Commits>,
@@ -63,7 +63,7 @@ pub(crate) struct Parts {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) network: Arc<dyn Network>,
     pub(crate) registry: Registry,
-    pub(crate) facts: Facts,
+    pub(crate) settings: Settings,
     pub(crate) set_up: SetUp,
     /// The most operations in flight.
     pub(crate) capacity: usize,
@@ -77,7 +77,7 @@ impl Node {
             engine: parts.engine,
             network: parts.network,
             registry: parts.registry,
-            facts: parts.facts,
+            settings: parts.settings,
             set_up: parts.set_up,
             time,
             state: Mutex::new(State::new(info)),
@@ -217,7 +217,7 @@ impl Node {
         for (dead, beat) in membership.look(&view, now) {
             if *dead != *incarnation {
                 // The next heartbeat shows it, or tries again.
-                let _ = self.engine.bury(&dead, beat);
+                let _ = self.engine.evict(&dead, beat);
             }
         }
         let lost = {
@@ -230,8 +230,8 @@ impl Node {
                     state.confirm(sent + LEASE - MARGIN);
                     lost
                 }
-                // Another node has buried this one.
-                false if !state.is_first => state.bury(),
+                // Another node has evicted this one.
+                false if !state.is_first => state.evict(),
                 false => Vec::new(),
             }
         };

@@ -70,7 +70,7 @@ fn known(node: &Node, name: &str) -> Result<(), String> {
 
 /// Fails if there is no such slot.
 fn there(node: &Node, slot: Slot) -> Result<(), String> {
-    let slots = node.facts.slots;
+    let slots = node.settings.slots;
     match slot.0 < slots {
         true => Ok(()),
         false => Err(format!(
@@ -97,7 +97,7 @@ async fn ask_owner(node: &Arc<Node>, slot: Slot, what: What) -> Reply {
 /// Returns what all slots have in quarantine.
 async fn quarantine(node: &Arc<Node>) -> Reply {
     let mut all = Vec::new();
-    for slot in (0..node.facts.slots).map(Slot) {
+    for slot in (0..node.settings.slots).map(Slot) {
         match ask_owner(node, slot, What::InQuarantine).await {
             Reply::InQuarantine(entries) => all.extend(entries),
             other => return other,

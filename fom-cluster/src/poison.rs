@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        engine::{Beat, Claim, Facts, NodeInfo, NodeRow},
+        engine::{Beat, Claim, NodeInfo, NodeRow, Settings},
         memory::MemoryEngine,
     };
 
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn a_fom_that_is_tried_again_is_held_back_no_more() {
         let engine = MemoryEngine::new();
-        engine.open(&Facts::new(1)).unwrap();
+        engine.open(&Settings::new(1)).unwrap();
         let info = NodeInfo::new("d", "");
         let beat = Beat::new("d 1", true, Duration::ZERO, &info);
         engine.beat(&beat).unwrap();

@@ -112,7 +112,7 @@ pub(crate) async fn ask(node: &Arc<Node>, request: Request) -> Result<Reply, Clu
 /// Returns a request about an operation at this place.
 pub(crate) fn request<O: Persistent>(node: &Node, place: &Place, what: What) -> Request {
     Request {
-        slot: place.slot(node.facts.slots).0,
+        slot: place.slot(node.settings.slots).0,
         of: name_of::<O>(),
         what,
     }

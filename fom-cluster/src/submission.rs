@@ -163,7 +163,7 @@ async fn begin<O: Persistent>(
     place: &Place,
     queues: bool,
 ) -> Result<Begun<O>, NotBegun<O>> {
-    let serving = node.serving(place.slot(node.facts.slots));
+    let serving = node.serving(place.slot(node.settings.slots));
     let Some((owned, runtime)) = serving.filter(|_| node.registry.serves::<O>()) else {
         return Err(NotBegun::Leaves(operation));
     };

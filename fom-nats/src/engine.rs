@@ -8,7 +8,7 @@ use async_nats::{
 };
 use fom_cluster::{
     Slot,
-    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Settings, View},
 };
 use futures::future::join_all;
 
@@ -285,7 +285,7 @@ fn differs(info: &Info) -> Option<&'static str> {
 }
 
 impl Engine for NatsEngine {
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError> {
         let request = Request::Open(*wanted);
         let shared = Arc::clone(&self.shared);
         let opened = self.caller.ask_until_led(move || {
@@ -295,7 +295,7 @@ impl Engine for NatsEngine {
                 shared.execute(request).await
             }
         });
-        opened.map_err(engine_error)??.facts()
+        opened.map_err(engine_error)??.settings()
     }
 
     fn beat(&self, me: &Beat<'_>) -> Result<View, EngineError> {
@@ -308,9 +308,9 @@ impl Engine for NatsEngine {
         self.execute(request)?.view()
     }
 
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
         let incarnation = incarnation.to_owned();
-        self.execute(Request::Bury { incarnation, beat })?.done()
+        self.execute(Request::Evict { incarnation, beat })?.done()
     }
 
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {

@@ -5,21 +5,23 @@ use std::time::Duration;
 
 use fom_cluster::{
     ClusterState, Slot,
-    engine::{Assignment, Beat, Claim, Claimed, EngineError, Facts, NodeInfo, Versions, View},
+    engine::{Assignment, Beat, Claim, Claimed, EngineError, NodeInfo, Settings, Versions, View},
 };
 use serde::{Deserialize, Serialize};
 
 /// What a node asks of the cluster. The form is JSON, so that an operator can read the stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    Open(Facts),
+    Open(Settings),
     Beat {
         incarnation: String,
         is_first: bool,
         time: Duration,
         node: NodeInfo,
     },
-    Bury {
+    // The name in the texts that are stored.
+    #[serde(rename = "Bury")]
+    Evict {
         incarnation: String,
         beat: u64,
     },
@@ -52,7 +54,7 @@ pub(crate) enum Request {
 /// What came of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Facts(Facts),
+    Settings(Settings),
     View(View),
     Claimed(Option<Claimed>),
     Assignment(Assignment),
@@ -75,7 +77,7 @@ macro_rules! answers {
 }
 
 answers! {
-    facts: Facts(Facts),
+    settings: Settings(Settings),
     view: View(View),
     claimed: Claimed(Option<Claimed>),
     assignment: Assignment(Assignment),
@@ -90,7 +92,7 @@ impl Request {
         now: Duration,
     ) -> Result<Answer, EngineError> {
         Ok(match self {
-            Self::Open(facts) => Answer::Facts(state.open(facts)),
+            Self::Open(settings) => Answer::Settings(state.open(settings)),
             Self::Beat {
                 incarnation,
                 is_first,
@@ -100,7 +102,7 @@ impl Request {
                 let beat = Beat::new(incarnation, *is_first, *time, node);
                 Answer::View(state.beat(&beat, now))
             }
-            Self::Bury { incarnation, beat } => Answer::Done(state.bury(incarnation, *beat)),
+            Self::Evict { incarnation, beat } => Answer::Done(state.evict(incarnation, *beat)),
             Self::Claim {
                 slot,
                 seen,

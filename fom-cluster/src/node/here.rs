@@ -19,7 +19,7 @@ impl Here {
         Self {
             node: Arc::downgrade(node),
             slot: owned.slot,
-            slots: node.facts.slots,
+            slots: node.settings.slots,
             owned: Arc::downgrade(owned),
         }
     }

@@ -196,8 +196,8 @@ impl State {
         self.until
     }
 
-    /// Begins a new incarnation, because the node was buried. Returns the slots that it had.
-    pub(crate) fn bury(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
+    /// Begins a new incarnation, because the node was evicted. Returns the slots that it had.
+    pub(crate) fn evict(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
         let before = std::mem::replace(&mut self.incarnation, new_incarnation(&self.info.name));
         self.has_survived(&before);
         self.is_first = true;
@@ -287,7 +287,7 @@ impl State {
         Some((slot, best(&slot).map(str::to_owned)))
     }
 
-    /// Notes that a slot is claimed. Returns `false` if the node was buried meanwhile.
+    /// Notes that a slot is claimed. Returns `false` if the node was evicted meanwhile.
     pub(crate) fn claimed(&mut self, owned: &Arc<Owned>) -> bool {
         match self.slots.get_mut(&owned.slot) {
             // A claim of an earlier incarnation may come late.

@@ -12,7 +12,7 @@ use std::{
 
 use fom_cluster::{
     Answering, Cluster, ClusterBuilder, Lost, MemoryEngine, Network, Serve, Slot,
-    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Settings, View},
 };
 use fom_protocol::{schedule, sync::block_on};
 use fom_sim::{self as sim, Process, Sim};
@@ -84,7 +84,7 @@ impl SimEngine {
 }
 
 impl Engine for SimEngine {
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError> {
         let wanted = *wanted;
         self.ask(move |engine| engine.open(&wanted))
     }
@@ -99,9 +99,9 @@ impl Engine for SimEngine {
         self.ask(move |engine| engine.beat(&Beat::new(&incarnation, is_first, time, &node)))
     }
 
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
         let incarnation = incarnation.to_owned();
-        self.ask(move |engine| engine.bury(&incarnation, beat))
+        self.ask(move |engine| engine.evict(&incarnation, beat))
     }
 
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {

@@ -10,7 +10,7 @@ use std::{
 use fom_cluster::{
     Slot, conformance,
     engine::{
-        Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, NodeInfo, View,
+        Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, NodeInfo, Settings, View,
     },
 };
 use fom_nats::NatsEngine;
@@ -85,7 +85,7 @@ impl EachNode {
 }
 
 impl Engine for EachNode {
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError> {
         self.of("").open(wanted)
     }
 
@@ -93,8 +93,8 @@ impl Engine for EachNode {
         self.of(me.incarnation).beat(me)
     }
 
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
-        self.of("").bury(incarnation, beat)
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+        self.of("").evict(incarnation, beat)
     }
 
     fn claim(&self, claim: &Claim<'_>) -> Result<Option<Claimed>, EngineError> {
@@ -160,7 +160,7 @@ fn requests_are_replaced_by_a_snapshot() {
         return;
     };
     let (first, slow) = (engine(&servers, "busy"), engine(&servers, "busy"));
-    first.open(&Facts::new(2)).unwrap();
+    first.open(&Settings::new(2)).unwrap();
     assert!(beats(&first, "first", true).is_member);
     assert!(beats(&slow, "slow", true).is_member);
     const BEATS: u64 = 3_500;
@@ -185,7 +185,7 @@ fn a_commit_can_be_longer_than_a_message() {
         return;
     };
     let (a, b) = (engine(&servers, "long"), engine(&servers, "long"));
-    a.open(&Facts::new(1)).unwrap();
+    a.open(&Settings::new(1)).unwrap();
     beats(&a, "a", true);
     let slot = Slot(0);
     let claim = Claim::new(slot, 0, "a", Duration::ZERO);

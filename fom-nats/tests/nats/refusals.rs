@@ -3,14 +3,14 @@
 use std::error::Error;
 
 use async_nats::jetstream::{self, stream};
-use fom_cluster::engine::{Engine, EngineError, Facts};
+use fom_cluster::engine::{Engine, EngineError, Settings};
 use fom_nats::{ConnectOptions, NatsEngine, NatsEngineBuilder, NatsError};
 
 use crate::{SAFE, server::Servers};
 
 /// Opens a cluster. Returns why it is refused.
 fn refused(builder: NatsEngineBuilder) -> NatsError {
-    let opened = builder.build().unwrap().open(&Facts::new(2));
+    let opened = builder.build().unwrap().open(&Settings::new(2));
     match opened.unwrap_err() {
         EngineError::Refused(why) => {
             let why: &(dyn Error + 'static) = &*why;
@@ -36,7 +36,7 @@ fn a_server_that_may_lose_messages_is_refused() {
     let accepted = builder(&servers, "orders")
         .allow_one_copy()
         .allow_no_fsync();
-    accepted.build().unwrap().open(&Facts::new(2)).unwrap();
+    accepted.build().unwrap().open(&Settings::new(2)).unwrap();
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_stream_with_one_copy_is_refused() {
         return;
     };
     let accepted = builder(&servers, "orders").allow_one_copy();
-    accepted.build().unwrap().open(&Facts::new(2)).unwrap();
+    accepted.build().unwrap().open(&Settings::new(2)).unwrap();
     let error = refused(builder(&servers, "orders"));
     assert!(matches!(error, NatsError::OneCopy { .. }), "{error}");
     let text = error.to_string();
@@ -74,7 +74,7 @@ fn servers_without_a_monitoring_page_are_refused() {
     servers.kill(2);
     // The other servers need a while until one of them leads.
     let engine = builder(&servers, "orders").build().unwrap();
-    engine.open(&Facts::new(2)).unwrap();
+    engine.open(&Settings::new(2)).unwrap();
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn a_wrong_password_is_an_error() {
         };
         builder.connect_with(options).build().unwrap()
     };
-    with("correct horse").open(&Facts::new(2)).unwrap();
+    with("correct horse").open(&Settings::new(2)).unwrap();
     let error = with("battery staple")
-        .open(&Facts::new(2))
+        .open(&Settings::new(2))
         .unwrap_err()
         .to_string();
     assert!(error.contains("authorization violation"), "{error}");
@@ -114,7 +114,7 @@ fn a_name_that_is_no_part_of_a_subject_is_refused() {
 #[test]
 fn a_server_that_is_not_there_is_an_error() {
     let engine = NatsEngine::builder(["nats://127.0.0.1:1"], [""; 0], "orders");
-    let error = engine.build().unwrap().open(&Facts::new(2)).unwrap_err();
+    let error = engine.build().unwrap().open(&Settings::new(2)).unwrap_err();
     assert!(matches!(error, EngineError::Unknown(_)), "{error}");
     assert!(
         error.to_string().contains("no server accepts a connection"),
@@ -160,7 +160,7 @@ fn messages_of_a_later_release_are_refused() {
     ];
     for (cluster, message) in cases {
         let accepted = builder(&servers, cluster).allow_one_copy();
-        accepted.build().unwrap().open(&Facts::new(2)).unwrap();
+        accepted.build().unwrap().open(&Settings::new(2)).unwrap();
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let client = async_nats::connect(servers.urls()).await.unwrap();

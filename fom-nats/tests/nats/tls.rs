@@ -6,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use fom_cluster::engine::{Engine, Facts};
+use fom_cluster::engine::{Engine, Settings};
 use fom_nats::NatsEngine;
 
 use crate::{SAFE, authority::Authority, server::Servers};
@@ -28,7 +28,7 @@ fn child() {
         "tls" => engine.connect_with(|options| options.require_tls(true)),
         _ => engine,
     };
-    match engine.build().unwrap().open(&Facts::new(2)) {
+    match engine.build().unwrap().open(&Settings::new(2)) {
         Ok(_) => println!("opened"),
         Err(error) => println!("fails: {error}"),
     }

@@ -8,7 +8,7 @@ use std::{any::TypeId, fmt, sync::Arc};
 
 use fom_cluster::{
     Slot,
-    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Facts, View},
+    engine::{Append, Assignment, Beat, Claim, Claimed, Engine, EngineError, Settings, View},
 };
 
 use crate::{
@@ -128,7 +128,7 @@ impl PostgresEngine {
 }
 
 impl Engine for PostgresEngine {
-    fn open(&self, wanted: &Facts) -> Result<Facts, EngineError> {
+    fn open(&self, wanted: &Settings) -> Result<Settings, EngineError> {
         let wanted = *wanted;
         self.ask(Lane::Work, async move |link, cluster| {
             requests::open(&link.to, &cluster, wanted).await
@@ -147,10 +147,10 @@ impl Engine for PostgresEngine {
         })
     }
 
-    fn bury(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
+    fn evict(&self, incarnation: &str, beat: u64) -> Result<bool, EngineError> {
         let incarnation = incarnation.to_owned();
         self.ask(Lane::Beats, async move |link, cluster| {
-            requests::bury(&link.to, &cluster, &incarnation, beat).await
+            requests::evict(&link.to, &cluster, &incarnation, beat).await
         })
     }
 

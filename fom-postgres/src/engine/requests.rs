@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use fom_cluster::{
     Slot,
-    engine::{Append, Assignment, Claimed, Facts, NodeInfo, NodeRow, SlotRow, Versions, View},
+    engine::{Append, Assignment, Claimed, NodeInfo, NodeRow, Settings, SlotRow, Versions, View},
 };
 use tokio_postgres::{
     Row,
@@ -33,8 +33,8 @@ pub(super) struct Owned {
 pub(super) async fn open(
     to: &Connection,
     cluster: &str,
-    wanted: Facts,
-) -> Result<Facts, PostgresError> {
+    wanted: Settings,
+) -> Result<Settings, PostgresError> {
     tables::create(to).await?;
     let name = (&cluster as _, Type::TEXT);
     let (slots, hash) = (i32::from(wanted.slots), i64::from(wanted.hash));
@@ -47,9 +47,9 @@ pub(super) async fn open(
     let create: [Param<'_>; 2] = [(&cluster, Type::TEXT), (&slots, Type::INT4)];
     to.query_once(statements::CREATE_SLOTS, &create).await?;
     // Another number is not one that this release has written, and is refused as different settings.
-    let mut facts = Facts::new(u16::try_from(slots).unwrap_or(0));
-    facts.hash = u32::try_from(hash).unwrap_or(0);
-    Ok(facts)
+    let mut settings = Settings::new(u16::try_from(slots).unwrap_or(0));
+    settings.hash = u32::try_from(hash).unwrap_or(0);
+    Ok(settings)
 }
 
 /// Writes each operation type with its version, such as `Selling Order 2`.
@@ -128,7 +128,7 @@ pub(super) async fn beat(
     Ok(view)
 }
 
-pub(super) async fn bury(
+pub(super) async fn evict(
     to: &Connection,
     cluster: &str,
     incarnation: &str,
@@ -140,8 +140,8 @@ pub(super) async fn bury(
         (&incarnation, Type::TEXT),
         (&beat, Type::INT8),
     ];
-    let buried = to.query_once(statements::BURY, &params).await?;
-    Ok(!buried.is_empty())
+    let evicted = to.query_once(statements::EVICT, &params).await?;
+    Ok(!evicted.is_empty())
 }
 
 pub(super) async fn claim(

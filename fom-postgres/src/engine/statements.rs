@@ -36,7 +36,7 @@ pub(super) const ASSIGN: &str = "UPDATE fom_cluster \
 
 pub(super) const NODES: &str = "SELECT incarnation, name, address, weight, survived, beat, reads FROM fom_node WHERE cluster = $1";
 
-pub(super) const BURY: &str =
+pub(super) const EVICT: &str =
     "DELETE FROM fom_node WHERE cluster = $1 AND incarnation = $2 AND beat = $3 RETURNING beat";
 
 /// The lock keeps the claimant a member until the claim is over.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fom_cluster::{
     Slot, conformance,
-    engine::{Append, Assignment, Beat, Claim, Engine as _, EngineError, Facts, NodeInfo},
+    engine::{Append, Assignment, Beat, Claim, Engine as _, EngineError, NodeInfo, Settings},
 };
 use fom_postgres::PostgresEngine;
 
@@ -18,7 +18,7 @@ fn engine_of(server: &Server, cluster: &str) -> PostgresEngine {
 /// Joins a cluster with one slot, and claims the slot.
 fn joined(server: &Server) -> PostgresEngine {
     let engine = engine_of(server, "orders");
-    engine.open(&Facts::new(1)).unwrap();
+    engine.open(&Settings::new(1)).unwrap();
     let node = NodeInfo::new("a", "");
     let beat = Beat::new("a 1", true, Duration::ZERO, &node);
     assert!(engine.beat(&beat).unwrap().is_member);
@@ -141,10 +141,10 @@ fn nodes_that_start_together_create_the_tables_once() {
     std::thread::scope(|scope| {
         let opens: Vec<_> = engines
             .iter()
-            .map(|engine| scope.spawn(|| engine.open(&Facts::new(3))))
+            .map(|engine| scope.spawn(|| engine.open(&Settings::new(3))))
             .collect();
         for open in opens {
-            assert_eq!(open.join().unwrap().unwrap(), Facts::new(3));
+            assert_eq!(open.join().unwrap().unwrap(), Settings::new(3));
         }
     });
 }
@@ -164,7 +164,7 @@ fn tables_of_an_earlier_release_are_changed() {
             )
             .await;
         let engine = engine_of(&server, "orders");
-        assert_eq!(engine.open(&Facts::new(2)).unwrap(), Facts::new(2));
+        assert_eq!(engine.open(&Settings::new(2)).unwrap(), Settings::new(2));
         let number = async |text: &str| server.number(text).await;
         assert_eq!(number("SELECT version::bigint FROM fom_tables").await, 3);
         assert_eq!(number("SELECT count(*) FROM fom_slot").await, 2);
@@ -191,7 +191,7 @@ fn tables_with_a_cluster_of_an_earlier_release_keep_it() {
             )
             .await;
         let engine = engine_of(&server, "orders");
-        assert_eq!(engine.open(&Facts::new(1)).unwrap(), Facts::new(1));
+        assert_eq!(engine.open(&Settings::new(1)).unwrap(), Settings::new(1));
         let node = NodeInfo::new("b", "");
         let view = engine.beat(&Beat::new("b 1", true, Duration::ZERO, &node));
         let view = view.unwrap();
@@ -215,7 +215,7 @@ fn tables_of_a_later_release_are_refused() {
         drop(journal_of(&server, "orders").open().await.unwrap());
         server.sql("UPDATE fom_tables SET version = 4").await;
         let engine = engine_of(&server, "orders");
-        let refused = engine.open(&Facts::new(2)).unwrap_err();
+        let refused = engine.open(&Settings::new(2)).unwrap_err();
         assert!(matches!(refused, EngineError::Refused(_)), "{refused:?}");
         let told = "the tables of fom have version 4, but this release knows versions up to 3";
         assert!(refused.to_string().contains(told), "{refused}");
@@ -231,7 +231,7 @@ fn an_unsafe_server_is_refused() {
     };
     let builder = PostgresEngine::builder(server.config(), "orders");
     let engine = builder.allow_one_copy().build().unwrap();
-    let refused = engine.open(&Facts::new(2)).unwrap_err();
+    let refused = engine.open(&Settings::new(2)).unwrap_err();
     assert!(
         matches!(&refused, EngineError::Refused(why) if why.to_string().contains("set `fsync = on`")),
         "{refused:?}"
