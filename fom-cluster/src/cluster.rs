@@ -114,6 +114,9 @@ impl ClusterBuilder {
     /// [`ClusterError::Busy`]. Default: no limit of the node, and in each slot that of its
     /// [runtime](fom_runtime::Builder::capacity).
     ///
+    /// A [letter](crate::ClusterCxExt::letters) is in flight until its target has taken it. So a node whose letters cannot be
+    /// delivered takes on less, and its letters are bounded by what its operations send.
+    ///
     /// Submissions that come at once can exceed the limit, by 1,024 at the most. Letters, and slots that come from another node, always
     /// find room: refused, they would be stuck.
     pub fn capacity(mut self, operations: usize) -> Self {

@@ -23,7 +23,7 @@ pub(crate) const SLOTS: u16 = 4;
 /// How long a node waits for an engine that does not answer.
 const SILENT: Duration = Duration::from_secs(2);
 
-/// Whether the engine is gone.
+/// Whether the engine, or the network between nodes, is gone.
 #[derive(Clone, Default)]
 pub(crate) struct Outage(Arc<AtomicBool>);
 
@@ -170,6 +170,7 @@ struct Line {
 struct SimNetwork {
     hub: Hub,
     node: String,
+    cut: Outage,
 }
 
 impl Network for SimNetwork {
@@ -180,6 +181,9 @@ impl Network for SimNetwork {
     }
 
     fn call(&self, address: &str, request: Vec<u8>) -> Answering<Result<Vec<u8>, Lost>> {
+        if self.cut.0.load(Ordering::SeqCst) {
+            return Box::pin(async { Err(Lost) });
+        }
         let lines = self.hub.0.lock().unwrap();
         let line = lines.get(address);
         let Some((Some(process), Some(serve))) =
@@ -199,6 +203,8 @@ impl Network for SimNetwork {
 pub(crate) struct Simulated {
     pub(crate) engine: MemoryEngine,
     pub(crate) outage: Outage,
+    /// No node reaches another one.
+    pub(crate) cut: Outage,
     pub(crate) nodes: Vec<Process<Cluster>>,
     hub: Hub,
 }
@@ -208,6 +214,7 @@ impl Simulated {
         Self {
             engine: MemoryEngine::new(),
             outage: Outage::default(),
+            cut: Outage::default(),
             nodes: Vec::new(),
             hub: Hub::default(),
         }
@@ -225,12 +232,13 @@ impl Simulated {
             SimEngine::new(&self.engine, &self.outage, name),
             self.hub.clone(),
         );
-        let (resource, node) = (resource.clone(), name.to_owned());
+        let (resource, node, cut) = (resource.clone(), name.to_owned(), self.cut.clone());
         let main = move || loop {
             let resource = resource.clone();
             let network = SimNetwork {
                 hub: hub.clone(),
                 node: node.clone(),
+                cut: cut.clone(),
             };
             let builder = Cluster::builder(engine.clone(), node.clone())
                 .network(network)

@@ -300,6 +300,54 @@ fn two_processes_with_one_name_are_refused() {
     });
 }
 
+/// Letters that cannot be delivered count as operations in flight, so a node takes on less until they are.
+#[test]
+fn letters_that_wait_leave_less_room() {
+    const ROOM: u32 = 6;
+    sim::explore(0..40, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let with_room = |builder| errands(builder).capacity(ROOM as usize);
+        let nodes = ["a", "b"].map(|name| cluster.start(sim, name, &log, with_room));
+        cluster.wait_for_owners();
+        let nodes = nodes.map(|node| node.get());
+        // The one that joined later has its slots by then, too.
+        sim::sleep(SECOND * 60);
+        assert!(nodes.iter().all(|node| !node.served().is_empty()));
+        let counter = Counter {
+            expects: ROOM as usize + 1,
+            numbers: Vec::new(),
+        };
+        let submission = nodes[0].submit(counter).key("counter").once("one");
+        drop(block_on(submission.start()).unwrap());
+        let served_by = |node: &Cluster, key: &str| {
+            let slot = Place::key(key).slot(SLOTS);
+            node.served().iter().any(|(served, _)| *served == slot)
+        };
+        let node = nodes.into_iter().find(|node| !served_by(node, "counter"));
+        let node = node.expect("the counter has one owner");
+        let mut own = (0..).filter(|number| served_by(&node, &format!("errand {number}")));
+        let start = |number| {
+            let errand = Errand { number, seconds: 0 };
+            let submission = node.submit(errand).key(format!("errand {number}"));
+            block_on(submission.start())
+        };
+        cluster.cut.set(true);
+        for _ in 0..ROOM {
+            let errand = start(own.next().unwrap()).expect("there is room");
+            block_on(errand.into_future()).unwrap().unwrap();
+        }
+        let number = own.next().unwrap();
+        let refused = start(number).unwrap_err();
+        assert!(matches!(refused.reason, ClusterError::Busy), "{refused}");
+        cluster.cut.set(false);
+        // The letters are delivered, and the errand finds room.
+        sim::sleep(SECOND * 5);
+        let errand = start(number).expect("there is room again");
+        block_on(errand.into_future()).unwrap().unwrap();
+        assert_eq!(block_on(counted(&node)).len(), ROOM as usize + 1);
+    });
+}
+
 /// A letter that its target cannot read counts as taken, and is in quarantine. Letters after it arrive.
 #[test]
 fn a_letter_that_cannot_be_read_holds_no_other_up() {
