@@ -329,7 +329,7 @@ fn letters_that_wait_leave_less_room() {
         let start = |number| {
             let errand = Errand { number, seconds: 0 };
             let submission = node.submit(errand).key(format!("errand {number}"));
-            block_on(submission.start())
+            block_on(submission.start()).map_err(Box::new)
         };
         cluster.cut.set(true);
         for _ in 0..ROOM {
