@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// The file that an export writes last.
-const FACTS: &str = "cluster";
+const SETTINGS: &str = "cluster";
 /// How long an export waits for an engine that does not answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often an export begins anew.
@@ -269,7 +269,7 @@ fn write_settings(
     let Settings { slots, hash } = settings;
     let nanos = time.as_nanos();
     let text = format!("fom cluster 1\nslots {slots}\nhash {hash}\ntime {nanos}\n");
-    let path = directory.join(FACTS);
+    let path = directory.join(SETTINGS);
     let written = fs::File::create(&path).and_then(|mut file| {
         io::Write::write_all(&mut file, text.as_bytes())?;
         file.sync_all()?;
@@ -283,8 +283,8 @@ pub(crate) fn read_settings(directory: &Path) -> Result<(Settings, Duration), Ba
         directory: directory.to_owned(),
         what,
     };
-    let text = fs::read_to_string(directory.join(FACTS));
-    let text = text.map_err(|error| no_export(format!("the file `{FACTS}`: {error}")))?;
+    let text = fs::read_to_string(directory.join(SETTINGS));
+    let text = text.map_err(|error| no_export(format!("the file `{SETTINGS}`: {error}")))?;
     let mut lines = text.lines();
     if lines.next() != Some("fom cluster 1") {
         return Err(no_export("a later release has written it".to_owned()));
@@ -292,12 +292,12 @@ pub(crate) fn read_settings(directory: &Path) -> Result<(Settings, Duration), Ba
     let mut number = |name: &str| {
         let value = lines.next().and_then(|line| line.strip_prefix(name));
         let value = value.and_then(|value| value.trim().parse::<u64>().ok());
-        value.ok_or_else(|| no_export(format!("the file `{FACTS}` has no number of `{name}`")))
+        value.ok_or_else(|| no_export(format!("the file `{SETTINGS}` has no number of `{name}`")))
     };
     let (slots, hash, time) = (number("slots")?, number("hash")?, number("time")?);
     let (Ok(slots), Ok(hash)) = (u16::try_from(slots), u32::try_from(hash)) else {
         return Err(no_export(format!(
-            "the file `{FACTS}` has a number that is too large"
+            "the file `{SETTINGS}` has a number that is too large"
         )));
     };
     let mut settings = Settings::new(slots);

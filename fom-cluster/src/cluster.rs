@@ -115,7 +115,7 @@ impl ClusterBuilder {
     /// [runtime](fom_runtime::Builder::capacity).
     ///
     /// A [letter](crate::ClusterCxExt::letters) is in flight until its target has taken it. So a node whose letters cannot be
-    /// delivered takes on less, and its letters are bounded by what its operations send.
+    /// delivered takes on less. An operation that is in flight already is not held back: it can go on to send letters.
     ///
     /// Submissions that come at once can exceed the limit, by 1,024 at the most. Letters, and slots that come from another node, always
     /// find room: refused, they would be stuck.
@@ -408,8 +408,7 @@ impl Cluster {
     pub async fn export(&self, directory: impl Into<PathBuf>) -> Result<(), ClusterError> {
         let (node, directory) = (Arc::clone(&self.0.node), directory.into());
         let exported = apart("fom-export", move || {
-            let settings = Settings::new(node.view().slots.len() as u16);
-            backup::export(&node.engine, settings, &node.time, &directory)
+            backup::export(&node.engine, node.settings, &node.time, &directory)
         });
         exported.await.map_err(ClusterError::Failed)?
     }

@@ -231,7 +231,7 @@ impl Node {
                     lost
                 }
                 // Another node has evicted this one.
-                false if !state.is_first => state.evict(),
+                false if !state.is_first => state.begin_anew(),
                 false => Vec::new(),
             }
         };

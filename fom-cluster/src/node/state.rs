@@ -197,7 +197,7 @@ impl State {
     }
 
     /// Begins a new incarnation, because the node was evicted. Returns the slots that it had.
-    pub(crate) fn evict(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
+    pub(crate) fn begin_anew(&mut self) -> Vec<(Arc<Owned>, Option<Runtime>)> {
         let before = std::mem::replace(&mut self.incarnation, new_incarnation(&self.info.name));
         self.has_survived(&before);
         self.is_first = true;
