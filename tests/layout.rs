@@ -429,7 +429,15 @@ fn parts_of_the_protocol_know_only_the_primitives_and_the_link() {
             import,
             ("lib.rs", _)
                 | (_, "sync.rs")
-                | ("sync.rs", "schedule.rs")
+                | (
+                    "sync.rs",
+                    "sync/real.rs" | "sync/mutex.rs" | "sync/scheduled.rs" | "sync/shuttle.rs"
+                )
+                | ("sync/real.rs", "sync/mutex.rs" | "sync/scheduled.rs")
+                | (
+                    "sync.rs" | "sync/real.rs" | "sync/scheduled.rs",
+                    "schedule.rs"
+                )
                 | ("free_list.rs", "inbox.rs")
                 | ("reply.rs", "blocks.rs")
         );

@@ -21,6 +21,9 @@ pub trait Schedule: Send + Sync {
     /// Lets the threads run that wait for this: all of them, or one.
     fn notify(&self, on: usize, all: bool);
 
+    /// Lets another thread run, or not.
+    fn turn(&self);
+
     /// Returns the time since the simulation began.
     fn now(&self) -> Duration;
 

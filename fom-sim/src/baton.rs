@@ -73,6 +73,8 @@ struct State {
     choices: Choices,
     /// Why the simulation cannot go on. The driver learns of it.
     trouble: Option<String>,
+    /// Whether all threads waited for each other.
+    was_stuck: bool,
     /// The lives that are stopped and go on later.
     stopped: Vec<Group>,
     /// Whether the program has ended. What happens now belongs to no run.
@@ -154,6 +156,7 @@ impl Baton {
                 runs: DRIVER,
                 choices,
                 trouble: None,
+                was_stuck: false,
                 stopped: Vec::new(),
                 over: false,
             }),
@@ -198,15 +201,14 @@ impl Baton {
         }
     }
 
+    /// Whether all threads waited for each other.
+    pub(crate) fn was_stuck(&self) -> bool {
+        self.lock().was_stuck
+    }
+
     /// Returns the reason of [`fail`](Self::fail), if the driver has not learned of it.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.lock().trouble.take()
-    }
-
-    /// Lets another thread run, or not.
-    pub(crate) fn turn(&self) {
-        let state = self.lock();
-        drop(self.pass(state));
     }
 
     /// Starts a thread of the simulation.
@@ -290,16 +292,22 @@ impl Baton {
         }
     }
 
-    /// Stops all threads of a group where they are. If this thread is one of them, the call returns when the run is over.
-    pub(crate) fn freeze(&self, group: Group) {
+    /// Stops the other threads of a group where they are.
+    pub(crate) fn freeze_others(&self, group: Group) {
         let mut state = self.lock();
-        let threads = state.threads.iter_mut();
-        for thread in threads.filter(|thread| thread.group == group) {
-            if thread.stands != Stands::Gone {
+        for (at, thread) in state.threads.iter_mut().enumerate() {
+            if thread.group == group && thread.stands != Stands::Gone && at != ME.get() {
                 thread.stands = Stands::Frozen;
             }
         }
-        if state.threads[ME.get()].stands == Stands::Frozen {
+    }
+
+    /// If this thread belongs to the group, stops it. The call returns when the run is over.
+    pub(crate) fn freeze_this(&self, group: Group) {
+        let mut state = self.lock();
+        let thread = &mut state.threads[ME.get()];
+        if thread.group == group {
+            thread.stands = Stands::Frozen;
             drop(self.pass(state));
         }
     }
@@ -377,6 +385,11 @@ impl Schedule for Baton {
         notify(&mut self.lock(), on, all);
     }
 
+    fn turn(&self) {
+        let state = self.lock();
+        drop(self.pass(state));
+    }
+
     fn now(&self) -> Duration {
         Duration::from_nanos(self.now.load(Ordering::Relaxed))
     }
@@ -448,6 +461,7 @@ fn choose(state: &mut State, now: &AtomicU64, me: usize) -> Arc<Condvar> {
             None => {
                 let trouble = stuck(state);
                 state.trouble.get_or_insert(trouble);
+                state.was_stuck = true;
                 state.threads[DRIVER].wake(false);
             }
         }

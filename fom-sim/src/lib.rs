@@ -111,6 +111,12 @@
 //! A runtime that the program builds by itself takes part, too, if a thread of the simulation builds it. It is no node: it
 //! cannot be killed, and [`Sim::settle`] waits only for the tasks that use it.
 //!
+//! # Locks
+//!
+//! With the feature `locks`, a thread may also lose its turn where fom takes a lock. So the simulation finds races between two steps
+//! of fom with only a lock between them: fom runs its own models in this way, beside shuttle (`tests/models`). A run has many
+//! more choices then. Code that holds a lock of `std` while it calls fom may block its simulation for ever.
+//!
 //! # What it can promise
 //!
 //! The same binary with the same choices does the same in each process, as long as the number of localities is set, and the phases

@@ -21,6 +21,12 @@ use crate::{
 /// The real time that one run may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
+/// What may be the reason with this feature.
+const LOCKS: &str = match cfg!(feature = "locks") {
+    true => ", for example for a lock of `std` that another thread holds while it calls fom",
+    false => "",
+};
+
 pub(crate) type Program = dyn Fn(&mut Sim) + Send + Sync;
 
 /// The result of one run.
@@ -60,7 +66,7 @@ pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
     let (choices, below) = world.baton.made();
     Ran {
         failure: Some(format!(
-            "the run took more than {LIMIT:?} of real time: {} computes or blocks for ever",
+            "the run took more than {LIMIT:?} of real time: {} computes or blocks for ever{LOCKS}",
             world.baton.running()
         )),
         choices,
@@ -76,21 +82,26 @@ fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
         world: Arc::clone(&world),
         life: None,
     };
-    let (ended, (choices, below), events) = here.with(|| {
+    let (ended, listing, (choices, below), events) = here.with(|| {
         let ended = catch_unwind(AssertUnwindSafe(|| {
             program(&mut sim);
             // The tasks that are ready run.
             sleep(Duration::from_nanos(1));
         }));
         let (choices, events) = (world.baton.made(), world.timeline.take());
+        // A thread that waits may have a lock that the listing needs.
+        let list = || world.baton.was_stuck().then(|| sim.listing());
+        let listing = catch_unwind(AssertUnwindSafe(list)).ok().flatten();
         // What comes now belongs to no run.
         let _ = catch_unwind(AssertUnwindSafe(|| sim.end()));
-        (ended, choices, events)
+        (ended, listing, choices, events)
     });
     drop(part);
     let failure = ended.err().map(panic_message);
+    let failure = failure.or_else(|| world.baton.trouble());
+    let listing = listing.map_or_else(String::new, |listing| format!("\n{listing}"));
     Ran {
-        failure: failure.or_else(|| world.baton.trouble()),
+        failure: failure.map(|failure| failure + &listing),
         choices,
         below,
         events,

@@ -192,7 +192,8 @@ impl Sim {
         self.nodes.iter().all(is_idle) && self.world.tasks() == 0
     }
 
-    fn listing(&self) -> String {
+    /// Returns the foms of each node: their phases, and what they wait for.
+    pub(crate) fn listing(&self) -> String {
         let running = self.world.tasks();
         let nodes = self.nodes.iter().map(|node| {
             let state = match node.running() {

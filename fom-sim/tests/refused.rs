@@ -125,6 +125,41 @@ fn threads_that_wait_for_each_other() {
         told.contains("every thread waits for another one, for ever: the test; node: fom-0-"),
         "{told}"
     );
+    assert_names_the_phase(&told);
+}
+
+/// Checks that the report lists the fom.
+fn assert_names_the_phase(told: &str) {
+    let mut listed = told.lines().filter(|line| line.contains(" Ask "));
+    assert!(listed.any(|line| line.contains(" Wait ")), "{told}");
+}
+
+/// A thread that the simulation does not have wakes a fom. The report names the fom, and the phase that waits.
+#[test]
+fn a_thread_outside_that_wakes_a_fom() {
+    let (send, asked) = std::sync::mpsc::channel::<tokio::sync::oneshot::Sender<()>>();
+    let outside = std::thread::spawn(move || {
+        while let Ok(answer) = asked.recv() {
+            // The run may be over.
+            let _ = answer.send(());
+        }
+    });
+    let told = failure(move |sim| {
+        let node = sim
+            .node("node", || Runtime::builder().localities(1))
+            .runtime();
+        let (answer, receiver) = tokio::sync::oneshot::channel();
+        let asked = node.submit(Ask(Some(receiver))).start().unwrap();
+        sim::sleep(Duration::from_secs(1));
+        send.send(answer).unwrap();
+        asked.wait().map(drop).unwrap();
+    });
+    outside.join().unwrap();
+    assert!(
+        told.contains("A wake by a thread outside of the simulation is not seen"),
+        "{told}"
+    );
+    assert_names_the_phase(&told);
 }
 
 /// Does something that a simulation cannot repeat.

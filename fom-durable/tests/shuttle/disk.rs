@@ -198,3 +198,25 @@ impl Journal for Disk {
         self.0.kept.stats()
     }
 }
+
+/// Ends the only fom of a model after a commit that failed. Any other failure fails the model.
+pub(super) fn end_after_failed_commit<O: Operation>(
+    bench: &Bench,
+    disk: &Disk,
+    id: FomId,
+    key: &str,
+    failure: &Failure<O>,
+) where
+    Failure<O>: std::fmt::Debug,
+{
+    assert!(matches!(failure.cause, Cause::Journal(_)), "{failure:?}");
+    if disk.mark_of(id).is_none() {
+        return;
+    }
+    // The fom comes back and waits. Or it had ended, and its end is committed by now.
+    disk.wait_for_back_or_gone(1);
+    if let Some(fom) = bench.runtime.find::<O>(key) {
+        assert_eq!(fom.id(), id);
+        fom.cancel();
+    }
+}

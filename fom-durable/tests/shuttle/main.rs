@@ -5,6 +5,8 @@
 //! ```
 #![cfg(fom_shuttle)]
 
+#[path = "../../../fom-runtime/tests/shuttle/check.rs"]
+mod check;
 mod commits;
 mod disk;
 #[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
@@ -20,14 +22,13 @@ mod resting;
 use std::{sync::Arc, time::Duration};
 
 use fom_durable::prelude::*;
+use fom_protocol::sync::sleep;
 use fom_runtime::{
     Builder, FomId, FomRef, Handle, balance::Balance, config::Followers, error::RefusedReason,
     observe::TransitionCause, time::TestClock, topology::Machine,
 };
 use shuttle::{
-    Config, Runner,
     future::block_on,
-    scheduler::{PctScheduler, RandomScheduler, Scheduler},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -35,28 +36,7 @@ use shuttle::{
     thread,
 };
 
-use disk::Disk;
+use check::check;
+use disk::{Disk, end_after_failed_commit};
 use foms::Word;
-use kit::{Bench, MOST, NEVER, check, section, visit};
-
-/// Ends the only fom of a model after a commit that failed. Any other failure fails the model.
-fn end_after_failed_commit<O: Operation>(
-    bench: &Bench,
-    disk: &Disk,
-    id: FomId,
-    key: &str,
-    failure: &Failure<O>,
-) where
-    Failure<O>: std::fmt::Debug,
-{
-    assert!(matches!(failure.cause, Cause::Journal(_)), "{failure:?}");
-    if disk.mark_of(id).is_none() {
-        return;
-    }
-    // The fom comes back and waits. Or it had ended, and its end is committed by now.
-    disk.wait_for_back_or_gone(1);
-    if let Some(fom) = bench.runtime.find::<O>(key) {
-        assert_eq!(fom.id(), id);
-        fom.cancel();
-    }
-}
+use kit::{Bench, MOST, NEVER, section, visit};

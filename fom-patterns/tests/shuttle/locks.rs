@@ -2,21 +2,12 @@
 
 use std::{
     pin::pin,
-    sync::Arc,
     task::{Context, Waker},
 };
 
-use fom_patterns::{
-    lock::{LockSet, LongLock},
-    prelude::*,
-};
-use fom_runtime::config::Shutdown;
-use shuttle::{
-    sync::atomic::{AtomicBool, Ordering},
-    thread,
-};
+use fom_patterns::lock::{LockSet, LongLock};
 
-use super::{Bench, MOST, check};
+use super::*;
 
 /// The lock, and whether a visitor is inside.
 #[derive(Clone)]

@@ -7,6 +7,8 @@
 
 mod active;
 mod admission;
+#[path = "../../../fom-runtime/tests/shuttle/check.rs"]
+mod check;
 #[allow(dead_code, reason = "the models of `fom-runtime` use the rest")]
 #[path = "../../../fom-runtime/tests/shuttle/kit.rs"]
 mod kit;
@@ -20,9 +22,7 @@ use fom_runtime::{
     Builder, balance::Balance, config::Followers, time::TestClock, topology::Machine,
 };
 use shuttle::{
-    Config, Runner,
     future::block_on,
-    scheduler::{PctScheduler, RandomScheduler, Scheduler},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -30,4 +30,5 @@ use shuttle::{
     thread,
 };
 
-use kit::{Bench, MOST, NEVER, check};
+use check::check;
+use kit::{Bench, MOST, NEVER};

@@ -12,6 +12,7 @@
 //! Some faults were put in on purpose to test a model; the model names them as `seeded`.
 #![cfg(fom_shuttle)]
 
+mod check;
 mod ending;
 mod foms;
 mod hand_over;
@@ -29,9 +30,7 @@ use fom_runtime::{
     machine::FomState, prelude::*, time::TestClock, topology::Machine,
 };
 use shuttle::{
-    Config, Runner,
     future::block_on,
-    scheduler::{PctScheduler, RandomScheduler, Scheduler},
     sync::{
         Condvar, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -39,5 +38,6 @@ use shuttle::{
     thread,
 };
 
+use check::check;
 use foms::{Parent, Task, Word, Work, task};
-use kit::{Bench, Gate, MOST, NEVER, Watch, check, section, visit};
+use kit::{Bench, Gate, MOST, NEVER, Watch, section, visit};

@@ -52,9 +52,16 @@ pub(crate) trait Call: Send + Sync {
 /// The way back to the caller. Empty if the request has broken.
 struct Answer<T>(Mutex<Option<oneshot::Sender<T>>>);
 
+impl<T> Answer<T> {
+    /// Takes the way back. Its use wakes the caller, and another thread may run then: never with the lock.
+    fn take(&self) -> Option<oneshot::Sender<T>> {
+        lock(&self.0).take()
+    }
+}
+
 impl<T: Send> Call for Answer<T> {
     fn breaks(&self) {
-        drop(lock(&self.0).take());
+        drop(self.take());
     }
 }
 
@@ -159,7 +166,7 @@ impl Node {
         match value {
             Ok(value) => {
                 if world.arrives(self.name(), from) {
-                    if let Some(answer) = lock(&answer.0).take() {
+                    if let Some(answer) = answer.take() {
                         // The caller may have gone.
                         let _ = answer.send(value);
                     }

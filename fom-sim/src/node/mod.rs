@@ -171,13 +171,14 @@ impl Life {
             }
             std::mem::take(&mut *state).calls
         };
+        world.baton.freeze_others(self.group());
         let pause = world.faults.draw_pause(&world.baton);
         world.note(&inner.name, format!("killed, starts in {pause:?}"));
         self.node.start(pause);
         for call in calls.iter().filter_map(Weak::upgrade) {
             call.breaks();
         }
-        world.baton.freeze(self.group());
+        world.baton.freeze_this(self.group());
     }
 }
 
