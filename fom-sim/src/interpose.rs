@@ -9,6 +9,7 @@ use crate::{
     baton::{me, spawns},
     choices::next,
     node::{Here, current},
+    sim::sleep,
 };
 
 /// The wall clock when a simulation begins: the first of January 2026.
@@ -51,6 +52,15 @@ pub fn now(is_wall: bool) -> Option<Duration> {
     })
 }
 
+/// Lets this time of the simulation pass. Returns whether this thread belongs to one.
+pub fn sleeps(time: Duration) -> bool {
+    let simulated = Here::get().is_some();
+    if simulated {
+        sleep(time);
+    }
+    simulated
+}
+
 /// Returns whether this thread may do what the simulation cannot repeat. If not, the run has failed.
 pub fn may(what: &str) -> bool {
     let Some(here) = Here::get() else {
@@ -80,7 +90,7 @@ pub fn may_spawn() -> bool {
 
 /// Gives the test binary its own random bytes, which are the same in all runs, and its own clocks, which show the time of the
 /// simulation on its threads. So the order of each `HashMap`, the home of each key, `Instant::now` and `SystemTime::now` are equal
-/// in all runs. On a thread of a simulation, a new thread and a new socket fail, and the run fails with the name of the phase.
+/// in all runs, and `std::thread::sleep` is [`sleep`](crate::sleep). On a thread of a simulation, a new thread and a new socket fail, and the run fails with the name of the phase.
 ///
 /// Linux only. Write it once in a test binary, at the top level of a file.
 #[macro_export]
@@ -133,6 +143,60 @@ macro_rules! interpose {
                         libc::syscall(libc::SYS_clock_gettime, clock, time) as libc::c_int
                     },
                 }
+            }
+
+            /// As in libc, but with the time of the simulation on its threads.
+            ///
+            /// # Safety
+            ///
+            /// `time` is valid for a read, and `left` is null or valid for a write.
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn clock_nanosleep(
+                clock: libc::clockid_t,
+                flags: libc::c_int,
+                time: *const libc::timespec,
+                left: *mut libc::timespec,
+            ) -> libc::c_int {
+                // SAFETY: the caller's promise.
+                let wanted = unsafe { &*time };
+                let wanted = ::std::time::Duration::new(wanted.tv_sec as _, wanted.tv_nsec as _);
+                let time_left = match $crate::interposed::now(clock == libc::CLOCK_REALTIME) {
+                    Some(now) if flags & libc::TIMER_ABSTIME != 0 => wanted.saturating_sub(now),
+                    _ => wanted,
+                };
+                if $crate::interposed::sleeps(time_left) {
+                    return 0;
+                }
+                // SAFETY: the arguments of this system call, by the caller's promise.
+                let failed =
+                    unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, left) };
+                match failed {
+                    0 => 0,
+                    // SAFETY: the address is that of this thread.
+                    _ => unsafe { *libc::__errno_location() },
+                }
+            }
+
+            /// As in libc, but with the time of the simulation on its threads.
+            ///
+            /// # Safety
+            ///
+            /// As for `clock_nanosleep`.
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn nanosleep(
+                time: *const libc::timespec,
+                left: *mut libc::timespec,
+            ) -> libc::c_int {
+                // SAFETY: the caller's promise.
+                let wanted = unsafe { &*time };
+                let wanted = ::std::time::Duration::new(wanted.tv_sec as _, wanted.tv_nsec as _);
+                if $crate::interposed::sleeps(wanted) {
+                    return 0;
+                }
+                // SAFETY: the arguments of this system call, by the caller's promise.
+                unsafe { libc::syscall(libc::SYS_nanosleep, time, left) as libc::c_int }
             }
 
             /// As in libc, but fails on a thread of a simulation.

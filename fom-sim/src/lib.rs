@@ -130,7 +130,7 @@
 //!   uses them. Timers of tokio do not fire.
 //! - *Journals in files.* A [`Disk`] behaves as the trait [`Journal`](fom_journal::Journal) says: it keeps some first groups of a
 //!   commit that was under way. What a file system does to a file is for the tests of `fom-journal`.
-//! - *The time of blocking sections.* A section takes no time unless it calls [`sleep`].
+//! - *The time of blocking sections.* A section takes no time unless it sleeps.
 
 mod baton;
 mod chaos;
@@ -156,7 +156,7 @@ pub mod interposed {
     #[cfg(target_os = "linux")]
     pub use libc;
 
-    pub use crate::interpose::{may, may_spawn, now, random};
+    pub use crate::interpose::{may, may_spawn, now, random, sleeps};
 }
 
 /// Compiles the example of the README.

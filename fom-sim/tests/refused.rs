@@ -248,6 +248,8 @@ fn clocks_show_the_time_of_the_simulation() {
         sim::sleep(month);
         assert_eq!(begun.elapsed(), month);
         assert_eq!(wall.elapsed().unwrap(), month);
+        std::thread::sleep(month);
+        assert_eq!(begun.elapsed(), 2 * month);
     });
 }
 
