@@ -14,7 +14,7 @@ use axum::{
 };
 use fom_cluster::{Cluster, ClusterError, Found, Place, Tcp};
 use fom_durable::prelude::*;
-use fom_patterns::limit::LimitsExt;
+use fom_patterns::limit::Limits;
 use fom_postgres::PostgresEngine;
 use serde_json::{Value, json};
 
@@ -55,6 +55,9 @@ impl Node {
         std::fs::create_dir_all(directory)?;
         let shop = Shop::open(&directory.join("shop.sqlite"))?;
         shop.stock("tea", 1_000_000)?;
+        // All slots of the node together ask for so many charges at once.
+        let limits = Limits::new();
+        limits.set("charges", 8);
         // The server of a try has no second copy. Real orders need one: leave this out then.
         let engine = PostgresEngine::builder(self.database, "orders").allow_one_copy();
         let cluster = Cluster::builder(engine.build()?, self.name)
@@ -69,12 +72,8 @@ impl Node {
                     .resource(Site {
                         webhook: webhook.clone(),
                     })
+                    .resource(limits.clone())
                     .remember(100_000, WEEK)
-                    .after_build(|runtime| {
-                        // Each slot asks for two charges at once.
-                        runtime.limits().set("charges", 2);
-                        Ok::<(), BoxError>(())
-                    })
             })
             .join()
             .await?;

@@ -26,22 +26,27 @@ static PLACE: WaitKind = WaitKind::new("a place under a limit");
 
 /// Adds limits to a [`Runtime`].
 pub trait LimitsExt {
-    /// Returns the limits of this runtime.
+    /// Returns the limits of this runtime: its resource of this type, or limits of its own.
     fn limits(&self) -> Limits;
 }
 
 impl LimitsExt for Runtime {
     fn limits(&self) -> Limits {
-        let table: Arc<Table> = self.extension().attachment();
-        table.listing.get_or_init(|| {
-            let part: Weak<Table> = Arc::downgrade(&table);
-            self.extension().list(part)
+        let used: Arc<Used> = self.extension().attachment();
+        let (limits, _) = used.0.get_or_init(|| {
+            let shared = self.resource::<Limits>();
+            let limits = shared.cloned().unwrap_or_default();
+            let part: Weak<Table> = Arc::downgrade(&limits.0);
+            (limits, self.extension().list(part))
         });
-        Limits(table)
+        limits.clone()
     }
 }
 
 /// The limits of a runtime, by name. A clone is another handle to the same limits.
+///
+/// Several runtimes share limits that each of them has as a [resource](fom_runtime::Builder::resource). So a node of a cluster, with
+/// a runtime for each slot, has one limit for all of them.
 ///
 /// ```
 /// use fom_patterns::prelude::*;
@@ -73,7 +78,7 @@ impl LimitsExt for Runtime {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Limits(Arc<Table>);
 
 /// The state of one limit, as [`Limits::status`] returns it.
@@ -90,15 +95,17 @@ pub struct LimitStatus {
     pub waiting: usize,
 }
 
-/// The limits of one runtime.
+/// The limits that a runtime uses, and where they are listed. Set with the first use.
+#[derive(Default)]
+struct Used(OnceLock<(Limits, Listing)>);
+
+impl Attachment for Used {}
+
+/// Limits by name.
 #[derive(Default)]
 struct Table {
     limits: Mutex<BTreeMap<String, Arc<Limit>>>,
-    /// Set with the first use.
-    listing: OnceLock<Listing>,
 }
-
-impl Attachment for Table {}
 
 impl Listed for Table {
     fn parts(self: Arc<Self>, _: &Runtime) -> Vec<PartInfo> {
@@ -133,6 +140,11 @@ impl fmt::Debug for Limits {
 }
 
 impl Limits {
+    /// Returns limits that no runtime has yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Sets the number of foms that may be in the phases with this limit at once, from now on. With a lower number, the
     /// foms in the phases go on, and no further fom enters until enough have left. With 0, no fom enters.
     ///

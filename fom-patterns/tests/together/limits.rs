@@ -1,6 +1,9 @@
 //! Limits: how many foms run a phase at once.
 
-use fom_patterns::{limit::LimitStatus, prelude::*};
+use fom_patterns::{
+    limit::{LimitStatus, Limits},
+    prelude::*,
+};
 use fom_runtime::{Handle, time::TestClock};
 
 use crate::kit::{Log, limited, one, secs};
@@ -161,4 +164,31 @@ fn a_place_is_kept_over_retries_and_left_at_every_end() {
 fn the_graph_names_the_limit() {
     let drawing = Order::GRAPH.drawing();
     assert!(drawing.contains("limit charges"), "{drawing}");
+}
+
+/// Runtimes that have the same limits as a resource share the places, and each lists them. A runtime that ends gives its places back.
+#[test]
+fn runtimes_share_limits() {
+    limited(|| async {
+        let (limits, log) = (Limits::new(), Log::default());
+        limits.set("charges", 1);
+        let runtime = || one(&TestClock::new()).resource(limits.clone()).build();
+        let (first, second) = (runtime().unwrap(), runtime().unwrap());
+        let _inside = order(&first, &log, "a");
+        first.quiet().await;
+        let waits = order(&second, &log, "b");
+        second.quiet().await;
+        assert_eq!(log.take(), ["a"]);
+        for runtime in [&first, &second] {
+            assert_eq!(status(runtime), (Some(1), 1, 1));
+            let parts = runtime.inspect().parts().parts;
+            assert!(parts.iter().any(|part| part.kind == "limit"), "{parts:?}");
+        }
+        first.shutdown(Shutdown::Now, secs(10)).await;
+        second.quiet().await;
+        assert_eq!(log.take(), ["b"]);
+        waits.send(Word::Go).unwrap();
+        second.idle().await;
+        assert_eq!(status(&second), (Some(1), 0, 0));
+    });
 }
