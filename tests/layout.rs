@@ -205,6 +205,7 @@ const CLUSTER: &[&str] = &[
     "entries",
     "route",
     "caller",
+    "letter_room",
     "letters",
     "import",
     "operate",

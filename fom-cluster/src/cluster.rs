@@ -115,7 +115,8 @@ impl ClusterBuilder {
     /// [runtime](fom_runtime::Builder::capacity).
     ///
     /// A [letter](crate::ClusterCxExt::letters) is in flight until its target has taken it. So a node whose letters cannot be
-    /// delivered takes on less. An operation that is in flight already is not held back: it can go on to send letters.
+    /// delivered takes on less. An operation that is in flight already is held back by the [room](crate::Letters::room) for letters, if it
+    /// asks for it.
     ///
     /// Submissions that come at once can exceed the limit, by 1,024 at the most. Letters, and slots that come from another node, always
     /// find room: refused, they would be stuck.

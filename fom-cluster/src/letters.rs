@@ -6,7 +6,12 @@
 
 use fom_durable::{DurableBuilderExt as _, DurableCxExt as _, Outbox};
 use fom_runtime::{
-    Builder, Cx, Persistent, error::BoxError, fom, machine::Savable, snapshot::SnapshotError,
+    Builder, Cx, Operation as _, Persistent, Runtime,
+    error::BoxError,
+    fom,
+    machine::Savable,
+    observe::{Filter, MatchingFom},
+    snapshot::SnapshotError,
 };
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +19,7 @@ use crate::{
     answering,
     call::{At, Blob, Content, Letter, Name, Reply, Request, Submit, What},
     inbox::{self, KEY},
+    letter_room::{LetterRoom, Undelivered},
     node::Here,
     registry::name_of,
     route::ask,
@@ -22,7 +28,11 @@ use crate::{
 
 /// Adds to a runtime what letters and calls need.
 pub(crate) fn set_up(builder: Builder) -> Builder {
-    answering::set_up(inbox::set_up(builder.operation::<Courier>()))
+    let undelivered = Undelivered::new(|runtime| waiting(runtime).len());
+    let builder = builder.resource(undelivered.clone());
+    let builder = builder.operation::<Courier>();
+    let builder = builder.listen_to::<Courier>(move |transition| undelivered.saw(transition));
+    answering::set_up(inbox::set_up(builder))
 }
 
 /// Returns the names of the operations that letters need. Each node reads them.
@@ -32,6 +42,15 @@ pub(crate) fn names() -> [Name; 3] {
         name_of::<inbox::Inbox>(),
         name_of::<inbox::UnreadLetter>(),
     ]
+}
+
+/// Returns the letters among the foms of a slot.
+pub(crate) fn waiting(runtime: &Runtime) -> Vec<MatchingFom> {
+    // A type of the user may have the same name.
+    let couriers = Filter::default().operation(Courier::GRAPH.operation());
+    runtime.inspect().matching(&couriers, |fom| {
+        runtime.find_id::<Courier>(fom.id()).is_some()
+    })
 }
 
 /// Brings one letter to its target.
@@ -84,7 +103,9 @@ impl CarryingTransitions for Courier {
 #[must_use = "nothing is sent before `send` or `submit`"]
 pub struct Letters<'a> {
     outbox: Outbox<'a>,
-    slots: u16,
+    runtime: Runtime,
+    here: &'a Here,
+    undelivered: &'a Undelivered,
 }
 
 /// The method of a [`Cx`] for other slots.
@@ -143,7 +164,9 @@ impl<E> ClusterCxExt for Cx<'_, E> {
     fn letters(&self) -> Letters<'_> {
         Letters {
             outbox: self.outbox(),
-            slots: self.resource::<Here>().slots,
+            runtime: self.runtime(),
+            here: self.resource(),
+            undelivered: self.resource(),
         }
     }
 }
@@ -163,7 +186,7 @@ impl Letters<'_> {
         let to = to.into();
         let bytes = rmp_serde::to_vec_named(&event);
         let event = Blob(bytes.map_err(|error| SnapshotError::Operation(error.to_string()))?);
-        let slot = to.slot(self.slots);
+        let slot = to.slot(self.here.slots);
         let to = At {
             once: to.operation_id(),
             key: to.key,
@@ -181,7 +204,7 @@ impl Letters<'_> {
         O: Persistent,
     {
         let at = at.into();
-        let slot = at.slot(self.slots);
+        let slot = at.slot(self.here.slots);
         let snapshot = operation.snapshot(&O::start())?;
         let submit = Submit {
             operation: Blob(snapshot.as_bytes().to_vec()),
@@ -193,12 +216,74 @@ impl Letters<'_> {
         self.post::<O>(slot, Content::Submit(submit))
     }
 
+    /// Returns a gate for a phase that sends letters again and again. The phase waits while more than `most` letters of its slot are
+    /// not delivered. So an operation that goes on by itself does not send faster than others take.
+    ///
+    /// ```no_run
+    /// use fom_cluster::ClusterCxExt as _;
+    /// use fom_durable::prelude::*;
+    /// use fom_runtime::extension::Gate;
+    /// # use serde::{Deserialize, Serialize};
+    ///
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Greeting { to: u64 }
+    /// # #[fom(operation(Greeting))]
+    /// # enum Greets {
+    /// #     #[phase(start, sync, to(Done))]
+    /// #     Greet,
+    /// #     #[phase(end)]
+    /// #     Done,
+    /// # }
+    /// # impl GreetsTransitions for Greeting {
+    /// #     fn greet(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> { Ok(()) }
+    /// # }
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Campaign {
+    ///     next: u64,
+    /// }
+    ///
+    /// #[fom(operation(Campaign))]
+    /// enum Sending {
+    ///     #[phase(start, sync, gate, to(Send, Done))]
+    ///     Send,
+    ///     #[phase(end)]
+    ///     Done,
+    /// }
+    ///
+    /// impl SendingTransitions for Campaign {
+    ///     fn send_gate(&self, cx: &Cx<'_>) -> impl Gate {
+    ///         cx.letters().room(1_000)
+    ///     }
+    ///
+    ///     fn send(&mut self, cx: &mut Cx<'_>) -> Result<SendingAfterSend, BoxError> {
+    ///         if self.next == 1_000_000 {
+    ///             return Ok(SendingAfterSend::Done);
+    ///         }
+    ///         let greeting = Greeting { to: self.next };
+    ///         cx.letters().submit(("customer", self.next), &greeting)?;
+    ///         self.next += 1;
+    ///         Ok(SendingAfterSend::Send)
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Operations that pass the gate at once can exceed `most`, by one transition of each.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `most` is 0: one letter may wait.
+    pub fn room(&self, most: usize) -> LetterRoom {
+        assert!(most > 0, "one letter may wait");
+        self.undelivered.room(most, self.here, &self.runtime)
+    }
+
     fn post<O: Persistent>(&self, to: Slot, content: Content) -> Result<(), SnapshotError> {
         let courier = Courier {
             to: to.0,
             of: name_of::<O>(),
             content,
         };
+        self.undelivered.writes();
         let series = (KEY, (u64::from(to.0), "letters"));
         self.outbox.submit(courier).serial(series).post().map(drop)
     }

@@ -134,6 +134,7 @@
 //! | `entries` | what an operator does with what one slot has in quarantine |
 //! | `route` | how a request reaches the owner of its slot |
 //! | `caller` | the calls by key of this process |
+//! | `letter_room` | how many letters wait, and the phases that wait for them |
 //! | `letters` | what a phase sends to other slots |
 //! | `import` | imports |
 //! | `operate` | what a node does for an operator |
@@ -161,6 +162,7 @@ mod error;
 mod guarded;
 mod import;
 mod inbox;
+mod letter_room;
 mod letters;
 mod listed;
 mod membership;
@@ -188,6 +190,7 @@ pub use answers::{Answers, Asked};
 pub use cluster::{Cluster, ClusterBuilder, Found};
 pub use cluster_state::ClusterState;
 pub use error::{BackupError, ClusterError};
+pub use letter_room::LetterRoom;
 pub use letters::{ClusterCxExt, Letters};
 pub use memory::MemoryEngine;
 pub use network::{Answering, Lost, Network, Serve};

@@ -4,7 +4,7 @@ use std::{future::ready, sync::Arc, time::Duration};
 
 use fom_durable::DurableExt as _;
 use fom_protocol::sync::sleep;
-use fom_runtime::{Operation as _, Runtime, observe::Filter};
+use fom_runtime::Runtime;
 
 use crate::{
     apart::apart,
@@ -13,7 +13,7 @@ use crate::{
     clock::boot_time,
     commits::AGAIN,
     engine::EngineError,
-    letters::Courier,
+    letters,
     network::{Answering, Lost},
     node::Node,
     report::{NodeLoad, NodeReport, Report},
@@ -127,11 +127,7 @@ fn load(node: &Node) -> NodeLoad {
 fn add(to: &mut NodeLoad, runtime: &Runtime) {
     to.foms += runtime.in_flight();
     to.quarantined += runtime.quarantine().list().len();
-    // A type of the user may have the same name.
-    let couriers = Filter::default().operation(Courier::GRAPH.operation());
-    let letters = runtime.inspect().matching(&couriers, |fom| {
-        runtime.find_id::<Courier>(fom.id()).is_some()
-    });
+    let letters = letters::waiting(runtime);
     to.letters += letters.len();
     let ages = letters.iter().map(|letter| letter.info().times.age);
     to.oldest_letter = ages.max().unwrap_or_default().max(to.oldest_letter);

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, Weak};
 
+use fom_runtime::Runtime;
+
 use super::Node;
 use crate::{commits::Owned, slot::Slot};
 
 /// The node and the slot of a runtime: a resource of it.
+#[derive(Clone, Debug)]
 pub(crate) struct Here {
     node: Weak<Node>,
     pub(crate) slot: Slot,
@@ -26,6 +29,12 @@ impl Here {
 
     pub(crate) fn node(&self) -> Option<Arc<Node>> {
         self.node.upgrade()
+    }
+
+    /// Returns the runtime of the slot, once the node serves it.
+    pub(crate) fn runtime(&self) -> Option<Runtime> {
+        let (_, runtime) = self.node()?.serving(self.slot)?;
+        Some(runtime)
     }
 
     /// Returns the term of the slot.

@@ -1,0 +1,128 @@
+//! How many letters of a slot wait, and the phases that wait until there are fewer.
+//!
+//! A letter counts from the moment in which a phase writes it. If the phase fails then, the letter is never sent. So the count may be
+//! too high, and before a phase is held back, the letters among the foms are counted.
+
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use fom_protocol::sync::Mutex;
+use fom_runtime::{
+    Runtime,
+    extension::{Gate, GateError, WaitKind},
+    observe::Transition,
+};
+
+use crate::node::Here;
+
+static ROOM: WaitKind = WaitKind::new("room for letters");
+
+/// The letters of a slot that are not delivered: a resource of its runtime.
+#[derive(Clone, Debug)]
+pub(crate) struct Undelivered {
+    state: Arc<Mutex<State>>,
+    /// Counts the letters among the foms of a runtime.
+    count: fn(&Runtime) -> usize,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    letters: usize,
+    /// Whether `letters` may be wrong: a letter was written since they were counted.
+    is_estimate: bool,
+    /// How many letters were delivered.
+    delivered: u64,
+    /// The foms that wait until there are fewer.
+    wakers: Vec<Waker>,
+}
+
+impl Undelivered {
+    pub(crate) fn new(count: fn(&Runtime) -> usize) -> Self {
+        let state = State {
+            // Those that come back from the journal are not known.
+            letters: usize::MAX,
+            is_estimate: true,
+            ..State::default()
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            count,
+        }
+    }
+
+    /// Notes a letter that a phase writes.
+    pub(crate) fn writes(&self) {
+        let mut state = self.state.lock();
+        state.letters = state.letters.saturating_add(1);
+        state.is_estimate = true;
+    }
+
+    /// Notes what a letter does. Its end is its delivery.
+    pub(crate) fn saw(&self, transition: &Transition<'_>) {
+        if !transition.ends() && transition.to().is_some() {
+            return;
+        }
+        let wakers = {
+            let mut state = self.state.lock();
+            state.delivered += 1;
+            state.letters = state.letters.saturating_sub(1);
+            mem::take(&mut state.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Returns a gate that is open while at most so many letters wait. `runtime` is that of the slot.
+    pub(crate) fn room(&self, most: usize, here: &Here, runtime: &Runtime) -> LetterRoom {
+        if self.state.lock().letters == usize::MAX {
+            let letters = (self.count)(runtime);
+            self.state.lock().letters = letters;
+        }
+        LetterRoom {
+            undelivered: self.clone(),
+            most,
+            here: here.clone(),
+        }
+    }
+}
+
+/// Holds a phase back while too many letters wait; see [`Letters::room`](crate::Letters::room).
+#[derive(Debug)]
+pub struct LetterRoom {
+    undelivered: Undelivered,
+    most: usize,
+    here: Here,
+}
+
+impl Gate for LetterRoom {
+    fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GateError>> {
+        let Undelivered { state, count } = &self.undelivered;
+        // A slot that is about to be served has no runtime yet: its letters were counted just now.
+        let runtime = self.here.runtime();
+        loop {
+            let seen = {
+                let mut state = state.lock();
+                if state.letters <= self.most {
+                    return Poll::Ready(Ok(()));
+                }
+                if !state.is_estimate || runtime.is_none() {
+                    state.wakers.push(cx.waker().clone());
+                    ROOM.record();
+                    return Poll::Pending;
+                }
+                state.is_estimate = false;
+                state.delivered
+            };
+            let letters = runtime.as_ref().map_or(0, count);
+            let mut state = state.lock();
+            // Otherwise a letter was written or delivered meanwhile.
+            if state.delivered == seen && !state.is_estimate {
+                state.letters = letters;
+            } else {
+                state.is_estimate = true;
+            }
+        }
+    }
+}
