@@ -30,8 +30,9 @@ pub(crate) struct Undelivered {
 
 #[derive(Debug, Default)]
 struct State {
-    letters: usize,
-    /// Whether `letters` may be wrong: a letter was written since they were counted.
+    /// `None` until those are counted that came back from the journal.
+    letters: Option<usize>,
+    /// Whether a letter was written since they were counted, so that there may be fewer.
     is_estimate: bool,
     /// How many letters were delivered.
     delivered: u64,
@@ -41,14 +42,8 @@ struct State {
 
 impl Undelivered {
     pub(crate) fn new(count: fn(&Runtime) -> usize) -> Self {
-        let state = State {
-            // Those that come back from the journal are not known.
-            letters: usize::MAX,
-            is_estimate: true,
-            ..State::default()
-        };
         Self {
-            state: Arc::new(Mutex::new(state)),
+            state: Arc::default(),
             count,
         }
     }
@@ -56,7 +51,7 @@ impl Undelivered {
     /// Notes a letter that a phase writes.
     pub(crate) fn writes(&self) {
         let mut state = self.state.lock();
-        state.letters = state.letters.saturating_add(1);
+        state.letters = state.letters.map(|letters| letters + 1);
         state.is_estimate = true;
     }
 
@@ -68,7 +63,7 @@ impl Undelivered {
         let wakers = {
             let mut state = self.state.lock();
             state.delivered += 1;
-            state.letters = state.letters.saturating_sub(1);
+            state.letters = state.letters.map(|letters| letters.saturating_sub(1));
             mem::take(&mut state.wakers)
         };
         wakers.into_iter().for_each(Waker::wake);
@@ -76,9 +71,9 @@ impl Undelivered {
 
     /// Returns a gate that is open while at most so many letters wait. `runtime` is that of the slot.
     pub(crate) fn room(&self, most: usize, here: &Here, runtime: &Runtime) -> LetterRoom {
-        if self.state.lock().letters == usize::MAX {
+        if self.state.lock().letters.is_none() {
             let letters = (self.count)(runtime);
-            self.state.lock().letters = letters;
+            self.state.lock().letters = Some(letters);
         }
         LetterRoom {
             undelivered: self.clone(),
@@ -104,7 +99,7 @@ impl Gate for LetterRoom {
         loop {
             let seen = {
                 let mut state = state.lock();
-                if state.letters <= self.most {
+                if state.letters.is_some_and(|letters| letters <= self.most) {
                     return Poll::Ready(Ok(()));
                 }
                 if !state.is_estimate || runtime.is_none() {
@@ -119,7 +114,7 @@ impl Gate for LetterRoom {
             let mut state = state.lock();
             // Otherwise a letter was written or delivered meanwhile.
             if state.delivered == seen && !state.is_estimate {
-                state.letters = letters;
+                state.letters = Some(letters);
             } else {
                 state.is_estimate = true;
             }
