@@ -173,8 +173,10 @@ macro_rules! interpose {
                     unsafe { libc::syscall(libc::SYS_clock_nanosleep, clock, flags, time, left) };
                 match failed {
                     0 => 0,
-                    // SAFETY: the address is that of this thread.
-                    _ => unsafe { *libc::__errno_location() },
+                    _ => {
+                        let error = ::std::io::Error::last_os_error().raw_os_error();
+                        error.unwrap_or(libc::EINVAL)
+                    }
                 }
             }
 
