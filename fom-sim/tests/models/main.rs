@@ -1,5 +1,6 @@
 //! The models that shuttle explores, in the simulation. A thread may lose its turn at each lock, wherever it waits, and where a
-//! model says so, but not at each atomic.
+//! model says so, but not at each atomic. `moving` is not among them: without a switch at an atomic, the other locality is idle before
+//! the first fom has run, and no fom moves.
 //!
 //! ```sh
 //! cargo test --release -p fom-sim --features locks --test models
