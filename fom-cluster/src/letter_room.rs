@@ -26,6 +26,8 @@ pub(crate) struct Undelivered {
     state: Arc<Mutex<State>>,
     /// Counts the letters among the foms of a runtime.
     count: fn(&Runtime) -> usize,
+    /// Has the runtime tell of its letters. A program that never asks for room pays nothing for it.
+    watch: fn(&Runtime, Undelivered),
 }
 
 #[derive(Debug, Default)]
@@ -34,6 +36,8 @@ struct State {
     letters: Option<usize>,
     /// Whether a letter was written since they were counted, so that there may be fewer.
     is_estimate: bool,
+    /// Whether the runtime tells of its letters.
+    is_watched: bool,
     /// How many letters were delivered.
     delivered: u64,
     /// The foms that wait until there are fewer.
@@ -41,10 +45,11 @@ struct State {
 }
 
 impl Undelivered {
-    pub(crate) fn new(count: fn(&Runtime) -> usize) -> Self {
+    pub(crate) fn new(count: fn(&Runtime) -> usize, watch: fn(&Runtime, Self)) -> Self {
         Self {
             state: Arc::default(),
             count,
+            watch,
         }
     }
 
@@ -71,7 +76,14 @@ impl Undelivered {
 
     /// Returns a gate that is open while at most so many letters wait. `runtime` is that of the slot.
     pub(crate) fn room(&self, most: usize, here: &Here, runtime: &Runtime) -> LetterRoom {
-        if self.state.lock().letters.is_none() {
+        let is_first = {
+            let mut state = self.state.lock();
+            let is_first = !mem::replace(&mut state.is_watched, true);
+            state.is_estimate |= is_first;
+            is_first
+        };
+        if is_first {
+            (self.watch)(runtime, self.clone());
             let letters = (self.count)(runtime);
             self.state.lock().letters = Some(letters);
         }
@@ -93,7 +105,7 @@ pub struct LetterRoom {
 
 impl Gate for LetterRoom {
     fn poll_open(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), GateError>> {
-        let Undelivered { state, count } = &self.undelivered;
+        let Undelivered { state, count, .. } = &self.undelivered;
         // A slot that is about to be served has no runtime yet: its letters were counted just now.
         let runtime = self.here.runtime();
         loop {

@@ -28,11 +28,14 @@ use crate::{
 
 /// Adds to a runtime what letters and calls need.
 pub(crate) fn set_up(builder: Builder) -> Builder {
-    let undelivered = Undelivered::new(|runtime| waiting(runtime).len());
-    let builder = builder.resource(undelivered.clone());
-    let builder = builder.operation::<Courier>();
-    let builder = builder.listen_to::<Courier>(move |transition| undelivered.saw(transition));
-    answering::set_up(inbox::set_up(builder))
+    let builder = builder.resource(Undelivered::new(
+        |runtime| waiting(runtime).len(),
+        |runtime, undelivered| {
+            let saw = runtime.listen_to::<Courier>(move |transition| undelivered.saw(transition));
+            saw.forever();
+        },
+    ));
+    answering::set_up(inbox::set_up(builder.operation::<Courier>()))
 }
 
 /// Returns the names of the operations that letters need. Each node reads them.
