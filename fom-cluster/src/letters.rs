@@ -270,13 +270,14 @@ impl Letters<'_> {
     /// }
     /// ```
     ///
-    /// Operations that pass the gate at once can exceed `most`, by one transition of each.
+    /// Operations that pass the gate at once can exceed `most`, by one transition of each. Before the gate holds a phase back, it may look
+    /// at all operations of the slot, to leave out letters of attempts that failed.
     ///
     /// # Panics
     ///
-    /// Panics if `most` is 0: one letter may wait.
+    /// Panics if `most` is 0.
     pub fn room(&self, most: usize) -> LetterRoom {
-        assert!(most > 0, "one letter may wait");
+        assert!(most > 0, "the room for letters is at least 1");
         self.undelivered.room(most, self.here, &self.runtime)
     }
 

@@ -90,7 +90,8 @@ pub fn may_spawn() -> bool {
 
 /// Gives the test binary its own random bytes, which are the same in all runs, and its own clocks, which show the time of the
 /// simulation on its threads. So the order of each `HashMap`, the home of each key, `Instant::now` and `SystemTime::now` are equal
-/// in all runs, and `std::thread::sleep` is [`sleep`](crate::sleep). On a thread of a simulation, a new thread and a new socket fail, and the run fails with the name of the phase.
+/// in all runs, and `std::thread::sleep` is [`sleep`](crate::sleep). On a thread of a simulation, a new thread and a new socket fail,
+/// and the run fails with the name of the phase.
 ///
 /// Linux only. Write it once in a test binary, at the top level of a file.
 #[macro_export]
@@ -191,14 +192,11 @@ macro_rules! interpose {
                 time: *const libc::timespec,
                 left: *mut libc::timespec,
             ) -> libc::c_int {
-                // SAFETY: the caller's promise.
-                let wanted = unsafe { &*time };
-                let wanted = ::std::time::Duration::new(wanted.tv_sec as _, wanted.tv_nsec as _);
-                if $crate::interposed::sleeps(wanted) {
-                    return 0;
+                // SAFETY: the caller's promise. A failure has set the error.
+                match unsafe { clock_nanosleep(libc::CLOCK_MONOTONIC, 0, time, left) } {
+                    0 => 0,
+                    _ => -1,
                 }
-                // SAFETY: the arguments of this system call, by the caller's promise.
-                unsafe { libc::syscall(libc::SYS_nanosleep, time, left) as libc::c_int }
             }
 
             /// As in libc, but fails on a thread of a simulation.
