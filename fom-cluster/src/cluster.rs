@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
+use fom_durable::DurableBuilderExt as _;
 use fom_protocol::sync::{Mutex, block_on};
 use fom_runtime::{
     Builder, Key, Persistent, Runtime,
@@ -75,7 +76,7 @@ impl ClusterBuilder {
         O::Event: Savable,
     {
         self.registry.add::<O>();
-        self
+        self.runtime(|builder| builder.operation::<O>())
     }
 
     /// Answers the calls of this name, for the keys in slots of this node. Each node of the cluster must answer them.

@@ -33,6 +33,8 @@ pub(crate) type Replying<'a> = Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
 #[derive(Default)]
 pub(crate) struct Registry {
     by_name: HashMap<Name, Box<dyn Serves>>,
+    /// The types by the names that they had in earlier releases.
+    by_earlier_name: HashMap<Name, Box<dyn Serves>>,
     versions: Versions,
     types: HashSet<TypeId>,
     answers: HashMap<String, Arc<dyn Answers>>,
@@ -48,15 +50,28 @@ impl Registry {
         O::Event: Savable,
     {
         let is_new = self.types.insert(TypeId::of::<O>());
-        // With an earlier name, slots stay at nodes that know it, as long as there are some.
-        let Name { machine, operation } = name_of::<O>();
-        let name = format!("{machine} {operation}");
-        self.versions.insert(name.clone(), O::GRAPH.version());
-        let served = self
-            .by_name
-            .insert(name_of::<O>(), Box::new(Of::<O>(PhantomData)));
-        if is_new && served.is_some() {
-            self.added_twice.get_or_insert(name);
+        let current = name_of::<O>();
+        // Journals, letters and nodes of an earlier release have its names.
+        for (machine, operation) in O::GRAPH.names() {
+            let name = Name {
+                machine: machine.to_owned(),
+                operation,
+            };
+            let known_as = format!("{} {}", name.machine, name.operation);
+            let types = if name == current {
+                self.versions.insert(known_as.clone(), O::GRAPH.version());
+                &mut self.by_name
+            } else {
+                // The version of a type that has the name now counts.
+                self.versions
+                    .entry(known_as.clone())
+                    .or_insert(O::GRAPH.version());
+                &mut self.by_earlier_name
+            };
+            let served = types.insert(name, Box::new(Of::<O>(PhantomData)));
+            if is_new && served.is_some() {
+                self.added_twice.get_or_insert(known_as);
+            }
         }
     }
 
@@ -87,7 +102,9 @@ impl Registry {
     }
 
     pub(crate) fn get(&self, name: &Name) -> Option<&dyn Serves> {
-        self.by_name.get(name).map(|serves| &**serves)
+        let current = self.by_name.get(name);
+        let serves = current.or_else(|| self.by_earlier_name.get(name))?;
+        Some(&**serves)
     }
 }
 

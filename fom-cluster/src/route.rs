@@ -141,14 +141,23 @@ fn owner_of(view: &View, slot: Slot) -> Option<(String, String)> {
 }
 
 /// Serves a request, if this node owned the slot when the reply was known. Another node may have claimed the slot, and may know
-/// what this one does not.
+/// what this one does not. A runtime that is given up forgets its operations, so it cannot tell that there is none.
 pub(crate) async fn serve_owned(
     node: &Arc<Node>,
     (owned, runtime): (Arc<Owned>, Runtime),
     request: Request,
 ) -> Reply {
+    let slot = Slot(request.slot);
     let reply = serve_here(node, runtime, request).await;
-    match owned.lease.holds() {
+    let serves = || {
+        let now = node.serving(slot);
+        now.is_some_and(|(now, _)| Arc::ptr_eq(&now, &owned))
+    };
+    let is_known = match reply {
+        Reply::Unknown | Reply::Quarantined => serves(),
+        _ => true,
+    };
+    match is_known && owned.lease.holds() {
         true => reply,
         false => Reply::Moved,
     }

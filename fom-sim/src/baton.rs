@@ -70,6 +70,8 @@ struct State {
     alive: Vec<usize>,
     /// The thread that has the baton.
     runs: usize,
+    /// How often a thread has passed the baton on.
+    turns: u64,
     choices: Choices,
     /// Why the simulation cannot go on. The driver learns of it.
     trouble: Option<String>,
@@ -154,6 +156,7 @@ impl Baton {
                 threads: vec![Member::new("the test".to_owned(), Group::Test)],
                 alive: vec![DRIVER],
                 runs: DRIVER,
+                turns: 0,
                 choices,
                 trouble: None,
                 was_stuck: false,
@@ -175,6 +178,11 @@ impl Baton {
     pub(crate) fn running(&self) -> String {
         let state = self.lock();
         state.threads[state.runs].name.clone()
+    }
+
+    /// Returns how often a thread has passed the baton on.
+    pub(crate) fn turns(&self) -> u64 {
+        self.lock().turns
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -428,6 +436,7 @@ fn notify(state: &mut State, on: usize, all: bool) {
 
 /// Chooses the thread that runs next, and returns what wakes it. The plainest choice is the thread that runs now.
 fn choose(state: &mut State, now: &AtomicU64, me: usize) -> Arc<Condvar> {
+    state.turns += 1;
     loop {
         let is_ready = |at: &usize| state.threads[*at].is_ready();
         let (before, from_me) = state

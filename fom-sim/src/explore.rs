@@ -37,8 +37,9 @@ const REPORT: Duration = Duration::from_secs(10);
 /// An even seed draws each thread that runs next. An odd seed gives the threads priorities and changes two of them, at
 /// drawn steps. Burckhardt and others (2010) call this PCT: it finds bugs that need few switches at the right places.
 ///
-/// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated. A run that takes more than 10 s
-/// of real time has failed, and its threads are left behind.
+/// Each fiftieth seed runs twice, because a program that is not deterministic cannot be repeated. A run fails in which a thread
+/// computes or blocks for more than 10 s of real time, and a run that takes longer than that and more than 2,000,000 turns. Its threads
+/// are left behind.
 ///
 /// # Panics
 ///

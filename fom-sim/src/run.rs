@@ -2,6 +2,7 @@
 
 use std::{
     hash::{Hash as _, Hasher},
+    mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
     thread,
@@ -18,8 +19,11 @@ use crate::{
     timeline::Event,
 };
 
-/// The real time that one run may take.
-const LIMIT: Duration = Duration::from_secs(10);
+/// The real time in which a thread must pass the baton on. On a busy machine, a run may take much longer.
+const STEP: Duration = Duration::from_secs(10);
+
+/// How often the threads may pass the baton on in a run that takes longer than [`STEP`].
+const MOST_TURNS: u64 = 2_000_000;
 
 /// What may be the reason with this feature.
 const LOCKS: &str = match cfg!(feature = "locks") {
@@ -60,15 +64,25 @@ pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
         let _ = send.send(drive(&program, of));
     });
     driver.expect("a thread for a run");
-    if let Ok(ran) = ran.recv_timeout(LIMIT) {
-        return ran;
-    }
+    let mut turns = 0;
+    let failure = loop {
+        if let Ok(ran) = ran.recv_timeout(STEP) {
+            return ran;
+        }
+        let before = mem::replace(&mut turns, world.baton.turns());
+        let running = world.baton.running();
+        if turns == before {
+            break format!(
+                "a step took more than {STEP:?} of real time: {running} computes or blocks for ever{LOCKS}"
+            );
+        }
+        if turns > MOST_TURNS {
+            break format!("the run does not end: {running} goes on after {turns} turns");
+        }
+    };
     let (choices, below) = world.baton.made();
     Ran {
-        failure: Some(format!(
-            "the run took more than {LIMIT:?} of real time: {} computes or blocks for ever{LOCKS}",
-            world.baton.running()
-        )),
+        failure: Some(failure),
         choices,
         below,
         events: world.timeline.take(),

@@ -301,7 +301,26 @@ fn a_loop_without_an_end() {
     });
     stop.store(true, Relaxed);
     assert!(
-        told.contains("the run took more than 10s of real time"),
+        told.contains(
+            "a step took more than 10s of real time: the test computes or blocks for ever"
+        ),
+        "{told}"
+    );
+}
+
+/// A machine may be busy, so the time of a whole run is no limit.
+#[test]
+fn turns_without_an_end() {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let told = failure(move |_| {
+        while !stopped.load(Relaxed) {
+            sim::sleep(Duration::from_nanos(1));
+        }
+    });
+    stop.store(true, Relaxed);
+    assert!(
+        told.contains("the run does not end: the test goes on after "),
         "{told}"
     );
 }

@@ -86,6 +86,8 @@ pub(super) async fn ended<O: Persistent>(shared: &Shared, id: Key) -> End {
     loop {
         let seen = durable.memory.lock(durable.journal_now()).look(&place);
         let told = match seen {
+            // A runtime that ends forgets the operations that go on in another process.
+            Seen::Never if seam::is_closed(shared) => return End::Interrupted,
             Seen::Never => return End::Unknown,
             Seen::Quarantined => return End::Quarantined,
             Seen::Ended(_, answer) => return End::Saved(SavedEnd(answer)),

@@ -87,7 +87,7 @@ impl Known {
 
 /// Returns all names under which a type's foms can be in a journal, and whether each is a former name.
 fn names(graph: &Graph) -> impl Iterator<Item = (Name<'static>, bool)> {
-    let names = seam::names(graph).into_iter().enumerate();
+    let names = graph.names().into_iter().enumerate();
     names.map(|(at, (machine, operation))| ((machine.into(), operation.into()), at > 0))
 }
 

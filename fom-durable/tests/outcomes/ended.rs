@@ -1,10 +1,10 @@
 //! How an operation ended, as bytes for a caller in another process.
 
 use fom_durable::{End, SavedEnd, prelude::*};
-use fom_runtime::{Cause, snapshot::RestoreError};
+use fom_runtime::{Cause, config::Shutdown, snapshot::RestoreError};
 
 use crate::{
-    kit::limited,
+    kit::{limited, secs},
     order::{News, Order, SaleEnd, Shop},
 };
 
@@ -52,6 +52,20 @@ fn a_failure_is_read_from_its_bytes() {
         let failure = read.outcome::<Order>().unwrap_err();
         assert!(matches!(failure.cause, Cause::Remembered { .. }));
         assert!(failure.to_string().contains("cancelled"), "{failure}");
+    });
+}
+
+/// The operation goes on in another process, so that there is none would be wrong.
+#[test]
+fn a_runtime_that_has_ended_does_not_know() {
+    limited(async || {
+        let shop = Shop::default();
+        let runtime = shop.builder().build().unwrap();
+        let submission = runtime.submit(Order::default()).key("7").once("cart 7");
+        let order = submission.start().unwrap();
+        order.committed().await.unwrap();
+        runtime.shutdown(Shutdown::Now, secs(10)).await;
+        assert_eq!(runtime.ended::<Order>("cart 7").await, End::Interrupted);
     });
 }
 

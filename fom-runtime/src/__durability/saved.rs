@@ -54,11 +54,6 @@ pub fn set_place(quarantined: &mut Quarantined, place: Option<KeyOf>) {
     quarantined.place = place;
 }
 
-/// Returns the present and former names of machine and operation, the present ones first.
-pub fn names(graph: &Graph) -> Vec<(&'static str, String)> {
-    graph.names()
-}
-
 /// Returns the index of the phase that has this name, or had it.
 pub fn place_ever(graph: &Graph, name: &str) -> Option<usize> {
     graph.place_ever(name)

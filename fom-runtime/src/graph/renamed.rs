@@ -26,7 +26,8 @@ impl Graph {
     }
 
     /// Returns all names of machine and operation that a record of a fom can have. The current names come first.
-    pub(crate) fn names(&self) -> Vec<(&'static str, String)> {
+    #[must_use]
+    pub fn names(&self) -> Vec<(&'static str, String)> {
         let machines = [self.name].into_iter().chain(self.was.iter().copied());
         let mut names: Vec<(&'static str, String)> = Vec::new();
         for machine in machines {
