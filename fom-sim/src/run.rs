@@ -6,7 +6,7 @@ use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fom_protocol::panic_message;
@@ -19,11 +19,11 @@ use crate::{
     timeline::Event,
 };
 
-/// The real time in which a thread must pass the baton on. On a busy machine, a run may take much longer.
+/// The real time in which a thread must pass the baton on.
 const STEP: Duration = Duration::from_secs(10);
 
-/// How often the threads may pass the baton on in a run that takes longer than [`STEP`].
-const MOST_TURNS: u64 = 2_000_000;
+/// The real time that a run may take. A machine may be busy with other work.
+const RUN: Duration = Duration::from_secs(60);
 
 /// What may be the reason with this feature.
 const LOCKS: &str = match cfg!(feature = "locks") {
@@ -38,6 +38,8 @@ pub(crate) type Program = dyn Fn(&mut Sim) + Send + Sync;
 pub(crate) struct Ran {
     /// Why it failed, if it did.
     pub(crate) failure: Option<String>,
+    /// Whether it took too long. Its threads go on.
+    pub(crate) is_late: bool,
     pub(crate) choices: Vec<u32>,
     /// How many possible choices there were at each one.
     pub(crate) below: Vec<u32>,
@@ -64,7 +66,7 @@ pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
         let _ = send.send(drive(&program, of));
     });
     driver.expect("a thread for a run");
-    let mut turns = 0;
+    let (begun, mut turns) = (Instant::now(), 0);
     let failure = loop {
         if let Ok(ran) = ran.recv_timeout(STEP) {
             return ran;
@@ -76,13 +78,14 @@ pub(crate) fn run(program: &Arc<Program>, choices: Choices) -> Ran {
                 "a step took more than {STEP:?} of real time: {running} computes or blocks for ever{LOCKS}"
             );
         }
-        if turns > MOST_TURNS {
-            break format!("the run does not end: {running} goes on after {turns} turns");
+        if begun.elapsed() >= RUN {
+            break format!("the run took more than {RUN:?} of real time: {running} goes on");
         }
     };
     let (choices, below) = world.baton.made();
     Ran {
         failure: Some(failure),
+        is_late: true,
         choices,
         below,
         events: world.timeline.take(),
@@ -116,6 +119,7 @@ fn drive(program: &Arc<Program>, world: Arc<World>) -> Ran {
     let listing = listing.map_or_else(String::new, |listing| format!("\n{listing}"));
     Ran {
         failure: failure.map(|failure| failure + &listing),
+        is_late: false,
         choices,
         below,
         events,

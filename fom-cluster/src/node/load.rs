@@ -22,8 +22,10 @@ impl Node {
     pub(super) fn load(self: &Arc<Self>, slot: Slot, seen: u64) {
         let node = Arc::clone(self);
         let main = move || {
-            node.load_here(slot, seen);
-            node.wake();
+            // If it fails, the next heartbeat tries again.
+            if node.load_here(slot, seen) {
+                node.wake();
+            }
         };
         if let Err(error) = spawn("fom-load", main) {
             let error = ClusterError::Thread(Arc::new(error));
@@ -31,40 +33,42 @@ impl Node {
         }
     }
 
-    fn load_here(self: &Arc<Self>, slot: Slot, seen: u64) {
+    /// Returns whether the runtime serves the slot.
+    fn load_here(self: &Arc<Self>, slot: Slot, seen: u64) -> bool {
+        let not_loaded = |owned, error| {
+            self.state.lock().not_loaded(slot, owned, error);
+            false
+        };
         let (owned, notes) = match self.claim(slot, seen) {
             Ok(Some(claimed)) => claimed,
             // Another node was faster.
-            Ok(None) => return self.state.lock().not_loaded(slot, None, None),
-            Err(error) => {
-                let error = ClusterError::Engine(error);
-                return self.state.lock().not_loaded(slot, None, Some(error));
-            }
+            Ok(None) => return not_loaded(None, None),
+            Err(error) => return not_loaded(None, Some(ClusterError::Engine(error))),
         };
         if !self.state.lock().claimed(&owned) {
-            return;
+            return false;
         }
         let noter = Noter::new(Arc::clone(&self.engine), Arc::clone(&owned), notes);
         // Before a fom runs: a death that is not noted does not count.
         if !noter.write() {
-            return self.state.lock().not_loaded(slot, Some(&owned), None);
+            return not_loaded(Some(&owned), None);
         }
         if noter.has_notes() {
             self.state.lock().noting(&noter, boot_time());
         }
-        match self.build(&owned, &noter) {
+        let is_loaded = match self.build(&owned, &noter) {
             Ok(runtime) => {
                 let late = self.state.lock().loaded(&owned, runtime);
                 drop(late);
+                true
             }
             Err(error) => {
                 owned.lease.lose();
-                self.state
-                    .lock()
-                    .not_loaded(slot, Some(&owned), Some(error));
+                not_loaded(Some(&owned), Some(error))
             }
-        }
+        };
         self.tell();
+        is_loaded
     }
 
     fn claim(&self, slot: Slot, seen: u64) -> Result<Option<(Arc<Owned>, Notes)>, EngineError> {

@@ -9,9 +9,9 @@ use fom_cluster::{Cluster, ClusterBuilder, Found, Place};
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
 use fom_sim::{self as sim, Sim};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::kit::Simulated;
+use crate::kit::{SLOTS, Simulated};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -227,5 +227,52 @@ fn operations_go_on_elsewhere_after_a_kill() {
         let took = sim.now() - begun;
         assert!(took < SECOND * 20, "it took {took:?}");
         assert!(log.lock().unwrap().len() >= 8);
+    });
+}
+
+/// An operation that is not linked, because it is generic.
+#[derive(Serialize, Deserialize)]
+struct Parcel<T> {
+    content: T,
+}
+
+#[fom(
+    operation("Parcel<T>"),
+    generics("T: Serialize + DeserializeOwned + Send + 'static")
+)]
+enum Sending {
+    #[phase(start, to(Arrived))]
+    Travel,
+    #[phase(end)]
+    Arrived,
+}
+
+impl<T: Serialize + DeserializeOwned + Send + 'static> SendingTransitions for Parcel<T> {
+    async fn travel(&mut self, cx: &mut Cx<'_>) -> Result<(), BoxError> {
+        cx.sleep(SECOND * 60).await;
+        Ok(())
+    }
+}
+
+/// The runtimes of the slots know the types that the node serves.
+#[test]
+fn a_generic_operation_goes_on_elsewhere() {
+    sim::explore(0..40, |sim: &mut Sim| {
+        let mut cluster = Simulated::new();
+        let parcels = |builder: ClusterBuilder| builder.operation::<Parcel<u32>>();
+        let nodes = ["a", "b"].map(|name| cluster.start(sim, name, &(), parcels));
+        // Until each slot is where it belongs.
+        sim::sleep(SECOND * 30);
+        let [a, b] = nodes.map(|node| node.get());
+        let started = block_on(a.submit(Parcel { content: 7u32 }).key("parcel").start()).unwrap();
+        for (from, to) in [("a", &b), ("b", &a)] {
+            let operator = to.operator();
+            block_on(operator.drain(from)).unwrap();
+            sim::sleep(SECOND * 20);
+            assert_eq!(to.served().len(), usize::from(SLOTS));
+            block_on(operator.undrain(from)).unwrap();
+        }
+        let ended = block_on(started.into_future()).unwrap().unwrap();
+        assert_eq!(ended.operation.content, 7);
     });
 }

@@ -426,3 +426,35 @@ fn during_an_outage_a_node_takes_a_bounded_number_of_requests() {
         assert_eq!(log.count("parcel"), TAKEN);
     });
 }
+
+/// A node that cannot build a runtime, for example because a setting is wrong, says so, and tries again with each heartbeat: not more
+/// often, which would be a load for the engine.
+#[test]
+fn a_slot_that_cannot_be_served_is_tried_again_each_second() {
+    sim::explore(0..40, |sim: &mut Sim| {
+        let (mut cluster, log) = (Simulated::new(), Log::default());
+        let is_wrong = Arc::new(AtomicBool::new(true));
+        let set_to = Arc::clone(&is_wrong);
+        let node = cluster.start(sim, "a", &log, move |builder| {
+            let is_wrong = Arc::clone(&set_to);
+            errands(builder).runtime(move |builder| match is_wrong.load(Ordering::SeqCst) {
+                true => builder.localities(0),
+                false => builder,
+            })
+        });
+        let node = node.get();
+        sim::sleep(SECOND * 60);
+        let status = node.status();
+        let told = status.to_string();
+        assert!(
+            told.contains("the runtime of slot 0 could not be built"),
+            "{told}"
+        );
+        for slot in &status.slots {
+            assert!((30..=62).contains(&slot.term), "{told}");
+        }
+        is_wrong.store(false, Ordering::SeqCst);
+        sim::sleep(SECOND * 3);
+        assert_eq!(node.served().len(), usize::from(SLOTS));
+    });
+}
