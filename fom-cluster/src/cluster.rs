@@ -69,7 +69,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Serves the operations of this type. Each node of the cluster must serve each type.
+    /// Serves the operations of this type, also by the names that it had in earlier releases. Each node of the cluster must serve
+    /// each type.
     pub fn operation<O>(mut self) -> Self
     where
         O: Persistent,

@@ -103,7 +103,8 @@ pub enum ClusterError {
         /// The highest term that this node has seen.
         seen: u64,
     },
-    /// Two operation types of the node, or two [`Answers`](crate::Answers), have one name.
+    /// Two operation types of the node, or two [`Answers`](crate::Answers), have one name. Two types may also have had one name in an
+    /// earlier release.
     #[error("`{0}` is the name of two types that this node serves; give one of them another name")]
     AddedTwice(String),
     /// The node cannot serve other nodes.

@@ -7,7 +7,9 @@ mod kit;
 
 use std::time::Duration;
 
-use fom_cluster::{Cluster, ClusterBuilder, ClusterCxExt as _, Found, Place};
+use fom_cluster::{
+    Cluster, ClusterBuilder, ClusterCxExt as _, ClusterError, Found, MemoryEngine, Place,
+};
 use fom_durable::prelude::*;
 use fom_protocol::sync::block_on;
 use fom_runtime::Cause;
@@ -166,6 +168,11 @@ fn a_renamed_type_is_served_by_its_earlier_name() {
         block_on(a.operator().pin(slot_of(&key), "a")).unwrap();
         sim::sleep(SECOND * 30);
         assert_eq!(a.served().len(), 1);
+        // There is no way back: the earlier node does not know the new names.
+        let balance = Balance { sum: 0, enough: 1 };
+        let refused = block_on(b.submit(balance).key(&*key).start()).unwrap_err();
+        let told = refused.to_string();
+        assert!(told.contains("does not serve Balance"), "{told}");
         let addition = block_on(a.submit(Addition).key(key).start()).unwrap();
         block_on(addition.into_future()).unwrap().unwrap();
 
@@ -181,4 +188,36 @@ fn a_renamed_type_is_served_by_its_earlier_name() {
         let told = block_on(told).unwrap().map(drop).unwrap_err();
         assert!(matches!(told.cause, Cause::Unread { .. }), "{told}");
     });
+}
+
+/// Another type of the later release with the same earlier name.
+#[derive(Serialize, Deserialize)]
+struct Ledger;
+
+#[fom(operation(Ledger, was = "Tally"), was = "Tallying")]
+enum Entering {
+    #[phase(start, sync, to(Entered))]
+    Enter,
+    #[phase(end)]
+    Entered,
+}
+
+impl EnteringTransitions for Ledger {
+    fn enter(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// The node would have to guess whose a letter is. A type that has the name now has it alone.
+#[test]
+fn two_types_with_one_earlier_name_are_refused() {
+    let builder = || Cluster::builder(MemoryEngine::new(), "c").slots(1);
+    let both = builder().operation::<Balance>().operation::<Ledger>();
+    let refused = block_on(both.join()).err().unwrap();
+    assert!(
+        matches!(&refused, ClusterError::AddedTwice(name) if name == "Tallying Tally"),
+        "{refused}"
+    );
+    let own = builder().operation::<Balance>().operation::<Tally>();
+    block_on(own.join()).unwrap();
 }
