@@ -16,6 +16,7 @@
 //! | [`Watched`] | the blocking section that a thread watches |
 //! | [`FreeList`] | the slots that other threads return to their pool |
 //! | [`InFlight`] | how many foms a locality has |
+//! | [`LazyBox`] | the state beside a fom that few foms have |
 //! | [`TraceRing`] | the last entries of a locality's flight recorder |
 //!
 //! [`schedule`] is the seam for `fom-sim`, in which threads take turns.
@@ -27,6 +28,7 @@ mod free_list;
 mod handoff_slot;
 mod in_flight;
 mod inbox;
+mod lazy_box;
 mod outcome_bits;
 mod panic;
 mod reply;
@@ -43,6 +45,7 @@ pub use free_list::{FreeList, Returned};
 pub use handoff_slot::HandoffSlot;
 pub use in_flight::{InFlight, Waiters, all_idle, count};
 pub use inbox::{Drain, Inbox, Link, Linked, Reader};
+pub use lazy_box::LazyBox;
 pub use outcome_bits::{Answered, Detached, OutcomeBits, Taken};
 pub use panic::{caught, panic_message};
 pub use reply::{Owner, ReplyReceiver, ReplySender, reply};

@@ -1,4 +1,4 @@
-//! Freed memory that the allocator keeps from the system.
+//! How the allocator treats freed memory: what it takes back without a lock, and what it keeps from the system.
 //!
 //! An allocator keeps freed memory for later requests. After a burst this module tells glibc to give the memory back.
 //! The memory at the end of each heap stays with glibc, except in the heap of the first thread. That is at most 64 MiB,
@@ -14,6 +14,10 @@ use fom_protocol::sync::atomic::{AtomicUsize, Ordering};
 
 /// Creates a thread with a name.
 type Spawn = dyn Fn(String, Box<dyn FnOnce() + Send>) -> io::Result<()> + Send + Sync;
+
+/// The largest piece of memory that glibc takes back without a lock, if another thread has asked for it. A submission often
+/// asks for memory that the handler of a locality frees.
+pub(crate) const SMALL: usize = 120;
 
 /// The number of bytes that may stay in the allocator.
 const LITTLE: usize = 1 << 20;

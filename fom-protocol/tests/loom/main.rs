@@ -16,6 +16,7 @@ mod hand_over;
 mod handoff_slot;
 mod in_flight;
 mod inbox;
+mod lazy_box;
 mod moved;
 mod outcome_bits;
 mod reply;
@@ -26,7 +27,7 @@ mod watched;
 use std::{ptr::NonNull, sync::Arc};
 
 use fom_protocol::{
-    Cancelled, Detached, FomState, FreeList, HandoffSlot, InFlight, Inbox, Link, Linked,
+    Cancelled, Detached, FomState, FreeList, HandoffSlot, InFlight, Inbox, LazyBox, Link, Linked,
     OutcomeBits, Owner, Reader, ReplyReceiver, ReplySender, Returned, StateCell, Stopped, Taken,
     TraceRing, Waiters, Watched, all_idle, reply,
 };

@@ -1,102 +1,63 @@
 //! The state that few foms have: a key, a history, and waiters.
 
-use std::{ptr, sync::OnceLock, task::Waker};
+use std::task::Waker;
 
 use tokio::sync::oneshot;
 
 use crate::{
     attempt::Tried,
     fom::{
-        Env, Ticket,
+        Env, PartTicket,
         attached::Attachments,
-        durability::{Effects, FomRecord, KeptFom},
+        durability::{DurableFom, Effects, FomRecord, KeptFom},
         failure::Failing,
         gate::GateState,
         history::History,
-        key_wait::Keys,
+        initial::{Initial, WasSaved},
+        key_wait::{Delay, Keys},
     },
     graph::Graph,
     id::Key,
-    snapshot::{Meta, Unread},
+    snapshot::Unread,
     step_key::EventId,
 };
-use fom_protocol::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicPtr, Ordering},
+use fom_protocol::{
+    LazyBox,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
-/// The state beside the fom, made on demand.
+/// The state beside the fom, made on demand. It is [`SMALL`](crate::heap::SMALL), because another thread may free it.
 #[derive(Default)]
 pub(crate) struct Cold {
     pub(crate) keys: Keys,
-    pub(crate) history: History,
-    rare: OnceLock<Box<ColdRare>>,
-    /// The saved state, if the fom was saved before.
-    pub(crate) saved: Option<Box<WasSaved>>,
-    /// What durability keeps beside the fom, if it keeps anything.
-    pub(crate) durable: Option<FomRecord>,
+    /// The visits of phases since this was made, as far as they are counted. Written by the thread that runs the fom.
+    visits: AtomicU64,
+    rare: LazyBox<ColdRare>,
+    /// What few foms are made with.
+    pub(crate) initial: Option<Box<Initial>>,
+    /// The state of the fom's transitions, if they are kept.
+    kept: Option<Box<dyn KeptFom>>,
     pub(crate) back: Back,
     pub(crate) retry: Retry,
-    /// Given back when the fom has ended.
-    pub(crate) ticket: Mutex<Option<Ticket>>,
-    pub(crate) waits: Mutex<Waits>,
-    /// The gate, if the fom has entered a phase that has a gate.
-    pub(crate) gate: Mutex<Option<Box<GateState>>>,
+    /// The waker of the handle.
+    pub(crate) waker: Mutex<Option<Waker>>,
+    ties: LazyBox<Ties>,
 }
 
-/// The [`Cold`] state of a fom, if there is any.
-pub(super) struct ColdCell(AtomicPtr<Cold>);
-
-impl ColdCell {
-    pub(super) fn empty() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    /// Sets the state of a new fom.
-    #[inline(always)]
-    pub(super) fn reset(&self, cold: Option<Box<Cold>>) {
-        let cold = cold.map_or(ptr::null_mut(), Box::into_raw);
-        self.0.store(cold, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(super) fn get(&self) -> Option<&Cold> {
-        // SAFETY: the pointer is set once, from a `Box`, and the box is freed when the last reference goes.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
-    }
-
-    /// Makes this the state if there is none. Returns the state that the fom has then.
-    pub(super) fn or(&self, new: Box<Cold>) -> &Cold {
-        let new = Box::into_raw(new);
-        match self
-            .0
-            .compare_exchange(ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire)
-        {
-            // SAFETY: the box is ours until the exchange, and the fom's after it; see `get`.
-            Ok(_) => unsafe { &*new },
-            Err(theirs) => {
-                // SAFETY: no other thread has seen the box.
-                drop(unsafe { Box::from_raw(new) });
-                // SAFETY: as in `get`.
-                unsafe { &*theirs }
-            }
-        }
-    }
-
-    /// Frees the state.
-    ///
-    /// # Safety
-    ///
-    /// The last reference to the fom has gone, and no other code frees the state.
-    #[inline(always)]
-    // SAFETY (caller): as the section above says.
-    pub(super) unsafe fn free(&self) {
-        let cold = self.0.load(Ordering::Relaxed);
-        if !cold.is_null() {
-            // SAFETY: `Box::into_raw` made the pointer, and the caller frees it once.
-            drop(unsafe { Box::<Cold>::from_raw(cold) });
-        }
-    }
+/// What some foms are tied to, and their history.
+#[derive(Default)]
+pub(crate) struct Ties {
+    /// The gate, if the fom has entered a phase that has a gate.
+    pub(super) gate: Mutex<Option<Box<GateState>>>,
+    /// The part that learns of the end of the fom.
+    pub(super) part: Mutex<Option<PartTicket>>,
+    /// The waits for phases.
+    pub(super) watchers: Mutex<Vec<Watcher>>,
+    /// The last visits, if the runtime keeps them.
+    history: Option<History>,
 }
 
 /// What is known of a fom that came back from the journal.
@@ -174,6 +135,8 @@ pub(crate) struct ColdRare {
     pub(crate) unread: Mutex<Option<Box<Unread>>>,
     /// The details from other packages.
     pub(crate) attachments: Attachments,
+    /// The operation id of a fom with transitions that are not kept.
+    identified: Option<Box<dyn DurableFom>>,
     /// Whether the fom has taken a way out of a cancel. Written by the thread that runs the fom.
     heard_cancel: AtomicBool,
     /// Whether the fom has taken the way out of a phase with `cancelled`. Written by the thread that runs the fom.
@@ -208,61 +171,93 @@ impl ColdRare {
     }
 }
 
-/// The saved state of a fom that is submitted again.
-#[derive(Default)]
-pub(crate) struct WasSaved {
-    /// The rest of its deadline.
-    pub(crate) left: Option<u64>,
-    /// The number of failed attempts.
-    pub(crate) tries: u32,
-    /// A deadline that an earlier phase keeps over this one, on the runtime's clock, and the index of that phase.
-    pub(crate) kept_deadline: Option<(u64, usize)>,
-}
-
 impl Cold {
     pub(crate) fn new(
         key: Option<Key>,
         history: usize,
-        meta: &Meta,
+        initial: Option<Initial>,
         durable: Option<FomRecord>,
     ) -> Box<Self> {
-        Box::new(Self {
+        let mut cold = Box::new(Self {
             keys: Keys::new(key),
-            history: History::new(history),
-            saved: (meta.left.is_some() || meta.attempt > 0).then(|| {
-                Box::new(WasSaved {
-                    left: meta.left,
-                    tries: meta.attempt,
-                    kept_deadline: None,
-                })
-            }),
-            durable,
+            initial: initial.map(Box::new),
             ..Self::default()
-        })
+        });
+        match durable {
+            Some(FomRecord::Kept(kept)) => cold.kept = Some(kept),
+            Some(FomRecord::Identified(fom)) => cold.rare.made_mut().identified = Some(fom),
+            None => {}
+        }
+        if history > 0 {
+            cold.ties.made_mut().history = Some(History::new(history));
+        }
+        cold
     }
 
     #[inline]
     pub(crate) fn rare(&self) -> Option<&ColdRare> {
-        self.rare.get().map(|rare| &**rare)
+        self.rare.get()
     }
 
     /// Returns the [`ColdRare`] state, and makes it if there is none.
     pub(crate) fn rare_made(&self) -> &ColdRare {
-        self.rare.get_or_init(Box::default)
+        self.rare.made()
     }
 
     /// Sets the failed attempts of a fom that is not made yet.
     pub(crate) fn set_tried(&mut self, tried: Vec<Tried>) {
-        self.rare = OnceLock::from(Box::new(ColdRare {
-            tried: Mutex::new(tried),
-            ..ColdRare::default()
-        }));
+        self.rare.made_mut().tried = Mutex::new(tried);
+    }
+
+    /// Returns the saved visit, if the fom was made with one.
+    pub(crate) fn saved(&self) -> Option<&WasSaved> {
+        Some(&self.initial.as_ref()?.saved)
+    }
+
+    /// Returns the delay of the fom, until it is over.
+    pub(super) fn delay(&self) -> Option<&Delay> {
+        let delay = self.initial.as_ref()?.delay.as_ref()?;
+        (!delay.is_over()).then_some(delay)
+    }
+
+    pub(super) fn ties(&self) -> Option<&Ties> {
+        self.ties.get()
+    }
+
+    /// Returns the [`Ties`], and makes them if there are none.
+    pub(super) fn ties_made(&self) -> &Ties {
+        self.ties.made()
+    }
+
+    /// Returns the history, if the runtime keeps one.
+    pub(crate) fn history(&self) -> Option<&History> {
+        self.ties()?.history.as_ref()
+    }
+
+    pub(super) fn visits(&self) -> u64 {
+        self.visits.load(Ordering::Relaxed)
+    }
+
+    /// Counts a visit, and adds a line to the history, if there is one, of `most` lines.
+    pub(crate) fn remember(&self, index: usize, now: u64, most: usize) {
+        fom_protocol::count(&self.visits, 1);
+        if let Some(history) = self.history() {
+            history.remember(index, now, most);
+        }
     }
 
     /// Returns the state of the fom's transitions, if they are kept.
     #[inline]
     pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
-        self.durable.as_ref()?.kept()
+        self.kept.as_deref()
+    }
+
+    /// Returns what durability keeps beside the fom, if it keeps anything.
+    pub(crate) fn durable(&self) -> Option<&dyn DurableFom> {
+        match &self.kept {
+            Some(kept) => Some(&**kept),
+            None => self.rare()?.identified.as_deref(),
+        }
     }
 
     /// Gives later effects another key, if no journal keeps the fom: the history counts these keys. Only the thread
@@ -270,7 +265,7 @@ impl Cold {
     #[cold]
     pub(crate) fn next_effect(&self) {
         if self.kept().is_none() {
-            self.history.count();
+            fom_protocol::count(&self.visits, 1);
         }
     }
 
@@ -289,13 +284,6 @@ impl Cold {
             env.resume_room();
         }
     }
-}
-
-#[derive(Default)]
-pub(crate) struct Waits {
-    /// The waker of the handle.
-    pub(crate) waker: Option<Waker>,
-    pub(super) watchers: Vec<Watcher>,
 }
 
 /// A wait for one of a set of phases.
@@ -357,30 +345,37 @@ impl Watcher {
     }
 }
 
-impl Waits {
-    pub(super) fn watch(&mut self, watcher: Watcher) {
+impl Ties {
+    pub(super) fn watch(&self, watcher: Watcher) {
+        let mut watchers = self.watchers.lock();
         // Removes finished waits before the list grows. A fom may stay in one phase for long while many waits time out.
-        if self.watchers.len() == self.watchers.capacity() {
-            self.watchers.retain(|watcher| !watcher.is_gone());
+        if watchers.len() == watchers.capacity() {
+            watchers.retain(|watcher| !watcher.is_gone());
         }
-        self.watchers.push(watcher);
+        watchers.push(watcher);
     }
 }
 
 #[cfg(all(test, not(fom_shuttle)))]
 mod tests {
     use super::*;
+    use crate::heap::SMALL;
+
+    #[test]
+    fn the_cold_state_is_small() {
+        assert!(size_of::<Cold>() <= SMALL);
+    }
 
     /// A wait that is over is soon removed, even if the fom does not move.
     #[test]
     fn waits_that_were_given_up_do_not_pile_up() {
-        let mut waits = Waits::default();
+        let ties = Ties::default();
         let (tell, _kept) = oneshot::channel();
-        waits.watch(Watcher::new(vec![1], tell));
+        ties.watch(Watcher::new(vec![1], tell));
         for _ in 0..1000 {
             let (tell, _) = oneshot::channel();
-            waits.watch(Watcher::new(vec![1], tell));
+            ties.watch(Watcher::new(vec![1], tell));
         }
-        assert!(waits.watchers.len() <= 4);
+        assert!(ties.watchers.lock().len() <= 4);
     }
 }

@@ -108,24 +108,6 @@ pub enum FomRecord {
     Identified(Box<dyn DurableFom>),
 }
 
-impl FomRecord {
-    /// Returns the state of the transitions, if they are kept.
-    #[inline]
-    pub(crate) fn kept(&self) -> Option<&dyn KeptFom> {
-        match self {
-            Self::Kept(state) => Some(&**state),
-            Self::Identified(_) => None,
-        }
-    }
-
-    pub(crate) fn fom(&self) -> &dyn DurableFom {
-        match self {
-            Self::Kept(state) => &**state,
-            Self::Identified(id) => &**id,
-        }
-    }
-}
-
 /// What durability does when a fom ends.
 pub trait DurableFom: Any + Send + Sync {
     /// Called once, when the fom has ended. Returns a function that tells the end to other callers. The fom calls it

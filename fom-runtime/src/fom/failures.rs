@@ -96,10 +96,9 @@ impl Failures {
         }
         let phases = fom.graph().phases();
         let failed_in = phases.iter().position(|one| one.name() == phase);
-        let mut path: Vec<_> = fom.cold().map_or_else(Vec::new, |cold| {
-            let lines = cold.history.lines().into_iter();
-            lines.map(|seen| usize::from(seen.phase)).collect()
-        });
+        let lines = fom.cold().and_then(|cold| Some(cold.history()?.lines()));
+        let lines = lines.into_iter().flatten();
+        let mut path: Vec<_> = lines.map(|seen| usize::from(seen.phase)).collect();
         // The last line is that of the phase that failed.
         path.pop();
         let small = |snapshot: &Snapshot| snapshot.as_bytes().len() <= LARGEST_SNAPSHOT;

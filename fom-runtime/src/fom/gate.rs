@@ -81,11 +81,11 @@ pub(crate) struct FomGate<'a>(pub(super) &'a Header);
 /// Only the thread that runs the fom calls these functions, or a thread that has the fom alone.
 impl FomGate<'_> {
     pub(crate) fn take(self) -> Option<Box<GateState>> {
-        self.0.cold()?.gate.lock().take()
+        self.0.cold()?.ties()?.gate.lock().take()
     }
 
     pub(crate) fn put(self, state: Box<GateState>) {
-        *self.0.cold_made().gate.lock() = Some(state);
+        *self.0.cold_made().ties_made().gate.lock() = Some(state);
     }
 
     /// Stops the wait for the gate, because the phase function does not run.

@@ -21,7 +21,7 @@ pub(crate) use self::{
 };
 use crate::{
     fom::{
-        CancelEffect, CancelledFom, Cold, ColdRare, EnvRef, Pool, Priority, Timing, cold::ColdCell,
+        CancelEffect, CancelledFom, Cold, ColdRare, EnvRef, Pool, Priority, Timing,
         durability::KeptFom, failure::VisitFailure, gate::FomGate, key_wait::FomTurn,
         outcome::Waiters, ticket::EndTicket,
     },
@@ -29,7 +29,7 @@ use crate::{
     id::{FomId, Key},
 };
 use fom_protocol::{
-    Link, OutcomeBits, StateCell,
+    LazyBox, Link, OutcomeBits, StateCell,
     sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 
@@ -58,7 +58,7 @@ pub struct Header {
     pub(crate) identity: Identity,
     since: AtomicU64,
     /// The state that few foms have.
-    pub(super) cold: ColdCell,
+    pub(super) cold: LazyBox<Cold>,
     /// The locality that the fom lives in.
     home: AtomicU16,
     /// What the fom waits for.
@@ -99,7 +99,7 @@ impl Header {
             phase: AtomicU16::new(0),
             identity: Identity::default(),
             since: AtomicU64::new(0),
-            cold: ColdCell::empty(),
+            cold: LazyBox::default(),
             home: AtomicU16::new(0),
             waiting: WaitCell::default(),
             flags: Flags::default(),
@@ -119,7 +119,7 @@ impl Header {
         let history = birth
             .cold
             .as_ref()
-            .is_some_and(|cold| cold.history.is_kept());
+            .is_some_and(|cold| cold.history().is_some());
         self.flags
             .reset(birth.priority, birth.settled, birth.resumed, history);
         self.cold.reset(birth.cold);
@@ -195,10 +195,7 @@ impl Header {
 
     /// Returns the [`Cold`] state, and makes it if there is none.
     pub(crate) fn cold_made(&self) -> &Cold {
-        match self.cold() {
-            Some(cold) => cold,
-            None => self.cold.or(Box::default()),
-        }
+        self.cold.made()
     }
 
     /// Returns the name of the phase.

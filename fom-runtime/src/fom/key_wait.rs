@@ -44,15 +44,17 @@ pub(crate) enum Rejected {
 
 /// Changed under the lock of the directory. Read by the thread that runs the fom, which is woken after each change.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
-    key_wait: AtomicU64,
-    delayed: AtomicBool,
-    delay: Mutex<Option<Box<Delay<dyn Sleeping>>>>,
-}
+pub(super) struct Turn(AtomicU64);
 
 /// The wait before a fom may begin.
 #[derive(Debug)]
-struct Delay<S: ?Sized> {
+pub(crate) struct Delay {
+    is_over: AtomicBool,
+    wait: Mutex<Option<Box<Wait<dyn Sleeping>>>>,
+}
+
+#[derive(Debug)]
+struct Wait<S: ?Sized> {
     order: Order,
     sleep: S,
 }
@@ -92,11 +94,28 @@ pub(crate) enum MayBegin {
     Rejected(Rejected),
 }
 
-impl Turn {
-    fn is_delayed(&self) -> bool {
-        self.delayed.load(Ordering::Relaxed)
+impl Delay {
+    pub(crate) fn new(sleep: impl Sleeping + 'static, order: Order) -> Self {
+        Self {
+            is_over: AtomicBool::new(false),
+            wait: Mutex::new(Some(Box::new(Wait { order, sleep }))),
+        }
     }
 
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
+    pub(super) fn end(&self) {
+        if !self.is_over() {
+            let wait = self.wait.lock().take();
+            drop(wait);
+        }
+    }
+}
+
+impl Turn {
     fn set(&self, key_wait: KeyWait) {
         let word = match key_wait {
             KeyWait::Has => HAS,
@@ -107,11 +126,11 @@ impl Turn {
             KeyWait::Rejected(Rejected::Stuck) => STUCK,
             KeyWait::Rejected(Rejected::Full) => FULL,
         };
-        self.key_wait.store(word, Ordering::Release);
+        self.0.store(word, Ordering::Release);
     }
 
     fn key_wait(&self) -> KeyWait {
-        match self.key_wait.load(Ordering::Acquire) {
+        match self.0.load(Ordering::Acquire) {
             HAS => KeyWait::Has,
             OVERTAKES => KeyWait::Overtakes,
             OUTSIDE => KeyWait::Outside,
@@ -119,14 +138,6 @@ impl Turn {
             STUCK => KeyWait::Rejected(Rejected::Stuck),
             FULL => KeyWait::Rejected(Rejected::Full),
             number => KeyWait::Waits(number),
-        }
-    }
-
-    /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
-    pub(super) fn end_delay(&self) {
-        if self.is_delayed() {
-            let delay = self.delay.lock().take();
-            drop(delay);
         }
     }
 }
@@ -164,14 +175,11 @@ impl Keys {
         matches!(self.other.as_deref(), Some(OtherTurn::Serial(_)))
     }
 
-    /// Sets the delay of a fom that is not made yet.
-    pub(crate) fn delay(&mut self, sleep: impl Sleeping + 'static, order: Order) {
-        let asks_later = (self.own.is_some() || self.is_serial()) && order.queues();
-        self.turn = Turn {
-            key_wait: AtomicU64::new(if asks_later { OUTSIDE } else { HAS }),
-            delayed: AtomicBool::new(true),
-            delay: Mutex::new(Some(Box::new(Delay { order, sleep }))),
-        };
+    /// Notes that a fom that is not made yet asks for its key later, if it waits for its turn at all.
+    pub(crate) fn asks_later(&mut self, order: Order) {
+        if (self.own.is_some() || self.is_serial()) && order.queues() {
+            self.turn.set(KeyWait::Outside);
+        }
     }
 }
 
@@ -248,16 +256,16 @@ impl<'a> FomTurn<'a> {
 
     /// Returns what the fom waits for. Only the thread that runs the fom calls this.
     pub(crate) fn wait(self) -> Option<TurnWait> {
-        let turn = &self.0.cold()?.keys.turn;
-        if turn.is_delayed()
-            && let Some(delay) = &*turn.delay.lock()
+        let cold = self.0.cold()?;
+        if let Some(delay) = cold.delay()
+            && let Some(wait) = &*delay.wait.lock()
         {
             return Some(TurnWait::Time {
-                until: delay.sleep.until(),
-                queues: self.is_kept() && delay.order.queues(),
+                until: wait.sleep.until(),
+                queues: self.is_kept() && wait.order.queues(),
             });
         }
-        match turn.key_wait() {
+        match cold.keys.turn.key_wait() {
             KeyWait::Waits(number) => Some(TurnWait::Line(number)),
             _ => None,
         }
@@ -285,7 +293,9 @@ impl<'a> FomTurn<'a> {
         if cold.kept().is_some_and(KeptFom::is_committing) {
             return MayBegin::Waits(WaitingFor::Journal);
         }
-        if turn.is_delayed() && !self.is_due(turn) {
+        if let Some(delay) = cold.delay()
+            && !self.is_due(turn, delay)
+        {
             return MayBegin::Waits(WaitingFor::Timer);
         }
         if cold.back.came_back && matches!(turn.key_wait(), KeyWait::Waits(_)) {
@@ -301,11 +311,11 @@ impl<'a> FomTurn<'a> {
 
     /// Returns whether the fom's time has come. If so, the fom asks for its key.
     #[cold]
-    fn is_due(self, turn: &Turn) -> bool {
+    fn is_due(self, turn: &Turn, delay: &Delay) -> bool {
         let order = {
-            let mut delay = turn.delay.lock();
-            let due = delay.as_mut().is_none_or(|delay| {
-                let sleep = Pin::new(&mut delay.sleep);
+            let mut wait = delay.wait.lock();
+            let due = wait.as_mut().is_none_or(|wait| {
+                let sleep = Pin::new(&mut wait.sleep);
                 reference::with_waker(self.0, |waker| {
                     sleep.poll(&mut Context::from_waker(waker)) == Poll::Ready(())
                 })
@@ -313,8 +323,8 @@ impl<'a> FomTurn<'a> {
             if !due {
                 return false;
             }
-            turn.delayed.store(false, Ordering::Relaxed);
-            delay.take().map(|delay| delay.order)
+            delay.is_over.store(true, Ordering::Relaxed);
+            wait.take().map(|wait| wait.order)
         };
         if let (Some(order), KeyWait::Outside) = (order, turn.key_wait()) {
             let env = self.0.env();

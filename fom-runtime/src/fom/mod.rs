@@ -107,6 +107,7 @@ pub(crate) mod hand;
 mod header;
 mod history;
 mod host;
+mod initial;
 mod key_order;
 mod key_wait;
 mod listeners;
@@ -150,10 +151,11 @@ pub use flight::{FlightEntry, FlightEvent};
 pub use header::Header;
 pub(crate) use header::{Interrupt, NewFom, WaitingFor};
 pub(crate) use host::{EnvRef, Host};
+pub(crate) use initial::{Guard, Initial, WasSaved};
 pub(crate) use key_order::Full;
 pub use key_order::Order;
 pub use key_wait::TurnWait;
-pub(crate) use key_wait::{KeyWait, MayBegin, OtherTurn, Rejected, Sleeping};
+pub(crate) use key_wait::{Delay, KeyWait, MayBegin, OtherTurn, Rejected, Sleeping};
 pub(crate) use listeners::{Extras, Hooks, Kind, List};
 pub use listeners::{FailedAttempt, Run, RunListener, Transition, TransitionCause};
 pub(crate) use local_foms::LocalFoms;
@@ -164,7 +166,7 @@ pub use priority::Priority;
 pub(crate) use reference::Vtable;
 pub use reference::{AnyRef, Resident};
 pub use step::{Entry, Function, Then};
-pub(crate) use ticket::{PartPlace, PartTicket, Ticket};
+pub(crate) use ticket::{PartPlace, PartTicket};
 pub(crate) use timing::Timing;
 pub(crate) use totals::{Ends, Totals};
 
@@ -273,7 +275,9 @@ fn leave_room(fom: &Header) {
 
 /// Releases the keys of the fom, if it has any.
 fn leave_key(fom: &Header, cold: &Cold) {
-    cold.keys.turn.end_delay();
+    if let Some(delay) = cold.delay() {
+        delay.end();
+    }
     cold.go_on(fom.env());
     // A stalled fom keeps its key, so that no other fom overtakes it. A chained fom releases its key, because it
     // comes back by itself.

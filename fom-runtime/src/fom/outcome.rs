@@ -1,6 +1,8 @@
 //! How the waiters of a fom hear of its phases and its end.
 
-use crate::fom::{Header, Watcher};
+use std::mem;
+
+use crate::fom::{Cold, Header, Watcher};
 
 /// The waiters of this fom: the handle, and waits for phases.
 #[derive(Clone, Copy)]
@@ -14,8 +16,8 @@ impl Waiters<'_> {
             self.tell_end(None);
         }
         if first.is_some() {
-            if let Some(state) = self.0.cold().and_then(|cold| cold.durable.as_ref()) {
-                state.fom().given_up(self.0);
+            if let Some(state) = self.0.cold().and_then(Cold::durable) {
+                state.given_up(self.0);
             }
             self.0.ticket().give_guard();
         }
@@ -26,11 +28,11 @@ impl Waiters<'_> {
     #[cold]
     pub(crate) fn tell_end(self, ended: Option<usize>) {
         let Some(cold) = self.0.cold() else { return };
-        let (waker, watchers) = {
-            let mut waits = cold.waits.lock();
-            (waits.waker.take(), std::mem::take(&mut waits.watchers))
-        };
-        for mut watcher in watchers {
+        let waker = cold.waker.lock().take();
+        let watchers = cold
+            .ties()
+            .map(|ties| mem::take(&mut *ties.watchers.lock()));
+        for mut watcher in watchers.into_iter().flatten() {
             watcher.tell_end(ended);
         }
         if let Some(waker) = waker {
@@ -42,7 +44,7 @@ impl Waiters<'_> {
     /// fom is in that phase already, a call of [`arrived`](Self::arrived) answers the wait, on the thread that runs the
     /// fom's locality.
     pub(crate) fn watch(self, watcher: Watcher) -> bool {
-        self.0.cold_made().waits.lock().watch(watcher);
+        self.0.cold_made().ties_made().watch(watcher);
         let Some(in_phase) = self.0.marks.observe() else {
             return true;
         };
@@ -53,7 +55,9 @@ impl Waiters<'_> {
     /// Tells the waiters for this phase, and those for phases that the fom can no longer reach from it.
     #[cold]
     pub(crate) fn arrived(self, index: usize) {
-        let Some(cold) = self.0.cold() else { return };
+        let Some(ties) = self.0.cold().and_then(Cold::ties) else {
+            return;
+        };
         let graph = self.0.graph();
         let mut told = Vec::new();
         let hear = |watcher: &mut Watcher| {
@@ -61,7 +65,7 @@ impl Waiters<'_> {
             told.extend(answer);
             answer.is_some()
         };
-        let watchers: Vec<_> = cold.waits.lock().watchers.extract_if(.., hear).collect();
+        let watchers: Vec<_> = ties.watchers.lock().extract_if(.., hear).collect();
         for (mut watcher, told) in watchers.into_iter().zip(told) {
             watcher.tell(told);
         }

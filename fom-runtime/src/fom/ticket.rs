@@ -1,17 +1,6 @@
-//! The ticket of a fom: the value or the part that learns of its end.
-
-use std::any::Any;
+//! Who learns of the end of a fom: a part of its home, and the guard of its submission.
 
 use crate::fom::{Cold, Header};
-use fom_protocol::sync::Mutex;
-
-/// The value or the part that learns when a fom has ended in any way, or could not be made.
-pub(crate) enum Ticket {
-    /// A value that is dropped. The drop returns what was lent to the fom.
-    Guard(Box<dyn Any + Send>),
-    /// A part of the home, which is called on the thread that has the core.
-    Part(PartTicket),
-}
 
 /// The place of a part in a locality. No other part of this process has an equal place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,48 +16,35 @@ pub(crate) struct PartTicket {
     pub(crate) number: u64,
 }
 
-/// The [`Ticket`] of this fom.
+/// What learns of the end of this fom.
 #[derive(Clone, Copy)]
 pub(crate) struct EndTicket<'a>(pub(super) &'a Header);
 
 impl EndTicket<'_> {
-    /// Sets the part that learns of the end of the fom.
+    /// Sets the part that learns of the end of the fom. It is called on the thread that has the core.
     pub(crate) fn set_part(self, ticket: PartTicket) {
-        if self.0.cold().is_none() {
-            let mut new = Box::<Cold>::default();
-            new.ticket = Mutex::new(Some(Ticket::Part(ticket)));
-            let new_at: *const Cold = &raw const *new;
-            if std::ptr::eq(self.0.cold.or(new), new_at) {
-                return;
-            }
-        }
-        *self.0.cold_made().ticket.lock() = Some(Ticket::Part(ticket));
+        *self.0.cold_made().ties_made().part.lock() = Some(ticket);
     }
 
-    /// Drops the guard of a fom that cannot be stopped.
+    /// Drops the guard of a fom that ends, or cannot be stopped.
     #[cold]
     pub(super) fn give_guard(self) {
-        let guard = self.0.cold().and_then(|cold| {
-            let is_guard = |ticket: &mut Ticket| matches!(ticket, Ticket::Guard(_));
-            cold.ticket.lock().take_if(is_guard)
-        });
-        if let Some(guard) = guard {
+        let initial = self.0.cold().and_then(|cold| cold.initial.as_ref());
+        if let Some(guard) = initial.and_then(|it| it.take_guard()) {
             self.0.fenced("while its end was told", || drop(guard));
         }
     }
 
-    /// Gives the ticket back, which tells waiters for the end of this fom or of all foms.
+    /// Gives the guard and the ticket of the part back, which tells waiters for the end of this fom or of all foms.
     #[cold]
     pub(crate) fn give(self) {
-        let ticket = self.0.cold().and_then(|cold| cold.ticket.lock().take());
-        let Some(ticket) = ticket else { return };
-        match ticket {
-            Ticket::Guard(guard) => self.0.fenced("while its end was told", || drop(guard)),
-            Ticket::Part(ticket) => {
-                self.0.fenced("while its end was told", || {
-                    self.0.env().host().part_ended(ticket)
-                });
-            }
+        self.give_guard();
+        let ties = self.0.cold().and_then(Cold::ties);
+        let part = ties.and_then(|ties| ties.part.lock().take());
+        if let Some(ticket) = part {
+            self.0.fenced("while its end was told", || {
+                self.0.env().host().part_ended(ticket);
+            });
         }
     }
 }

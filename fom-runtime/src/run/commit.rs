@@ -8,7 +8,7 @@ use std::{
 
 use crate::{
     fom::{
-        Cause, DurabilityError, Entry, Header, Then,
+        Cause, Cold, DurabilityError, Entry, Header, Then,
         durability::{Answer, Content, KeptFom, KeptStep, SavedTiming, Written},
         flight::{Kind, record_commit},
         hand,
@@ -214,7 +214,7 @@ impl<O: Operation> Instance<O> {
         let (attempt, tried, deadlines) = match then {
             Then::Begin { .. } | Then::Enter { .. } => {
                 let resumed = matches!(then, Then::Begin { resumed: true });
-                let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
+                let saved = fom.cold().and_then(Cold::saved);
                 let left = saved.and_then(|saved| saved.left).filter(|_| resumed);
                 let left = left.or_else(|| self.asked_time(fom));
                 let now = fom.env().clock.nanos();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    fom::{Cause, Entry, Function, RunningFom, TransitionCause},
+    fom::{Cause, Cold, Entry, Function, RunningFom, TransitionCause},
     operation::{At, Operation, Resumed},
     run::{
         run_loop::{Decided, Run},
@@ -19,7 +19,7 @@ impl<O: Operation> Run<'_, O> {
     #[cold]
     pub(super) fn resume(&mut self) -> Option<u64> {
         let fom = self.fom;
-        let saved = fom.cold().and_then(|cold| cold.saved.as_deref());
+        let saved = fom.cold().and_then(Cold::saved);
         let (left, tries, kept) = saved.map_or((None, 0, None), |saved| {
             (saved.left, saved.tries, saved.kept_deadline)
         });

@@ -256,7 +256,7 @@ impl<O: Operation> Instance<O> {
         observe(fom, last, from, self.index(), cause, now);
         let cold = fom.cold();
         if let Some(cold) = cold {
-            cold.history.remember(index, now, env.history);
+            cold.remember(index, now, env.history);
             if cause != TransitionCause::Resumed
                 && let Some(rare) = cold.rare()
             {

@@ -5,7 +5,8 @@ use std::{any::TypeId, time::Duration};
 use crate::{
     attempt::Tried,
     fom::{
-        Back, Cold, KeptValues, NewFom, Order, OtherTurn, Priority, Resident, Ticket,
+        Back, Cold, Delay, Guard, Initial, KeptValues, NewFom, Order, OtherTurn, Priority,
+        Resident, WasSaved,
         durability::{FomRecord, KeptFom, NewRecord},
         hand::context::holding,
     },
@@ -22,7 +23,7 @@ use crate::{
     snapshot::{Meta, RestoreError},
     typed::{Launched, Seed, build_here},
 };
-use fom_protocol::{caught, sync::Mutex};
+use fom_protocol::caught;
 
 /// Makes one fom.
 pub(super) struct SpawnRequest<'a> {
@@ -48,7 +49,7 @@ pub(super) struct SpawnRequest<'a> {
 #[derive(Default)]
 pub(super) struct Brought {
     /// Dropped when the fom has ended.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) guard: Option<Guard>,
     /// What the fom carries.
     pub(super) carried: Option<Box<NewCarried>>,
 }
@@ -171,7 +172,7 @@ pub(super) fn restore<O: Operation>(
         }),
         operation_id: None,
         brought: Brought {
-            ticket: None,
+            guard: None,
             carried,
         },
         begin: Begin {
@@ -245,7 +246,7 @@ pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
     let state = record::<O>(shared, new);
     let is_needed = state.is_some() || shared.env.history > 0 || carried.is_some();
     is_needed.then(|| {
-        let cold = Cold::new(None, shared.env.history, &Meta::default(), state);
+        let cold = Cold::new(None, shared.env.history, None, state);
         if let Some(carried) = carried {
             cold.rare_made().attachments.keep(carried.values);
         }
@@ -320,27 +321,46 @@ impl SpawnRequest<'_> {
             && shared.env.history == 0
             && !self.meta.resumed
             && state.is_none()
-            && self.brought.ticket.is_none()
+            && self.brought.guard.is_none()
             && self.brought.carried.is_none()
             && self.begin.after.is_none()
             && self.begin.other.is_none();
         if none {
             return None;
         }
-        let mut cold = Cold::new(key, shared.env.history, &self.meta, state);
+        let mut cold = Cold::new(key, shared.env.history, self.initial(), state);
         if let Some(back) = self.back.take() {
             back.put::<O>(&mut cold);
         }
-        cold.ticket = Mutex::new(self.brought.ticket.take());
         cold.keys.other = self.begin.other.take().map(Box::new);
         if let Some(carried) = self.brought.carried.take() {
             cold.rare_made().attachments.keep(carried.values);
         }
-        if let Some(after) = self.begin.after {
-            let home = Home::new(shared.env.owned(), self.place.index);
-            cold.keys.delay(Sleep::new(home, after), self.begin.order);
+        if self.begin.after.is_some() {
+            cold.keys.asks_later(self.begin.order);
         }
         Some(cold)
+    }
+
+    /// Returns what few foms are made with, if the fom is made with any of it.
+    #[inline]
+    fn initial(&mut self) -> Option<Initial> {
+        let kept_deadline = self.back.as_ref().and_then(|back| back.kept_deadline);
+        let (left, tries) = (self.meta.left, self.meta.attempt);
+        let was_saved = left.is_some() || tries > 0 || kept_deadline.is_some();
+        if !was_saved && self.brought.guard.is_none() && self.begin.after.is_none() {
+            return None;
+        }
+        let saved = WasSaved {
+            left,
+            tries,
+            kept_deadline,
+        };
+        let delay = self.begin.after.map(|after| {
+            let home = Home::new(self.shared.env.owned(), self.place.index);
+            Delay::new(Sleep::new(home, after), self.begin.order)
+        });
+        Some(Initial::new(saved, delay, self.brought.guard.take()))
     }
 }
 
@@ -348,9 +368,6 @@ impl CameBack {
     /// Puts the visit into the cold state of the fom.
     #[cold]
     fn put<O: Operation>(self, cold: &mut Cold) {
-        if self.kept_deadline.is_some() {
-            cold.saved.get_or_insert_default().kept_deadline = self.kept_deadline;
-        }
         if !self.tried.is_empty() {
             cold.set_tried(self.tried);
         }

@@ -18,7 +18,7 @@ use launch::{may_run_in_place, start_in_place, starts_once};
 use crate::fom::Cause;
 use crate::{
     fom::{
-        AnyRef, Carried, NewFom, Order, Priority, RefusedReason, Ticket, durability::KeptFom, hand,
+        AnyRef, Carried, Guard, NewFom, Order, Priority, RefusedReason, durability::KeptFom, hand,
     },
     id::{FomId, Key, KeyOf},
     operation::{Form, Operation},
@@ -70,7 +70,7 @@ pub(crate) struct Special<O: Operation> {
     /// The operation id, and the function that reads a remembered outcome.
     pub(crate) once: Option<Once<O>>,
     /// Dropped when the fom has ended.
-    pub(super) ticket: Option<Ticket>,
+    pub(super) guard: Option<Guard>,
     /// The delay before the fom begins.
     pub(super) after: Option<Duration>,
     /// Room that was kept for the fom.
@@ -110,7 +110,7 @@ impl<O: Operation> Default for Special<O> {
             meta: Meta::default(),
             recorded: None,
             once: None,
-            ticket: None,
+            guard: None,
             after: None,
             room: None,
             series: None,
@@ -225,7 +225,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Sets a value that the runtime drops when the fom has ended in any way, or could not be made. A runtime that
     /// drains takes such a submission, because the operation was let in before the drain began.
     pub fn guard(mut self, guard: impl Send + 'static) -> Self {
-        self.special().ticket = Some(Ticket::Guard(Box::new(guard)));
+        self.special().guard = Some(Box::new(guard));
         self
     }
 
@@ -364,7 +364,7 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// Returns the name by which the home is chosen: foms of a series share one.
     #[inline(always)]
-    fn home_name(&self) -> Option<&Key> {
+    pub(crate) fn home_name(&self) -> Option<&Key> {
         self.series().or(self.key.as_ref())
     }
 
@@ -449,9 +449,10 @@ impl<'a, O: Operation> Submission<'a, O> {
         Ok(Handle::of_new(launched.handle))
     }
 
-    /// Returns the index of the home, or `None` if the placement names a locality that does not exist.
+    /// Returns the index of the home, or `None` if the placement names a locality that does not exist. `hash`: the hash of
+    /// the name by which the home is chosen.
     #[inline]
-    pub(crate) fn home(&self) -> Option<usize> {
+    pub(crate) fn home(&self, hash: Option<u64>) -> Option<usize> {
         let recorded = self.special.as_ref();
         if let Some(recorded) = recorded.and_then(|special| special.recorded.as_ref()) {
             return Some(recorded.home);
@@ -460,10 +461,10 @@ impl<'a, O: Operation> Submission<'a, O> {
         let count = shared.localities.len();
         let next = || shared.turn.fetch_add(1, Ordering::Relaxed) % count;
         let by_hash = |hash: u64| (hash % count as u64) as usize;
-        match (self.placement, self.home_name()) {
+        match (self.placement, hash) {
             (Some(Placement::Locality(index)), _) => (index < count).then_some(index),
             (Some(Placement::Key(key)), _) => Some(by_hash(shared.key_index.hash(&Key::Int(key)))),
-            (None, Some(key)) => Some(by_hash(shared.key_index.hash(key))),
+            (None, Some(hash)) => Some(by_hash(hash)),
             (Some(Placement::LeastLoaded), _) => {
                 // Starts after the last one taken, so that equally loaded localities take turns.
                 let first = next();

@@ -154,7 +154,7 @@ impl<O: Operation> Typed<O> {
         &self,
         ended: Result<(&O, &O::Phase), Option<&Failure<O>>>,
     ) -> Option<Box<dyn FnOnce()>> {
-        let state = self.cold()?.durable.as_ref()?.fom();
+        let state = self.cold()?.durable()?;
         match ended {
             Ok((operation, phase)) => {
                 state.ended(self, End::Phase(&|| self.saved(operation, phase)))

@@ -40,7 +40,7 @@ impl<O: Operation> Typed<O> {
         if outcome.is_some() {
             return outcome;
         }
-        let old = self.cold_made().waits.lock().waker.replace(waker.clone());
+        let old = self.cold_made().waker.lock().replace(waker.clone());
         // The old waker may hold the last reference to a task of the user's, so it is dropped without the lock.
         drop(old);
         self.marks.watch().then(|| self.take_answer())
@@ -88,7 +88,7 @@ impl<O: Operation> Typed<O> {
             // SAFETY: the outcome was left to the handle, and is not taken.
             Detached::Outcome => drop(unsafe { self.take_outcome() }),
             Detached::Waker => {
-                let waker = self.cold().and_then(|cold| cold.waits.lock().waker.take());
+                let waker = self.cold().and_then(|cold| cold.waker.lock().take());
                 drop(waker);
             }
             Detached::Nothing => {}

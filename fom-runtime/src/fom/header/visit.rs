@@ -99,7 +99,7 @@ impl<'a> Visit<'a> {
             (Some(journal), Some(kept)) => (journal, kept.visit()),
             _ => {
                 self.0.flags.note();
-                let visits = self.0.cold_made().history.visits();
+                let visits = self.0.cold_made().visits();
                 (
                     run,
                     (visits, self.rare().and_then(|rare| *rare.event.lock())),

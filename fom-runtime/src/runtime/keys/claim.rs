@@ -8,7 +8,7 @@ use crate::{
     operation::Operation,
     runtime::{
         FomRef, Shared,
-        keys::{Denied, places::KeyPlace},
+        keys::{Denied, Hashed, places::KeyPlace},
         spawn::SpawnRequest,
         submit::New,
     },
@@ -25,6 +25,8 @@ pub(in crate::runtime) type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>
 pub(in crate::runtime) struct Names {
     pub(in crate::runtime) key: Option<Key>,
     pub(in crate::runtime) series: Option<Key>,
+    /// The hash of the name by which the home is chosen.
+    pub(in crate::runtime) hash: Option<u64>,
 }
 
 impl Names {
@@ -55,6 +57,7 @@ pub(in crate::runtime) fn enter<O: Operation>(
         names.turn(TypeId::of::<O>()),
         names.name_only(TypeId::of::<O>()),
     );
+    let hash = names.hash;
     match turn {
         None => {
             let (shared, chained) = (request.shared, request.begin.chained().cloned());
@@ -66,6 +69,7 @@ pub(in crate::runtime) fn enter<O: Operation>(
             Ok((Some(made.resident), (made.handle, id)))
         }
         Some(turn) => {
+            let turn = request.shared.key_index.hashed(turn, hash);
             let asks = Asks {
                 turn: (!asks_later).then_some(turn),
                 name,
@@ -79,7 +83,7 @@ pub(in crate::runtime) fn enter<O: Operation>(
 /// What a new fom asks for.
 struct Asks {
     /// The turn, unless the fom asks for it later.
-    turn: Option<KeyOf>,
+    turn: Option<Hashed>,
     /// The key that is no more than a name.
     name: Option<KeyOf>,
     /// The number of the fom in the order of what outboxes sent.
@@ -95,7 +99,7 @@ fn enter_with_key<O: Operation>(
     asks: Asks,
 ) -> Result<Entered<O>, KeyRefused<O>> {
     let (shared, order) = (request.shared, request.begin.order);
-    for of in asks.name.iter().chain(&asks.turn) {
+    for of in asks.name.iter().chain(asks.turn.as_ref().map(|it| &it.of)) {
         // A resting fom has its key, too.
         shared.env.revive_key(|| of.clone());
     }
@@ -131,7 +135,7 @@ fn enter_with_key<O: Operation>(
 fn enter_series(
     shared: &Shared,
     order: Order,
-    (name, turn): (KeyOf, Option<KeyOf>),
+    (name, turn): (KeyOf, Option<Hashed>),
     number: Option<u64>,
     make: impl FnOnce() -> Resident,
 ) -> Result<Option<Resident>, Denied<AnyRef>> {
@@ -144,14 +148,14 @@ fn enter_series(
             shares,
             full: Full::Refuse,
         } => {
-            let place = KeyPlace::now(shared, &turn, shares).ok_or(Denied::Full)?;
+            let place = KeyPlace::now(shared, &turn.of, shares).ok_or(Denied::Full)?;
             let full = Full::Ignore;
             (Order::Queue { shares, full }, Some(place))
         }
         order => (order, None),
     };
     let fom = shared.key_index.take_name(name, make)?;
-    let ready = shared.key_index.enter_named(turn, order, number, fom);
+    let ready = shared.key_index.enter_named(turn.of, order, number, fom);
     drop(place);
     Ok(ready)
 }
@@ -205,7 +209,11 @@ impl KeyClaim {
         } = self;
         let shared = request.shared;
         let key_index = &shared.key_index;
-        let names = Names { key, series };
+        let names = Names {
+            key,
+            series,
+            hash: None,
+        };
         let name = names.name_only(TypeId::of::<O>());
         let Some(turn) = names.turn(TypeId::of::<O>()) else {
             return Ok(request.make(operation, phase, None).0.resident);

@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{Full, Order},
+    heap::SMALL,
     runtime::keys::Line,
 };
 
@@ -14,10 +15,11 @@ use crate::{
 pub(super) struct Entry<T> {
     /// One fom that has the key. Most keys need nothing more.
     holder: Option<T>,
-    /// What only a contended or suspended key has.
+    /// What only a contended or suspended key has. It is [`SMALL`], because another thread may free it.
     more: Option<Box<More<T>>>,
 }
 
+/// What only a contended or suspended key has. It is [`SMALL`], because another thread may free it.
 struct More<T> {
     /// Other foms that have the key, beside the holder.
     others: Vec<T>,
@@ -29,6 +31,8 @@ struct More<T> {
     suspended_as: &'static str,
     line: Line<T>,
 }
+
+const _: () = assert!(size_of::<More<usize>>() <= SMALL);
 
 /// Why a submission does not get in.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,10 +1,6 @@
 //! Foms by key: which foms have a key of an operation type, and which wait for it.
 
-use std::{
-    collections::{HashMap, hash_map},
-    hash::{BuildHasher, RandomState},
-    sync::Weak,
-};
+use std::{collections::hash_map, sync::Weak};
 
 use tokio::sync::oneshot;
 
@@ -14,7 +10,10 @@ use crate::{
     operation::Operation,
     runtime::{
         Shared,
-        keys::{Absent, Denied, Entry, Line, Place},
+        keys::{
+            Absent, Denied, Entry, Hashed, Line, Place,
+            table::{Part, Table},
+        },
         observe::KeyInfo,
     },
 };
@@ -22,19 +21,13 @@ use fom_protocol::{
     FomState,
     shrink::Shrink as _,
     sync::{
-        Mutex, MutexGuard,
+        MutexGuard,
         atomic::{AtomicU64, Ordering, fence},
     },
 };
 
-/// The number of locks, so that unrelated keys seldom share one.
-const SHARDS: usize = 16;
-
-type Keys = HashMap<KeyOf, Entry<AnyRef>>;
-
 pub(crate) struct KeyIndex {
-    shards: [Mutex<Keys>; SHARDS],
-    hasher: RandomState,
+    names: Table,
     /// The most foms that may wait for one key.
     most: usize,
     /// The last number of an outbox entry: no less than each number in the journal.
@@ -44,28 +37,40 @@ pub(crate) struct KeyIndex {
 impl KeyIndex {
     pub(in crate::runtime) fn new(most: usize) -> Self {
         Self {
-            shards: std::array::from_fn(|_| Mutex::default()),
-            hasher: RandomState::new(),
+            names: Table::new(),
             most,
             numbers: AtomicU64::new(0),
         }
     }
 
-    fn lock(&self, key: &Key) -> MutexGuard<'_, Keys> {
-        self.shards[self.hash(key) as usize % SHARDS].lock()
+    /// Returns the name with its hash, and locks its part.
+    fn lock(&self, of: KeyOf) -> (MutexGuard<'_, Part>, Hashed) {
+        let name = self.hashed(of, None);
+        (self.names.lock(&name), name)
     }
 
     /// Returns the hash of a key. Also used for placement.
     pub(crate) fn hash(&self, key: &Key) -> u64 {
-        self.hasher.hash_one(key)
+        self.names.hash(key)
+    }
+
+    /// Returns the hash of a key, if there is one.
+    #[inline]
+    pub(crate) fn hash_of(&self, key: Option<&Key>) -> Option<u64> {
+        key.map(|key| self.hash(key))
+    }
+
+    /// Returns the name with its hash. `hash`: the hash of its key, if it is known.
+    pub(super) fn hashed(&self, of: KeyOf, hash: Option<u64>) -> Hashed {
+        self.names.hashed(of, hash)
     }
 
     /// Returns the fom that has this key.
     pub(crate) fn find_any(&self, of: &KeyOf) -> Option<AnyRef> {
-        let keys = self.lock(&of.key);
+        let (keys, name) = self.lock(of.clone());
         // Skips a stalled fom: it has ended, and keeps its key until it comes back.
         let mut live = keys
-            .get(of)?
+            .get(&name)?
             .holders()
             .filter(|fom| fom.token.state() != FomState::Finished);
         live.next().cloned()
@@ -74,8 +79,8 @@ impl KeyIndex {
     /// Returns the id of the fom that has this key, also if it has just ended. A fom that ends gives its key up after its
     /// outcome is recorded.
     pub(crate) fn holder(&self, of: &KeyOf) -> Option<FomId> {
-        let keys = self.lock(&of.key);
-        let holder = keys.get(of)?.holders().next();
+        let (keys, name) = self.lock(of.clone());
+        let holder = keys.get(&name)?.holders().next();
         holder.map(|fom| fom.id())
     }
 
@@ -84,8 +89,8 @@ impl KeyIndex {
         let Some(of) = fom.turn().own() else {
             return Default::default();
         };
-        let keys = self.lock(&of.key);
-        let (Some(entry), KeyWait::Waits(number)) = (keys.get(&of), fom.turn().key_wait()) else {
+        let (keys, name) = self.lock(of);
+        let (Some(entry), KeyWait::Waits(number)) = (keys.get(&name), fom.turn().key_wait()) else {
             return Default::default();
         };
         let ahead = entry.line().map_or(0, |line| line.ahead(number));
@@ -96,12 +101,12 @@ impl KeyIndex {
     /// fom that has the key, which the caller enqueues. The thread that grants the key enqueues a fom that waits.
     pub(super) fn enter(
         &self,
-        of: KeyOf,
+        name: Hashed,
         order: Order,
         number: Option<u64>,
         make: impl FnOnce() -> Resident,
     ) -> Result<Option<Resident>, Denied<AnyRef>> {
-        let (ready, fom) = self.let_in(of, order, number, || {
+        let (ready, fom) = self.let_in(name, order, number, || {
             let new = make();
             (AnyRef::of(&new), Some(new))
         })?;
@@ -146,7 +151,8 @@ impl KeyIndex {
         // Set first: `let_in` sets another standing if the fom does not get the key.
         fom.turn().set(KeyWait::Has);
         let mut new = new;
-        let entered = self.let_in(of, order, number, || (AnyRef::of(fom), new.take()));
+        let name = self.hashed(of, None);
+        let entered = self.let_in(name, order, number, || (AnyRef::of(fom), new.take()));
         match entered {
             Ok((ready, _)) => ready,
             Err(_) => {
@@ -162,8 +168,8 @@ impl KeyIndex {
         of: KeyOf,
         make: impl FnOnce() -> Resident,
     ) -> Result<Resident, Denied<AnyRef>> {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of).or_default();
+        let (mut keys, name) = self.lock(of);
+        let entry = keys.entry(name).or_default();
         entry.look(Order::Refuse, self.most)?;
         let fom = make();
         entry.put(AnyRef::of(&fom), false);
@@ -173,13 +179,13 @@ impl KeyIndex {
     /// Lets a fom in that `make` finds or makes. Returns a new fom that has the key.
     fn let_in(
         &self,
-        of: KeyOf,
+        name: Hashed,
         order: Order,
         number: Option<u64>,
         make: impl FnOnce() -> (AnyRef, Option<Resident>),
     ) -> Result<(Option<Resident>, AnyRef), Denied<AnyRef>> {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of).or_default();
+        let mut keys = self.names.lock(&name);
+        let entry = keys.entry(name).or_default();
         // If the entry refuses, a fom or a suspension is in it: the entry is not a new one.
         let shed = entry.look(order, self.most)?;
         let (fom, mut new) = make();
@@ -214,8 +220,8 @@ impl KeyIndex {
 
     /// Adds a fom to the turn of this key. The key goes on when all foms of the turn have ended.
     pub(super) fn chain(&self, of: &KeyOf, fom: AnyRef) {
-        let mut keys = self.lock(&of.key);
-        keys.entry(of.clone()).or_default().put(fom, false);
+        let (mut keys, name) = self.lock(of.clone());
+        keys.entry(name).or_default().put(fom, false);
     }
 
     /// Gives the key to a fom that comes back and that `make` makes. Returns `false` if another fom has the key.
@@ -226,8 +232,8 @@ impl KeyIndex {
         shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         let (claimed, before) = match entry.holder_mut(|fom| fom.id() == id) {
             Some(own) => (true, Some(std::mem::replace(own, make()))),
             None => (entry.put_again(make, shares), None),
@@ -246,8 +252,8 @@ impl KeyIndex {
         shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) -> bool {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         let mut made = None;
         let make = || made.insert(make()).clone();
         let place = entry.put_first(make, shares, number);
@@ -267,8 +273,8 @@ impl KeyIndex {
         shares: bool,
         make: impl FnOnce() -> AnyRef,
     ) {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         let fom = make();
         fom.turn().set(KeyWait::Waits(number));
         entry.line_made().wait(number, shares, fom);
@@ -277,8 +283,8 @@ impl KeyIndex {
     /// Gives a fom that comes back its turn in its series. If it has a number, or another fom has the turn by now, the
     /// fom waits. [`settle`](Self::settle) grants it the turn.
     pub(super) fn go_on(&self, of: &KeyOf, number: Option<u64>, shares: bool, fom: &Resident) {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         let own = entry.holder_mut(|held| number.is_none() && held.id() == fom.id());
         let before = own.map(|own| std::mem::replace(own, AnyRef::of(fom)));
         let goes_on =
@@ -296,8 +302,8 @@ impl KeyIndex {
     /// Notes that a fom is quarantined which had the key, or has this number and has not begun. If it `keeps` its place,
     /// foms behind it wait until it is back, or is [discarded](Self::give_place_up).
     pub(crate) fn miss(&self, of: KeyOf, id: FomId, number: Option<u64>, keeps: bool) {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of).or_default();
+        let (mut keys, name) = self.lock(of);
+        let entry = keys.entry(name).or_default();
         let absent = Absent { number, keeps };
         entry.line_made().miss(id.get(), absent);
     }
@@ -328,8 +334,8 @@ impl KeyIndex {
 
     /// Announces a number for a fom with this key that an outbox sends.
     pub(crate) fn announce(&self, shared: &Shared, of: KeyOf) -> Announced {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         let number = entry.line_made().announce(|last| self.number_after(last));
         drop(keys);
         Announced {
@@ -388,8 +394,8 @@ impl KeyIndex {
     }
 
     pub(super) fn suspend<O: Operation>(&self, of: KeyOf) {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of).or_default();
+        let (mut keys, name) = self.lock(of);
+        let entry = keys.entry(name).or_default();
         entry.suspend(O::GRAPH.operation());
     }
 
@@ -402,15 +408,15 @@ impl KeyIndex {
 
     /// Keeps a place in the queue of a key. Without room, returns a receiver that hears when a place is kept.
     pub(super) fn reserve(&self, of: &KeyOf, shares: bool) -> Option<oneshot::Receiver<()>> {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         entry.reserve(shares, self.most)
     }
 
     /// Keeps a place in the queue of a key, if there is room.
     pub(super) fn reserve_now(&self, of: &KeyOf, shares: bool) -> bool {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.entry(of.clone()).or_default();
+        let (mut keys, name) = self.lock(of.clone());
+        let entry = keys.entry(name).or_default();
         // If there is no room, a fom or a place is in the entry: the entry is not a new one.
         entry.reserve_now(shares, self.most)
     }
@@ -425,8 +431,7 @@ impl KeyIndex {
 
     /// Tells the submissions that wait for a place that the runtime takes nothing more.
     pub(in crate::runtime) fn dismiss(&self, shared: &Shared) {
-        for shard in &self.shards {
-            let mut keys = shard.lock();
+        for mut keys in self.names.parts() {
             let outside: Vec<_> = keys
                 .values_mut()
                 .flat_map(|entry| entry.change_line(Line::dismiss))
@@ -445,9 +450,8 @@ impl KeyIndex {
     /// Lists the keys that foms wait for, or that are suspended.
     pub(crate) fn waited_for(&self) -> Vec<KeyInfo> {
         let mut found = Vec::new();
-        for shard in &self.shards {
-            let keys = shard.lock();
-            for (of, entry) in keys.iter() {
+        for keys in self.names.parts() {
+            for (Hashed { of, .. }, entry) in keys.iter() {
                 let waiting: Vec<_> = entry.waiting().map(|fom| fom.id()).collect();
                 if !waiting.is_empty() || entry.suspended() > 0 {
                     found.push(KeyInfo {
@@ -476,8 +480,9 @@ impl KeyIndex {
         of: KeyOf,
         change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
     ) {
-        let mut keys = self.lock(&of.key);
-        let hash_map::Entry::Occupied(mut entry) = keys.entry(of.clone()) else {
+        let name = self.hashed(of, None);
+        let mut keys = self.names.lock(&name);
+        let hash_map::Entry::Occupied(mut entry) = keys.entry(name.clone()) else {
             return;
         };
         let gone = change(entry.get_mut());
@@ -502,21 +507,21 @@ impl KeyIndex {
             let told = shared
                 .env
                 .told("a place in the queue of a key", || teller.send(()).is_ok());
-            place = self.next_place(&of, told);
+            place = self.next_place(&name, told);
         }
     }
 
     /// Returns the next submission to get a place. `told`: the submission before it learned of its place, and was not
     /// gone.
-    fn next_place(&self, of: &KeyOf, told: bool) -> Option<oneshot::Sender<()>> {
-        let mut keys = self.lock(&of.key);
-        let entry = keys.get_mut(of)?;
+    fn next_place(&self, name: &Hashed, told: bool) -> Option<oneshot::Sender<()>> {
+        let mut keys = self.names.lock(name);
+        let entry = keys.get_mut(name)?;
         if !told {
             entry.change_line(Line::release);
         }
         let place = entry.hand_out(self.most);
         if entry.is_empty() {
-            keys.remove(of);
+            keys.remove(name);
         }
         place
     }

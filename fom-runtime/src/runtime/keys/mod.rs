@@ -1,7 +1,9 @@
 //! Keys: which foms have a key of an operation type, and which wait for it.
 //!
 //! - `index` has the keys of a runtime, under their locks. It wakes foms that are given a key.
-//! - `entry` is one key and the foms that have it; `line` has the foms that wait for it, and their order over a crash.
+//! - `table` has the names in parts, and hashes each name once.
+//! - `entry` is one key and the foms that have it; `line` and `waiting` have the foms that wait for it, and their
+//!   order over a crash.
 //! - `claim` gives a new fom its key, or refuses it.
 //! - `choose` has the choices of a submission, `places` its wait for a place in a full queue.
 //! - `suspend` keeps a key from the next fom.
@@ -15,6 +17,8 @@ mod index;
 mod line;
 mod places;
 mod suspend;
+mod table;
+mod waiting;
 
 pub use choose::Joined;
 pub use claim::KeyClaim;
@@ -25,3 +29,4 @@ pub(super) use index::KeyIndex;
 use line::{Absent, Line};
 pub use suspend::SuspendedKey;
 pub(super) use suspend::bar_if_stuck;
+pub(super) use table::Hashed;

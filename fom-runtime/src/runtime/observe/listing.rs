@@ -271,7 +271,7 @@ pub(crate) fn fom_info(fom: &AnyRef) -> FomInfo {
 
 /// Returns the last phases of the fom, oldest first.
 fn history(fom: &Header) -> Vec<Visited> {
-    let lines = fom.cold().map(|cold| cold.history.lines());
+    let lines = fom.cold().and_then(|cold| Some(cold.history()?.lines()));
     let lines = lines.unwrap_or_default().into_iter();
     lines
         .map(|seen| Visited {

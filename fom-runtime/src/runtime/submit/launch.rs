@@ -50,7 +50,8 @@ impl<'a, O: Operation> Submission<'a, O> {
             operation,
             live,
         };
-        let Target { index, here, sent } = self.target();
+        let hash = shared.key_index.hash_of(self.home_name());
+        let Target { index, here, sent } = self.target(hash);
         let (settled, chosen) = is_placed(&self);
         let reason = refused_by_state(&self, here);
         let special = self.special.map(|special| *special).unwrap_or_default();
@@ -59,6 +60,7 @@ impl<'a, O: Operation> Submission<'a, O> {
         let names = Names {
             key: self.key,
             series: special.series,
+            hash,
         };
         let other = other_turn::<O>(shared, self.order, &names);
         let no_turn = self.order == Order::Chain && other.is_none();
@@ -97,7 +99,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             back: None,
             operation_id: special.once.map(|once| once.id),
             brought: Brought {
-                ticket: special.ticket,
+                guard: special.guard,
                 carried,
             },
             begin: Begin {
@@ -117,8 +119,8 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// Chooses the home of the fom, and counts the fom there.
     #[inline(always)]
-    fn target(&self) -> Target<'a> {
-        let index = self.home();
+    fn target(&self, hash: Option<u64>) -> Target<'a> {
+        let index = self.home(hash);
         let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
         let sent = index
             .filter(|_| !here)
@@ -220,9 +222,9 @@ pub(super) fn start_in_place<O: Operation>(submission: Submission<'_, O>) -> Now
         .map_or_else(|| Now::GoesOn(handle), Now::Ended)
 }
 
-fn has_ticket<O: Operation>(submission: &Submission<'_, O>) -> bool {
+fn has_guard<O: Operation>(submission: &Submission<'_, O>) -> bool {
     let special = submission.special.as_ref();
-    special.is_some_and(|special| special.ticket.is_some())
+    special.is_some_and(|special| special.guard.is_some())
 }
 
 /// Returns how a submission that runs once is started.
@@ -266,7 +268,7 @@ fn refused_by_state<O: Operation>(
         RuntimeState::Draining if here || hand::context::runs_fom_of(&submission.shared.env) => {
             None
         }
-        RuntimeState::Draining if has_ticket(submission) => None,
+        RuntimeState::Draining if has_guard(submission) => None,
         _ => Some(submission.shared.env.late_reason()),
     }
 }
