@@ -3,29 +3,40 @@
 //! The name of an order begins with its customer: order `3-17` is of customer `3`. So each node knows the series of an order, and
 //! with it the slot.
 
-use std::{path::Path, time::Duration};
+use std::{convert::Infallible, path::Path, time::Duration};
 
 use axum::{
     Json, Router,
     extract::{self, State},
     http::StatusCode,
-    response::{IntoResponse, Response},
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
     routing::{get, post},
 };
 use fom_cluster::{Cluster, ClusterError, Found, Place, Tcp};
 use fom_durable::prelude::*;
 use fom_patterns::limit::Limits;
 use fom_postgres::PostgresEngine;
+use futures::{Stream, stream};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::{
-    order::{News, Order, Site},
+    order::{FulfilKind, News, Order, Site},
     provider::{Provider, Webhook},
     shop::Shop,
+    web::is_cancel,
 };
 
 /// How long a client may repeat its request, and ask for its order.
 const WEEK: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// The time between two looks at an order that a client follows.
+const LOOK: Duration = Duration::from_millis(50);
+/// The looks at an order that a client gives up, before the client must ask again.
+const LOOKS: usize = 100;
 
 /// What a node is told.
 #[derive(Clone, Debug)]
@@ -97,7 +108,8 @@ fn place(reference: &str) -> Place {
 pub fn routes(cluster: Cluster) -> Router {
     Router::new()
         .route("/orders", post(order))
-        .route("/orders/{reference}", get(show))
+        .route("/orders/{reference}", get(show).delete(cancel))
+        .route("/orders/{reference}/progress", get(progress))
         .route("/webhooks/payment", post(payment))
         .route("/cluster", get(status))
         .with_state(cluster)
@@ -127,12 +139,125 @@ async fn show(
         Found::InFlight { phase } => json!({ "phase": phase }),
         Found::Ended => match cluster.outcome::<Order>(place).await? {
             Ok(ended) => json!(ended.end),
+            Err(failure) if is_cancel(&failure) => {
+                json!({ "end": "Cancelled", "why": "given up early" })
+            }
             Err(failure) => json!({ "failed": failure.to_string() }),
         },
         Found::Quarantined => json!({ "phase": "on hold" }),
         _ => return Ok(StatusCode::NOT_FOUND.into_response()),
     };
     Ok(Json::<Value>(told).into_response())
+}
+
+/// Where an order is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// It is in this phase.
+    Phase(String),
+    /// It ended here.
+    Ended(String),
+    OnHold,
+}
+
+/// Returns where an order is, or `None` if there is no such order.
+async fn stage(cluster: &Cluster, reference: &str) -> Result<Option<Stage>, ClusterError> {
+    let place = place(reference);
+    Ok(match cluster.find::<Order>(place.clone()).await? {
+        Found::InFlight { phase } => Some(Stage::Phase(phase)),
+        Found::Ended => Some(match cluster.outcome::<Order>(place).await? {
+            Ok(ended) => Stage::Ended(format!("{:?}", ended.kind())),
+            Err(failure) if is_cancel(&failure) => Stage::Ended("Cancelled".to_owned()),
+            Err(_) => Stage::Ended("failed".to_owned()),
+        }),
+        Found::Quarantined => Some(Stage::OnHold),
+        _ => None,
+    })
+}
+
+/// Gives an order up, unless its parcel is on its way. The answer "accepted" leaves when the way back is in the database. A cancel
+/// itself is not: the owner may be lost before the order takes the way back. So it is repeated until then.
+async fn cancel(
+    State(cluster): State<Cluster>,
+    extract::Path(reference): extract::Path<String>,
+) -> Result<StatusCode, Failed> {
+    let way_back = [FulfilKind::Refund, FulfilKind::Release].map(|kind| format!("{kind:?}"));
+    for _ in 0..LOOKS {
+        match stage(&cluster, &reference).await? {
+            Some(Stage::Phase(phase)) if way_back.contains(&phase) => {
+                return Ok(StatusCode::ACCEPTED);
+            }
+            Some(Stage::Phase(_)) => match cluster.cancel::<Order>(place(&reference)).await {
+                // It has ended meanwhile.
+                Ok(_) | Err(ClusterError::Unknown(_)) => sleep(LOOK).await,
+                Err(error) => return Err(error.into()),
+            },
+            Some(Stage::Ended(end)) if end == "Cancelled" => return Ok(StatusCode::ACCEPTED),
+            Some(Stage::Ended(_)) => return Ok(StatusCode::CONFLICT),
+            // It failed, and runs again when the operator says so.
+            Some(Stage::OnHold) => break,
+            None => return Ok(StatusCode::NOT_FOUND),
+        }
+    }
+    Ok(StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// Streams the phases of an order. The last one is its end. The stream goes on while the order moves to another node.
+async fn progress(
+    State(cluster): State<Cluster>,
+    extract::Path(reference): extract::Path<String>,
+) -> Result<Response, Failed> {
+    let Some(first) = stage(&cluster, &reference).await? else {
+        return Ok(StatusCode::NOT_FOUND.into_response());
+    };
+    let follow = Follow {
+        cluster,
+        reference,
+        seen: None,
+        next: Some(first),
+    };
+    let events = Sse::new(follow.events());
+    Ok(events.keep_alive(KeepAlive::default()).into_response())
+}
+
+/// An order that a client follows.
+struct Follow {
+    cluster: Cluster,
+    reference: String,
+    /// What the client saw last.
+    seen: Option<Stage>,
+    /// What it sees next.
+    next: Option<Stage>,
+}
+
+impl Follow {
+    fn events(self) -> impl Stream<Item = Result<Event, Infallible>> {
+        stream::unfold(self, async |mut follow| {
+            let text = match follow.next().await? {
+                Stage::Phase(name) | Stage::Ended(name) => name,
+                Stage::OnHold => "on hold".to_owned(),
+            };
+            Some((Ok(Event::default().data(text)), follow))
+        })
+    }
+
+    /// Returns where the order is when it has gone on, or `None` after its end.
+    async fn next(&mut self) -> Option<Stage> {
+        while self.next.is_none() {
+            if let Some(Stage::Ended(_)) = self.seen {
+                return None;
+            }
+            sleep(LOOK).await;
+            // While the order has no owner, there is no answer.
+            if let Ok(stage) = stage(&self.cluster, &self.reference).await
+                && stage != self.seen
+            {
+                self.next = Some(stage?);
+            }
+        }
+        self.seen.clone_from(&self.next);
+        self.next.take()
+    }
 }
 
 /// The provider's answer. It is in the database when the provider hears that it may forget it. A repeated answer changes nothing.

@@ -69,7 +69,7 @@ async fn show(
 }
 
 /// Returns whether an order was cancelled before it began. Such an order has no end phase.
-fn is_cancel(failure: &Failure<Order>) -> bool {
+pub(crate) fn is_cancel(failure: &Failure<Order>) -> bool {
     failure.cause.to_string() == Cause::<BoxError>::Cancelled.to_string()
 }
 

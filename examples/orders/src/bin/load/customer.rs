@@ -22,8 +22,6 @@ pub(crate) struct Web {
     pub(crate) urls: Arc<[String]>,
     /// The node that the first request goes to.
     pub(crate) first: usize,
-    /// Whether customers give orders up.
-    pub(crate) gives_up: bool,
 }
 
 impl Web {
@@ -52,7 +50,9 @@ impl Web {
     async fn cancel(&self, reference: &str) -> StatusCode {
         for node in self.nodes() {
             let url = format!("{node}/orders/{reference}");
-            if let Ok(answer) = self.client.delete(&url).send().await {
+            if let Ok(answer) = self.client.delete(&url).send().await
+                && answer.status() != StatusCode::SERVICE_UNAVAILABLE
+            {
                 return answer.status();
             }
             sleep(Duration::from_millis(10)).await;
@@ -129,7 +129,6 @@ pub(crate) async fn shop(
         accepted.fetch_add(1, Ordering::Relaxed);
         let (web, reference) = (web.clone(), order.reference.clone());
         match number % 7 {
-            _ if !web.gives_up => {}
             3 => {
                 _ = cancels.insert(
                     number,

@@ -5,7 +5,7 @@
 //! the last one stays. It fails if it takes longer than the limit.
 //!
 //! `load --nodes N --database CONFIG ..` starts several nodes of one cluster instead, and kills one after the other. The customers ask any
-//! node, and give no order up.
+//! node.
 
 use std::{
     path::{Path, PathBuf},
@@ -183,7 +183,6 @@ async fn run(settings: &Settings) -> Result<(), BoxError> {
         client: client.clone(),
         urls: urls.collect(),
         first: 0,
-        gives_up: settings.nodes == 0,
     };
 
     if settings.nodes > 0 {
