@@ -178,15 +178,16 @@ where
         let Some(address) = address(at) else {
             return Reply::Unknown;
         };
-        match runtime.outcome::<O>(address) {
+        match runtime.outcome::<O>(address.clone()) {
             Lookup::InFlight(id) => match runtime.operation(id) {
                 Some(info) => Reply::InFlight(info.phase.to_owned()),
-                // It has ended since.
-                None => Reply::Done,
+                None => gone::<O>(runtime, address, Reply::Done),
             },
             Lookup::Ended { .. } => Reply::Done,
             Lookup::Quarantined(_) => Reply::Quarantined,
-            _ => Reply::Unknown,
+            Lookup::Unknown => Reply::Unknown,
+            // It goes on at another owner.
+            _ => Reply::Moved,
         }
     }
 
@@ -194,12 +195,14 @@ where
         let Some(address) = address(at) else {
             return Reply::Unknown;
         };
-        match runtime.outcome::<O>(address) {
+        match runtime.outcome::<O>(address.clone()) {
             Lookup::InFlight(id) if runtime.cancel(id) => Reply::Done,
-            // It has ended since.
-            Lookup::InFlight(_) | Lookup::Ended { .. } => Reply::Before,
+            Lookup::InFlight(_) => gone::<O>(runtime, address, Reply::Before),
+            Lookup::Ended { .. } => Reply::Before,
             Lookup::Quarantined(_) => Reply::Quarantined,
-            _ => Reply::Unknown,
+            Lookup::Unknown => Reply::Unknown,
+            // It goes on at another owner.
+            _ => Reply::Moved,
         }
     }
 
@@ -309,6 +312,15 @@ fn read<O: Persistent>(bytes: Blob) -> Result<O, String> {
     match O::kind(&phase) == O::kind(&O::start()) {
         true => Ok(operation),
         false => Err("a submitted operation is not at its start".to_owned()),
+    }
+}
+
+/// Returns the answer for an operation that was in flight a moment ago: that it has ended, unless its runtime ends.
+fn gone<O: Persistent>(runtime: &Runtime, address: Address, ended: Reply) -> Reply {
+    match runtime.outcome::<O>(address) {
+        Lookup::Ended { .. } | Lookup::Unknown => ended,
+        // It goes on at another owner.
+        _ => Reply::Moved,
     }
 }
 

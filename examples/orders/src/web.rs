@@ -64,6 +64,8 @@ async fn show(
         } if !is_cancel(&failure) => Ok(Json(json!({ "failed": failure.to_string() }))),
         Lookup::Ended { .. } => Ok(Json(json!({ "end": "Cancelled", "why": "given up early" }))),
         Lookup::Unknown => Err(StatusCode::NOT_FOUND),
+        // The service ends: after its next start, it knows.
+        Lookup::Interrupted => Err(StatusCode::SERVICE_UNAVAILABLE),
         _ => Ok(Json(json!({ "phase": app.phase(&reference) }))),
     }
 }
@@ -119,7 +121,7 @@ impl App {
                 // Without one, it has ended since.
                 running.map_or_else(|| self.end(reference), |info| Some(info.phase.to_owned()))
             }
-            Lookup::Quarantined(_) => Some("on hold".to_owned()),
+            Lookup::Quarantined(_) | Lookup::Interrupted => Some("on hold".to_owned()),
             _ => self.end(reference),
         }
     }

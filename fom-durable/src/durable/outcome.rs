@@ -35,6 +35,8 @@ pub enum Lookup<O: Operation> {
     /// No operation of this type is known by the address. It was never submitted, its outcome is not remembered, or the
     /// outcome was dropped at a limit.
     Unknown,
+    /// The runtime has ended, and knows of no such operation any more. The operation may go on in another process.
+    Interrupted,
 }
 
 impl<O: Operation> fmt::Debug for Lookup<O> {
@@ -49,6 +51,7 @@ impl<O: Operation> fmt::Debug for Lookup<O> {
                 .finish(),
             Self::Quarantined(id) => f.debug_tuple("Quarantined").field(id).finish(),
             Self::Unknown => f.write_str("Unknown"),
+            Self::Interrupted => f.write_str("Interrupted"),
         }
     }
 }
@@ -191,6 +194,8 @@ impl Durable {
             }
         };
         match found {
+            // A runtime that ends forgets the operations that go on in another process.
+            None if seam::is_closed(shared) => Lookup::Interrupted,
             None => Lookup::Unknown,
             Some(Found::InFlight(id)) => Lookup::InFlight(id),
             Some(Found::Quarantined(id)) => Lookup::Quarantined(id),

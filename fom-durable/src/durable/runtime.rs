@@ -59,7 +59,8 @@ pub trait DurableExt {
     /// The outcomes of operations with an [operation id](crate::DurableSubmissionExt::once) are
     /// [remembered](crate::DurableBuilderExt::remember), and those of each operation of a type that the builder
     /// [names](crate::DurableBuilderExt::remember_all). A failed operation is found in quarantine. Beyond the limits, and
-    /// for other operations, the answer is [`Lookup::Unknown`].
+    /// for other operations, the answer is [`Lookup::Unknown`]. A runtime that has ended does not know: it answers
+    /// [`Lookup::Interrupted`].
     ///
     /// A key names the operation that has the key now. If no operation has it, the key names the last operation that had
     /// it and ended.

@@ -1,6 +1,6 @@
 //! How an operation ended, as bytes for a caller in another process.
 
-use fom_durable::{End, SavedEnd, prelude::*};
+use fom_durable::{Address, End, Lookup, SavedEnd, prelude::*};
 use fom_runtime::{Cause, config::Shutdown, snapshot::RestoreError};
 
 use crate::{
@@ -64,7 +64,12 @@ fn a_runtime_that_has_ended_does_not_know() {
         let submission = runtime.submit(Order::default()).key("7").once("cart 7");
         let order = submission.start().unwrap();
         order.committed().await.unwrap();
+        let id = order.id();
         runtime.shutdown(Shutdown::Now, secs(10)).await;
+        for address in [Address::once("cart 7"), "7".into(), id.into()] {
+            let found = runtime.outcome::<Order>(address);
+            assert!(matches!(found, Lookup::Interrupted), "{found:?}");
+        }
         assert_eq!(runtime.ended::<Order>("cart 7").await, End::Interrupted);
     });
 }
