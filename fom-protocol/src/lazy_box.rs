@@ -28,21 +28,11 @@ impl<T: fmt::Debug> fmt::Debug for LazyBox<T> {
 
 impl<T> Default for LazyBox<T> {
     fn default() -> Self {
-        Self::from(None)
-    }
-}
-
-impl<T> From<Option<Box<T>>> for LazyBox<T> {
-    fn from(made: Option<Box<T>>) -> Self {
         Self {
-            made: AtomicPtr::new(into_raw(made)),
+            made: AtomicPtr::new(ptr::null_mut()),
             owns: PhantomData,
         }
     }
-}
-
-fn into_raw<T>(made: Option<Box<T>>) -> *mut T {
-    made.map_or(ptr::null_mut(), Box::into_raw)
 }
 
 impl<T> LazyBox<T> {
@@ -92,7 +82,8 @@ impl<T> LazyBox<T> {
     /// Sets the value of a `LazyBox` without one. The memory of a value that is there is lost.
     #[inline(always)]
     pub fn reset(&self, made: Option<Box<T>>) {
-        self.made.store(into_raw(made), Ordering::Relaxed);
+        let made = made.map_or(ptr::null_mut(), Box::into_raw);
+        self.made.store(made, Ordering::Relaxed);
     }
 
     /// Frees the value, if there is one.

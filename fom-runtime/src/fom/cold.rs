@@ -1,4 +1,4 @@
-//! The state that few foms have: a key, a history, and waiters.
+//! The state that few foms have: a key, a state in the journal, a waiting handle, and what is rarer.
 
 use std::task::Waker;
 

@@ -6,7 +6,6 @@ use crate::fom::key_wait::Delay;
 use fom_protocol::sync::Mutex;
 
 /// What few foms are made with.
-#[derive(Default)]
 pub(crate) struct Initial {
     pub(crate) saved: WasSaved,
     /// The wait before the fom may begin.
@@ -20,7 +19,6 @@ pub(crate) struct Initial {
 pub(crate) type Guard = Box<dyn Any + Send>;
 
 /// The saved visit of a fom that is submitted again.
-#[derive(Default)]
 pub(crate) struct WasSaved {
     /// The rest of its deadline.
     pub(crate) left: Option<u64>,

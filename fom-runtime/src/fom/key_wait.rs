@@ -108,10 +108,8 @@ impl Delay {
 
     /// Ends the delay of a fom that ends, so that nothing wakes the fom any more.
     pub(super) fn end(&self) {
-        if !self.is_over() {
-            let wait = self.wait.lock().take();
-            drop(wait);
-        }
+        let wait = self.wait.lock().take();
+        drop(wait);
     }
 }
 
