@@ -30,9 +30,10 @@ use fom_protocol::Link;
 
 /// The number of slots that are taken from `resting` at a time.
 const TAKEN: usize = 32;
-/// The number of slots that one step sorts, and of pages that it frees.
-const SORTED: usize = 2048;
-const FREED: usize = 8;
+/// The number of slots that one step sorts, and of pages that it frees. Foms and timers wait for a step, which takes some ten
+/// microseconds: each slot is a cache miss.
+const SORTED: usize = 64;
+const FREED: usize = 1;
 
 pub(super) struct Trim {
     /// The slots that were free at the last look, without those that were taken since.
