@@ -24,15 +24,6 @@
 //! The nodes of a slot of level 0 then go to the [`Runs`], which are sorted. So do nodes armed for `current` or
 //! earlier. All nodes in the runs are earlier than all nodes in the slots.
 //!
-//! # Ahead of time
-//!
-//! A slot of level 2 covers a second, and may hold very many nodes. If all of them moved when it begins, the timers that are
-//! due then would wait. So the wheel *splits* the slot before it begins, in pieces of [`PIECE`] nodes, whenever no node is due.
-//! A pass goes through all nodes of the slot, from the last to the first. A node for a tick that the next lower level reaches
-//! when the pass begins goes to that level, and other nodes stay. The first pass begins when a fourth of the slot's length is
-//! left, the second one when a thirty-second is left. What is left when the slot begins moves then: all of it, if the locality
-//! slept until then.
-//!
 //! # Why equal times keep their order
 //!
 //! Of two nodes for the same time, the node armed first precedes the other in the same list, or is in a higher
@@ -45,9 +36,6 @@
 //!   `m` with `j < m < k`. The younger node's slot begins later than the slot that is spread, so at least 64^`m`
 //!   ticks later. So does the time of both nodes. But then level `m - 1` does not reach that far, and `j` would be
 //!   at least `m`.
-//! - A pass moves a node only to the next lower level, to the beginning of its slot. Younger nodes for that time are there or
-//!   lower, because the wheel has reached that time since the pass began. Either all older nodes of the slot for that time
-//!   move, too, or none. Nodes that stay are in front of those that were armed since.
 //! - A slot of level 0 is sorted when no slot of a higher level begins with its tick. So the slot holds all nodes of
 //!   that tick.
 
@@ -72,8 +60,6 @@ const DIGIT: u32 = 6;
 const PER_LEVEL: usize = 1 << DIGIT;
 /// Number of levels. They cover all 64 bits, so no time is too far.
 const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
-/// The number of nodes that move ahead of their time while no node is due.
-const PIECE: usize = if cfg!(test) { 2 } else { 64 };
 /// The highest level has only the slots that a time can fall into.
 const SLOTS: usize =
     1 + (u64::MAX >> TICK >> (DIGIT * (LEVELS as u32 - 1))) as usize + (LEVELS - 1) * PER_LEVEL;
@@ -91,19 +77,6 @@ pub(crate) struct Wheel {
     /// For each occupied slot of the lowest level, a time that none of its nodes is before. Exact until a node is
     /// disarmed.
     earliest: [u64; PER_LEVEL],
-    ahead: Ahead,
-}
-
-/// What the wheel moves ahead of time.
-struct Ahead {
-    /// The nodes of the split slot that the pass has not reached, in their order.
-    left: Heads<1>,
-    /// The split slot, and the last tick whose nodes move. `left` has nodes.
-    split: Option<(Slot, u64)>,
-    /// The tick at which the wheel last looked for a slot to split.
-    looked: u64,
-    /// For each level, the first tick of the slot that was split last, and its passes.
-    passes: [(u64, u8); LEVELS],
 }
 
 /// A slot that holds nodes.
@@ -127,12 +100,6 @@ impl Wheel {
             current: now >> TICK,
             occupied: [0; LEVELS],
             earliest: [0; PER_LEVEL],
-            ahead: Ahead {
-                left: Heads::new(),
-                split: None,
-                looked: 0,
-                passes: [(0, 0); LEVELS],
-            },
         }
     }
 
@@ -193,13 +160,13 @@ impl Wheel {
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<NonNull<Node>> {
         loop {
             if let Some(first) = self.runs.first() {
-                // SAFETY: a node in a run is armed, so it is alive.
-                if unsafe { first.as_ref() }.at() > now {
-                    self.move_ahead();
-                    return None;
+                // SAFETY: a node in a run is armed, so it is alive and linked.
+                unsafe {
+                    if first.as_ref().at() > now {
+                        return None;
+                    }
+                    self.unlink(first);
                 }
-                // SAFETY: as above.
-                unsafe { self.unlink(first) };
                 return Some(first);
             }
             // Of the slots that begin first, the one of level 0 comes last.
@@ -211,7 +178,6 @@ impl Wheel {
                 _ => {
                     // All slots begin later.
                     self.current = self.current.max(now >> TICK);
-                    self.move_ahead();
                     return None;
                 }
             }
@@ -235,17 +201,11 @@ impl Wheel {
 
     /// Moves the wheel to a slot before which no other begins, and the slot's nodes to lower levels or to the runs.
     fn empty(&mut self, slot: Slot) {
-        let index = slot.level * PER_LEVEL + slot.digit;
-        let head = self.slots.get(index);
+        let head = self.slots.get(slot.level * PER_LEVEL + slot.digit);
         self.occupied[slot.level] &= !(1 << slot.digit);
         if slot.level > 0 {
             self.current = slot.start - 1;
             self.spread(head);
-            if self.is_split(index) {
-                // These are older than the nodes of the slot.
-                self.ahead.split = None;
-                self.spread(self.ahead.left.get(0));
-            }
         } else {
             self.current = slot.start;
             self.sort(head);
@@ -272,82 +232,6 @@ impl Wheel {
                 let slot = self.slot_of(node.as_ref().at());
                 ring::insert(node, ring::next(slot));
             }
-        }
-    }
-
-    /// Moves some nodes of a slot that begins soon to the next lower level.
-    #[inline]
-    fn move_ahead(&mut self) {
-        if self.ahead.split.is_some() || self.ahead.looked != self.current {
-            self.move_piece();
-        }
-    }
-
-    fn move_piece(&mut self) {
-        if self.ahead.split.is_none() {
-            self.ahead.looked = self.current;
-            self.split_slot();
-        }
-        let Some((slot, limit)) = &self.ahead.split else {
-            return;
-        };
-        let (from, limit) = (slot.level, *limit);
-        let left = self.ahead.left.get(0);
-        for _ in 0..PIECE {
-            // SAFETY: a slot that is split has nodes left, which are armed, so they are alive and linked. A node is in no
-            // ring between `unlink` and `insert`.
-            let was_last = unsafe {
-                let node = NonNull::new_unchecked(ring::prev(left).cast::<Node>());
-                let was_last = ring::unlink(node).is_some();
-                let tick = node.as_ref().at() >> TICK;
-                let level = if tick <= limit { from - 1 } else { from };
-                let digit = (tick >> (level as u32 * DIGIT)) as usize % PER_LEVEL;
-                self.occupied[level] |= 1 << digit;
-                ring::insert(node, ring::next(self.slots.get(level * PER_LEVEL + digit)));
-                was_last
-            };
-            if was_last {
-                self.end_split();
-                return;
-            }
-        }
-    }
-
-    /// Splits a slot if one begins soon.
-    fn split_slot(&mut self) {
-        let found = self.first_slots().find_map(|slot| {
-            let length = 1 << (slot.level as u32 * DIGIT);
-            let left = slot.start - self.current;
-            let pass = u8::from(left <= length / 4) + u8::from(left <= length / 32);
-            let (start, passes) = self.ahead.passes[slot.level];
-            let made = if start == slot.start { passes } else { 0 };
-            (slot.level > 1 && pass > made).then_some((slot, pass, self.current + length))
-        });
-        let Some((slot, pass, limit)) = found else {
-            return;
-        };
-        self.ahead.passes[slot.level] = (slot.start, pass);
-        let head = self.slots.get(slot.level * PER_LEVEL + slot.digit);
-        // SAFETY: heads are linked.
-        unsafe { ring::append(head, self.ahead.left.get(0)) };
-        self.ahead.split = Some((slot, limit));
-    }
-
-    /// Returns whether the slot with this index is split, and has nodes that the pass has not reached.
-    fn is_split(&self, index: usize) -> bool {
-        let split = self.ahead.split.as_ref();
-        split.is_some_and(|(slot, _)| slot.level * PER_LEVEL + slot.digit == index)
-    }
-
-    /// Ends a pass that has reached all nodes. The slot may have none any more.
-    fn end_split(&mut self) {
-        let Some((slot, _)) = self.ahead.split.take() else {
-            return;
-        };
-        let head = self.slots.get(slot.level * PER_LEVEL + slot.digit);
-        // SAFETY: heads are linked.
-        if unsafe { ring::next(head) } == head {
-            self.occupied[slot.level] &= !(1 << slot.digit);
         }
     }
 
@@ -387,16 +271,11 @@ impl Wheel {
     /// The node is armed in this wheel.
     unsafe fn unlink(&mut self, node: NonNull<Node>) {
         // SAFETY: an armed node is linked.
-        let Some(head) = (unsafe { ring::unlink(node) }) else {
-            return;
-        };
-        if self.runs.left_empty(head) {
-            return;
-        }
-        match self.slots.index_of(head) {
-            Some(slot) if self.is_split(slot) => {}
-            Some(slot) => self.occupied[slot / PER_LEVEL] &= !(1 << (slot % PER_LEVEL)),
-            None => self.end_split(),
+        if let Some(head) = unsafe { ring::unlink(node) }
+            && !self.runs.left_empty(head)
+            && let Some(slot) = self.slots.index_of(head)
+        {
+            self.occupied[slot / PER_LEVEL] &= !(1 << (slot % PER_LEVEL));
         }
     }
 }

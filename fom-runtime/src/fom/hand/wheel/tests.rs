@@ -111,13 +111,6 @@ impl Pair {
             let times = times_in(wheel.slots.get(index));
             members += times.len();
             let said = wheel.occupied[index / PER_LEVEL] & (1 << (index % PER_LEVEL)) != 0;
-            let mut times = times;
-            if wheel.is_split(index) {
-                let left = times_in(wheel.ahead.left.get(0));
-                assert!(!left.is_empty());
-                members += left.len();
-                times.extend(left);
-            }
             assert_eq!(said, !times.is_empty());
             let (level, digit) = ((index / PER_LEVEL) as u32, (index % PER_LEVEL) as u64);
             for at in &times {
@@ -300,52 +293,6 @@ fn stands_still_when_time_goes_back() {
     assert_eq!(pair.drain(1 << 30), 1);
 }
 
-/// The length of a slot of level 2, in ticks.
-const FAR: u64 = 1 << (2 * DIGIT);
-
-/// The nodes of a slot that begins soon, and those that the pass has not reached.
-fn far_nodes(pair: &Pair) -> usize {
-    let slots = (2 * PER_LEVEL..3 * PER_LEVEL).map(|index| times_in(pair.wheel.slots.get(index)));
-    slots.map(|times| times.len()).sum::<usize>() + times_in(pair.wheel.ahead.left.get(0)).len()
-}
-
-#[test]
-fn a_far_slot_moves_before_it_begins() {
-    const COUNT: u64 = 320;
-    let begin = 3 * FAR;
-    let times: Vec<_> = (0..COUNT)
-        .map(|n| (begin + (n * 37 % COUNT) * FAR / COUNT) * TICK_NANOS)
-        .collect();
-    let mut pair = Pair::armed(FAR * TICK_NANOS, &times);
-    let mut left = Vec::new();
-    for tick in begin - FAR / 2..begin {
-        assert_eq!(pair.drain(tick * TICK_NANOS), 0);
-        left.push(far_nodes(&pair));
-    }
-    assert_eq!(left[0], COUNT as usize);
-    // A piece at a time.
-    assert!(left.windows(2).all(|two| two[0] - two[1] <= PIECE));
-    assert!(*left.last().unwrap() <= COUNT as usize / 32 + 1, "{left:?}");
-    assert_eq!(pair.drain((begin + FAR) * TICK_NANOS), COUNT as usize);
-}
-
-/// Without nodes, a slot that is split does not count any more.
-#[test]
-fn a_slot_that_is_split_may_lose_its_nodes() {
-    let begin = 3 * FAR;
-    let times: Vec<_> = (0..20).map(|n| (begin + n * 200) * TICK_NANOS).collect();
-    for until in 0..10 {
-        let mut pair = Pair::armed(FAR * TICK_NANOS, &times);
-        for _ in 0..until {
-            assert_eq!(pair.drain((begin - FAR / 4) * TICK_NANOS), 0);
-        }
-        for node in 0..20 {
-            pair.disarm((node * 7) % 20);
-        }
-        assert!(pair.wheel.is_empty());
-    }
-}
-
 #[test]
 fn takes_a_moderate_amount_of_memory() {
     assert!((SLOTS + RANKS) * size_of::<Links>() + size_of::<Wheel>() <= 9 << 10);
@@ -407,50 +354,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Nodes of one slot of level 2, many with equal times, while time comes nearer in small steps.
-#[derive(Clone, Debug)]
-enum Near {
-    Arm { node: usize, part: u64 },
-    Disarm { node: usize },
-    Wait { ticks: u64 },
-}
-
-fn near() -> impl Strategy<Value = Near> {
-    prop_oneof![
-        4 => (0..NODES, 0..9_u64).prop_map(|(node, part)| Near::Arm { node, part }),
-        1 => (0..NODES).prop_map(|node| Near::Disarm { node }),
-        3 => (0..FAR / 8).prop_map(|ticks| Near::Wait { ticks }),
-        3 => (0..3_u64).prop_map(|ticks| Near::Wait { ticks }),
-    ]
-}
-
 proptest! {
-    #[test]
-    fn keeps_its_order_while_nodes_move_ahead(
-        level in 1..3_u32,
-        steps in prop::collection::vec(near(), 1..120),
-    ) {
-        let length = FAR << ((level - 1) * DIGIT);
-        let begin = 5 * length;
-        let mut tick = begin - length - length / 3;
-        let mut pair = Pair::new(tick * TICK_NANOS, NODES);
-        for step in steps {
-            match step {
-                // The last part is in the next slot.
-                Near::Arm { node, part } => {
-                    pair.arm(node, (begin + part * length / 8) * TICK_NANOS);
-                }
-                Near::Disarm { node } => pair.disarm(node),
-                Near::Wait { ticks } => {
-                    tick += ticks * length / FAR;
-                    pair.drain(tick * TICK_NANOS);
-                }
-            }
-        }
-        pair.drain(u64::MAX);
-        prop_assert!(pair.wheel.is_empty());
-    }
-
     #[test]
     fn does_what_an_ordered_map_does(
         start in distance(),
