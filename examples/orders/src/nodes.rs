@@ -134,18 +134,11 @@ async fn show(
     State(cluster): State<Cluster>,
     extract::Path(reference): extract::Path<String>,
 ) -> Result<Response, Failed> {
-    let place = place(&reference);
-    let told = match cluster.find::<Order>(place.clone()).await? {
-        Found::InFlight { phase } => json!({ "phase": phase }),
-        Found::Ended => match cluster.outcome::<Order>(place).await? {
-            Ok(ended) => json!(ended.end),
-            Err(failure) if is_cancel(&failure) => {
-                json!({ "end": "Cancelled", "why": "given up early" })
-            }
-            Err(failure) => json!({ "failed": failure.to_string() }),
-        },
-        Found::Quarantined => json!({ "phase": "on hold" }),
-        _ => return Ok(StatusCode::NOT_FOUND.into_response()),
+    let told = match stage(&cluster, &reference).await? {
+        Some(Stage::Phase(phase)) => json!({ "phase": phase }),
+        Some(Stage::Ended { told, .. }) => told,
+        Some(Stage::OnHold) => json!({ "phase": "on hold" }),
+        None => return Ok(StatusCode::NOT_FOUND.into_response()),
     };
     Ok(Json::<Value>(told).into_response())
 }
@@ -155,24 +148,36 @@ async fn show(
 enum Stage {
     /// It is in this phase.
     Phase(String),
-    /// It ended here.
-    Ended(String),
+    /// It has ended.
+    Ended {
+        /// The name of the end.
+        end: String,
+        /// The end with its data.
+        told: Value,
+    },
     OnHold,
 }
 
 /// Returns where an order is, or `None` if there is no such order.
 async fn stage(cluster: &Cluster, reference: &str) -> Result<Option<Stage>, ClusterError> {
     let place = place(reference);
-    Ok(match cluster.find::<Order>(place.clone()).await? {
-        Found::InFlight { phase } => Some(Stage::Phase(phase)),
-        Found::Ended => Some(match cluster.outcome::<Order>(place).await? {
-            Ok(ended) => Stage::Ended(format!("{:?}", ended.kind())),
-            Err(failure) if is_cancel(&failure) => Stage::Ended("Cancelled".to_owned()),
-            Err(_) => Stage::Ended("failed".to_owned()),
-        }),
-        Found::Quarantined => Some(Stage::OnHold),
-        _ => None,
-    })
+    let (end, told) = match cluster.find::<Order>(place.clone()).await? {
+        Found::InFlight { phase } => return Ok(Some(Stage::Phase(phase))),
+        Found::Ended => match cluster.outcome::<Order>(place).await? {
+            Ok(ended) => (format!("{:?}", ended.kind()), json!(ended.end)),
+            Err(failure) if is_cancel(&failure) => {
+                let told = json!({ "end": "Cancelled", "why": "given up early" });
+                ("Cancelled".to_owned(), told)
+            }
+            Err(failure) => (
+                "failed".to_owned(),
+                json!({ "failed": failure.to_string() }),
+            ),
+        },
+        Found::Quarantined => return Ok(Some(Stage::OnHold)),
+        _ => return Ok(None),
+    };
+    Ok(Some(Stage::Ended { end, told }))
 }
 
 /// Gives an order up, unless its parcel is on its way. The answer "accepted" leaves when the way back is in the database. A cancel
@@ -192,8 +197,10 @@ async fn cancel(
                 Ok(_) | Err(ClusterError::Unknown(_)) => sleep(LOOK).await,
                 Err(error) => return Err(error.into()),
             },
-            Some(Stage::Ended(end)) if end == "Cancelled" => return Ok(StatusCode::ACCEPTED),
-            Some(Stage::Ended(_)) => return Ok(StatusCode::CONFLICT),
+            Some(Stage::Ended { end, .. }) if end == "Cancelled" => {
+                return Ok(StatusCode::ACCEPTED);
+            }
+            Some(Stage::Ended { .. }) => return Ok(StatusCode::CONFLICT),
             // It failed, and runs again when the operator says so.
             Some(Stage::OnHold) => break,
             None => return Ok(StatusCode::NOT_FOUND),
@@ -234,7 +241,7 @@ impl Follow {
     fn events(self) -> impl Stream<Item = Result<Event, Infallible>> {
         stream::unfold(self, async |mut follow| {
             let text = match follow.next().await? {
-                Stage::Phase(name) | Stage::Ended(name) => name,
+                Stage::Phase(name) | Stage::Ended { end: name, .. } => name,
                 Stage::OnHold => "on hold".to_owned(),
             };
             Some((Ok(Event::default().data(text)), follow))
@@ -244,7 +251,7 @@ impl Follow {
     /// Returns where the order is when it has gone on, or `None` after its end.
     async fn next(&mut self) -> Option<Stage> {
         while self.next.is_none() {
-            if let Some(Stage::Ended(_)) = self.seen {
+            if let Some(Stage::Ended { .. }) = self.seen {
                 return None;
             }
             sleep(LOOK).await;

@@ -45,7 +45,7 @@ pub fn key_of<'a, O: Operation>(submission: &'a Submission<'_, O>) -> Option<&'a
 /// Returns the index of the home, or `None` if the placement names a locality that does not exist.
 pub fn home_index<O: Operation>(submission: &Submission<'_, O>) -> Option<usize> {
     let index = &submission.shared.key_index;
-    submission.home(index.hash_of(submission.home_name()))
+    submission.home(submission.home_name().map(|name| index.hash(name)))
 }
 
 /// The choices of a submission that its record keeps.

@@ -1,4 +1,4 @@
-//! Who learns of the end of a fom: a part of its home, and the guard of its submission.
+//! What learns of the end of a fom: a part of its home, and the guard of its submission.
 
 use crate::fom::{Cold, Header};
 

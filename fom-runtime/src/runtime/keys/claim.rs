@@ -155,7 +155,7 @@ fn enter_series(
         order => (order, None),
     };
     let fom = shared.key_index.take_name(name, make)?;
-    let ready = shared.key_index.enter_named(turn.of, order, number, fom);
+    let ready = shared.key_index.enter_named(turn, order, number, fom);
     drop(place);
     Ok(ready)
 }

@@ -15,7 +15,7 @@ use crate::{
 pub(super) struct Entry<T> {
     /// One fom that has the key. Most keys need nothing more.
     holder: Option<T>,
-    /// What only a contended or suspended key has. It is [`SMALL`], because another thread may free it.
+    /// What only a contended or suspended key has.
     more: Option<Box<More<T>>>,
 }
 

@@ -54,12 +54,6 @@ impl KeyIndex {
         self.names.hash(key)
     }
 
-    /// Returns the hash of a key, if there is one.
-    #[inline]
-    pub(crate) fn hash_of(&self, key: Option<&Key>) -> Option<u64> {
-        key.map(|key| self.hash(key))
-    }
-
     /// Returns the name with its hash. `hash`: the hash of its key, if it is known.
     pub(super) fn hashed(&self, of: KeyOf, hash: Option<u64>) -> Hashed {
         self.names.hashed(of, hash)
@@ -119,20 +113,21 @@ impl KeyIndex {
     /// Asks for the key of a fom with a delay that is over.
     pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
         if let Some(of) = fom.turn().own() {
-            self.let_made_in(of, order, None, fom, None);
+            let name = self.hashed(of, None);
+            self.let_made_in(name, order, None, fom, None);
         }
     }
 
     /// As [`enter`](Self::enter), for a fom that has its name already. If the fom does not get in, it ends.
     pub(super) fn enter_named(
         &self,
-        of: KeyOf,
+        name: Hashed,
         order: Order,
         number: Option<u64>,
         fom: Resident,
     ) -> Option<Resident> {
         let any = AnyRef::of(&fom);
-        let ready = self.let_made_in(of, order, number, &any, Some(fom));
+        let ready = self.let_made_in(name, order, number, &any, Some(fom));
         if ready.is_none() {
             wake_if_due(&any);
         }
@@ -142,7 +137,7 @@ impl KeyIndex {
     /// Lets a fom in that is made. `new`: the fom, if it is in no queue yet.
     fn let_made_in(
         &self,
-        of: KeyOf,
+        name: Hashed,
         order: Order,
         number: Option<u64>,
         fom: &Header,
@@ -151,7 +146,6 @@ impl KeyIndex {
         // Set first: `let_in` sets another standing if the fom does not get the key.
         fom.turn().set(KeyWait::Has);
         let mut new = new;
-        let name = self.hashed(of, None);
         let entered = self.let_in(name, order, number, || (AnyRef::of(fom), new.take()));
         match entered {
             Ok((ready, _)) => ready,

@@ -1,7 +1,7 @@
 //! Keys: which foms have a key of an operation type, and which wait for it.
 //!
 //! - `index` has the keys of a runtime, under their locks. It wakes foms that are given a key.
-//! - `table` has the names in parts, and hashes each name once.
+//! - `table` has the names in parts, found by their hashes.
 //! - `entry` is one key and the foms that have it; `line` and `waiting` have the foms that wait for it, and their
 //!   order over a crash.
 //! - `claim` gives a new fom its key, or refuses it.

@@ -1,4 +1,4 @@
-//! The table of the names: in parts, each with its lock. Each name is hashed once, for its home, its part and its place.
+//! The table of the names: in parts, each with its lock. The hash of a name gives its home, its part and its place.
 
 use std::{
     collections::HashMap,

@@ -50,7 +50,7 @@ impl<'a, O: Operation> Submission<'a, O> {
             operation,
             live,
         };
-        let hash = shared.key_index.hash_of(self.home_name());
+        let hash = self.home_name().map(|name| shared.key_index.hash(name));
         let Target { index, here, sent } = self.target(hash);
         let (settled, chosen) = is_placed(&self);
         let reason = refused_by_state(&self, here);
