@@ -1,6 +1,6 @@
 //! Names of foms: an id from the runtime, and a key from the user.
 
-use std::{any::TypeId, fmt, sync::Arc};
+use std::{any::TypeId, fmt, num::NonZero, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,28 @@ impl From<&[u8]> for Key {
 impl<A: Into<Key>, B: Into<Key>> From<(A, B)> for Key {
     fn from((a, b): (A, B)) -> Self {
         Self::Pair(Arc::new((a.into(), b.into())))
+    }
+}
+
+/// The hash of a key in one runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeyHash(NonZero<u32>);
+
+impl KeyHash {
+    #[inline]
+    pub(crate) fn new(hash: u64) -> Self {
+        Self(NonZero::new(hash as u32).unwrap_or(NonZero::<u32>::MIN))
+    }
+
+    #[inline]
+    pub(crate) fn get(self) -> u32 {
+        self.0.get()
+    }
+
+    /// Returns the home of foms with this key, of so many localities.
+    #[inline]
+    pub(crate) fn home(self, localities: usize) -> usize {
+        self.get() as usize % localities
     }
 }
 

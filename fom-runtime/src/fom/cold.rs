@@ -17,7 +17,7 @@ use crate::{
         key_wait::{Delay, Keys},
     },
     graph::Graph,
-    id::Key,
+    id::{Key, KeyHash},
     snapshot::Unread,
     step_key::EventId,
 };
@@ -33,6 +33,8 @@ use fom_protocol::{
 #[derive(Default)]
 pub(crate) struct Cold {
     pub(crate) keys: Keys,
+    /// The hash of its own turn, if it is known.
+    pub(super) turn_hash: Option<KeyHash>,
     /// The visits of phases since this was made, as far as they are counted. Written by the thread that runs the fom.
     visits: AtomicU64,
     rare: LazyBox<ColdRare>,
@@ -172,17 +174,27 @@ impl ColdRare {
 }
 
 impl Cold {
+    /// Returns the state of a fom with a key and nothing else.
+    #[inline]
+    pub(crate) fn of_key(key: Key, turn_hash: Option<KeyHash>) -> Box<Self> {
+        // Made in place, and not on the stack.
+        let mut cold = Box::<Self>::default();
+        cold.keys.own = Some(key);
+        cold.turn_hash = turn_hash;
+        cold
+    }
+
     pub(crate) fn new(
         key: Option<Key>,
+        turn_hash: Option<KeyHash>,
         history: usize,
         initial: Option<Initial>,
         durable: Option<FomRecord>,
     ) -> Box<Self> {
-        let mut cold = Box::new(Self {
-            keys: Keys::new(key),
-            initial: initial.map(Box::new),
-            ..Self::default()
-        });
+        let mut cold = Box::<Self>::default();
+        cold.keys.own = key;
+        cold.turn_hash = turn_hash;
+        cold.initial = initial.map(Box::new);
         match durable {
             Some(FomRecord::Kept(kept)) => cold.kept = Some(kept),
             Some(FomRecord::Identified(fom)) => cold.rare.made_mut().identified = Some(fom),

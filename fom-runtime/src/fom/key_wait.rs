@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     fom::{Cold, Header, Order, WaitingFor, durability::KeptFom, reference},
-    id::{Key, KeyOf},
+    id::{Key, KeyHash, KeyOf},
 };
 use fom_protocol::sync::{
     Mutex,
@@ -161,13 +161,6 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn new(own: Option<Key>) -> Self {
-        Self {
-            own,
-            ..Self::default()
-        }
-    }
-
     /// Returns whether the fom is one of a series.
     pub(super) fn is_serial(&self) -> bool {
         matches!(self.other.as_deref(), Some(OtherTurn::Serial(_)))
@@ -231,6 +224,11 @@ impl<'a> FomTurn<'a> {
     /// Returns the turn that the fom waits for or has itself: that of its series, or of its key.
     pub(crate) fn own(self) -> Option<KeyOf> {
         self.serial().cloned().or_else(|| self.named())
+    }
+
+    /// Returns the hash of the turn that the fom waits for or has itself, if it is known.
+    pub(crate) fn hash(self) -> Option<KeyHash> {
+        self.0.cold()?.turn_hash
     }
 
     /// Returns whether the fom has this turn, alone or shared with the fom that submitted it. Only the thread that

@@ -318,7 +318,7 @@ impl Shared {
 
     /// Returns the index of the home of foms with this key.
     pub(crate) fn home_of(&self, key: &Key) -> usize {
-        (self.key_index.hash(key) % self.localities.len() as u64) as usize
+        self.key_index.hash(key).home(self.localities.len())
     }
 
     /// Returns the index of the next home in round-robin order.

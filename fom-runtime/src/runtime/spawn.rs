@@ -10,7 +10,7 @@ use crate::{
         durability::{FomRecord, KeptFom, NewRecord},
         hand::context::holding,
     },
-    id::{FomId, Key, KeyOf},
+    id::{FomId, Key, KeyHash, KeyOf},
     incident::IncidentKind,
     locality::{Home, Sleep},
     operation::{Form, Operation, kept_codec},
@@ -32,8 +32,18 @@ pub(super) struct SpawnRequest<'a> {
     /// The index of its phase in the graph.
     pub(super) phase: usize,
     pub(super) wanted: bool,
-    pub(super) meta: Meta,
     pub(super) priority: Priority,
+    pub(super) order: Order,
+    /// The hash of its own turn, if it is known.
+    pub(super) hash: Option<KeyHash>,
+    /// A box, because each byte here is copied for every fom.
+    pub(super) rare: Option<Box<Rare>>,
+}
+
+/// What few new foms are made with.
+#[derive(Default)]
+pub(super) struct Rare {
+    pub(super) meta: Meta,
     /// The id that a fom out of the journal had, and what was kept of it.
     pub(super) id: Option<FomId>,
     pub(super) state: Option<Box<dyn KeptFom>>,
@@ -41,17 +51,14 @@ pub(super) struct SpawnRequest<'a> {
     pub(super) back: Option<CameBack>,
     /// Its operation id.
     pub(super) operation_id: Option<Key>,
-    pub(super) brought: Brought,
-    pub(super) begin: Begin,
-}
-
-/// What a new fom brings along.
-#[derive(Default)]
-pub(super) struct Brought {
     /// Dropped when the fom has ended.
     pub(super) guard: Option<Guard>,
     /// What the fom carries.
     pub(super) carried: Option<Box<NewCarried>>,
+    /// The delay before the fom begins.
+    pub(super) after: Option<Duration>,
+    /// The turn that is not the one of its key.
+    pub(super) other: Option<OtherTurn>,
 }
 
 /// The home of a new fom.
@@ -62,40 +69,6 @@ pub(super) struct Place {
     pub(super) settled: bool,
     /// Whether the submission chose the home, other than by the key.
     pub(super) chosen: bool,
-}
-
-/// When a new fom may begin.
-pub(super) struct Begin {
-    pub(super) order: Order,
-    /// The delay before the fom begins.
-    pub(super) after: Option<Duration>,
-    /// The turn that is not the one of its key.
-    pub(super) other: Option<OtherTurn>,
-}
-
-impl Begin {
-    /// Returns the turn that the fom has together with the fom that submits it.
-    pub(super) fn chained(&self) -> Option<&KeyOf> {
-        match self.other.as_ref()? {
-            OtherTurn::Chained(of) => Some(of),
-            OtherTurn::Serial(_) => None,
-        }
-    }
-
-    /// Returns the name of the series of the fom.
-    fn series(&self) -> Option<&Key> {
-        match self.other.as_ref()? {
-            OtherTurn::Serial(of) => Some(&of.key),
-            OtherTurn::Chained(_) => None,
-        }
-    }
-
-    /// Notes the series of the fom, if this is the name of one.
-    pub(super) fn set_series(&mut self, of: &KeyOf) {
-        if of.is_serial {
-            self.other = Some(OtherTurn::Serial(of.clone()));
-        }
-    }
 }
 
 /// What the journal says of the visit of a fom that comes back.
@@ -146,12 +119,23 @@ pub(super) fn restore<O: Operation>(
     });
     let index = match key.as_ref().and_then(KeyClaim::home) {
         // In the home of foms that will be submitted with this key.
-        Some(name) if !home.chosen => shared.key_index.hash(name) as usize,
-        _ => home.index,
+        Some(name) if !home.chosen => shared.home_of(name),
+        _ => home.index % shared.localities.len(),
     };
-    let index = index % shared.localities.len();
     shared.localities[index].counts.one_sent();
     shared.env.room.take_again();
+    let rare = Rare {
+        meta,
+        id: Some(id),
+        state: Some(revival.state),
+        back: Some(CameBack {
+            tried: visit.tried,
+            kept_deadline,
+        }),
+        carried,
+        after,
+        ..Rare::default()
+    };
     let request = SpawnRequest {
         shared,
         place: Place {
@@ -162,24 +146,10 @@ pub(super) fn restore<O: Operation>(
         },
         phase: at_phase,
         wanted: false,
-        meta,
         priority: revival.priority,
-        id: Some(id),
-        state: Some(revival.state),
-        back: Some(CameBack {
-            tried: visit.tried,
-            kept_deadline,
-        }),
-        operation_id: None,
-        brought: Brought {
-            guard: None,
-            carried,
-        },
-        begin: Begin {
-            order: key.as_ref().map_or(Order::Refuse, KeyClaim::order),
-            after,
-            other: None,
-        },
+        order: key.as_ref().map_or(Order::Refuse, KeyClaim::order),
+        hash: None,
+        rare: Some(Box::new(rare)),
     };
     let (times, heard_cancel, turned_back) = (visit.times, visit.heard_cancel, visit.turned_back);
     let fom = match key {
@@ -246,7 +216,7 @@ pub(super) fn cold<O: Operation>(home: &Home) -> Option<Box<Cold>> {
     let state = record::<O>(shared, new);
     let is_needed = state.is_some() || shared.env.history > 0 || carried.is_some();
     is_needed.then(|| {
-        let cold = Cold::new(None, shared.env.history, None, state);
+        let cold = Cold::new(None, None, shared.env.history, None, state);
         if let Some(carried) = carried {
             cold.rare_made().attachments.keep(carried.values);
         }
@@ -263,41 +233,30 @@ impl SpawnRequest<'_> {
         key: Option<Key>,
     ) -> (Launched<O>, FomId) {
         let shared = self.shared;
-        let state = self.state.take().map(FomRecord::Kept).or_else(|| {
-            record::<O>(
-                shared,
-                NewRecord {
-                    of: TypeId::of::<O>(),
-                    is_kept: false,
-                    home: self.place.index,
-                    placed: self.place.chosen,
-                    priority: self.priority,
-                    order: self.begin.order,
-                    series: self.begin.series().cloned(),
-                    operation_id: self.operation_id.take(),
-                    carried: (self.brought.carried.as_mut())
-                        .map_or_else(KeptValues::new, |it| std::mem::take(&mut it.saved)),
-                },
-            )
-        });
-        let cold = self.cold::<O>(key, state);
+        let rare = self.rare.as_ref();
+        let id = rare.and_then(|rare| rare.id);
+        let resumed = rare.is_some_and(|rare| rare.meta.resumed);
+        let cold = match rare.is_none() && shared.env.is_plain() {
+            true => key.map(|key| Cold::of_key(key, self.hash)),
+            false => self.cold::<O>(key),
+        };
         let mut birth = NewFom {
             // Without an id the locality or the runtime gives one.
-            id: self.id.unwrap_or(FomId(0)),
+            id: id.unwrap_or(FomId(0)),
             home: self.place.index,
             priority: self.priority,
             now: 0,
             phase: self.phase,
             settled: self.place.settled,
-            resumed: self.meta.resumed,
+            resumed,
             cold,
             wanted: self.wanted,
             ready: false,
         };
         if self.place.here {
-            return build_here(&shared.env, self.id, birth, operation, phase);
+            return build_here(&shared.env, id, birth, operation, phase);
         }
-        let id = self.id.unwrap_or_else(|| shared.next_id());
+        let id = id.unwrap_or_else(|| shared.next_id());
         (birth.id, birth.now) = (id, shared.env.clock.nanos());
         let launched = O::Form::build(Seed {
             stocks: &mut shared.localities[self.place.index].outer.lock(),
@@ -310,45 +269,82 @@ impl SpawnRequest<'_> {
     }
 
     /// Returns the cold state of the fom, if it needs any from the start.
-    #[inline(always)]
-    fn cold<O: Operation>(
-        &mut self,
-        key: Option<Key>,
-        state: Option<FomRecord>,
-    ) -> Option<Box<Cold>> {
+    fn cold<O: Operation>(&mut self, key: Option<Key>) -> Option<Box<Cold>> {
         let shared = self.shared;
+        let mut rare = self.rare.take().map_or_else(Rare::default, |rare| *rare);
+        let state = rare.state.take().map(FomRecord::Kept).or_else(|| {
+            record::<O>(
+                shared,
+                NewRecord {
+                    of: TypeId::of::<O>(),
+                    is_kept: false,
+                    home: self.place.index,
+                    placed: self.place.chosen,
+                    priority: self.priority,
+                    order: self.order,
+                    series: rare.series().cloned(),
+                    operation_id: rare.operation_id.take(),
+                    carried: (rare.carried.as_mut())
+                        .map_or_else(KeptValues::new, |it| std::mem::take(&mut it.saved)),
+                },
+            )
+        });
         let none = key.is_none()
             && shared.env.history == 0
-            && !self.meta.resumed
+            && !rare.meta.resumed
             && state.is_none()
-            && self.brought.guard.is_none()
-            && self.brought.carried.is_none()
-            && self.begin.after.is_none()
-            && self.begin.other.is_none();
+            && rare.guard.is_none()
+            && rare.carried.is_none()
+            && rare.after.is_none()
+            && rare.other.is_none();
         if none {
             return None;
         }
-        let mut cold = Cold::new(key, shared.env.history, self.initial(), state);
-        if let Some(back) = self.back.take() {
+        let initial = rare.initial(shared, self.place.index, self.order);
+        let mut cold = Cold::new(key, self.hash, shared.env.history, initial, state);
+        if let Some(back) = rare.back.take() {
             back.put::<O>(&mut cold);
         }
-        cold.keys.other = self.begin.other.take().map(Box::new);
-        if let Some(carried) = self.brought.carried.take() {
+        cold.keys.other = rare.other.take().map(Box::new);
+        if let Some(carried) = rare.carried.take() {
             cold.rare_made().attachments.keep(carried.values);
         }
-        if self.begin.after.is_some() {
-            cold.keys.asks_later(self.begin.order);
+        if rare.after.is_some() {
+            cold.keys.asks_later(self.order);
         }
         Some(cold)
     }
 
+    /// Returns the turn that the fom has together with the fom that submits it.
+    pub(super) fn chained(&self) -> Option<&KeyOf> {
+        match self.rare.as_ref()?.other.as_ref()? {
+            OtherTurn::Chained(of) => Some(of),
+            OtherTurn::Serial(_) => None,
+        }
+    }
+
+    /// Returns whether the fom asks for its turn when its delay is over.
+    pub(super) fn asks_later(&self) -> bool {
+        let rare = self.rare.as_ref();
+        rare.is_some_and(|rare| rare.after.is_some()) && self.order.queues()
+    }
+}
+
+impl Rare {
+    /// Returns the name of the series of the fom.
+    fn series(&self) -> Option<&Key> {
+        match self.other.as_ref()? {
+            OtherTurn::Serial(of) => Some(&of.key),
+            OtherTurn::Chained(_) => None,
+        }
+    }
+
     /// Returns what few foms are made with, if the fom is made with any of it.
-    #[inline]
-    fn initial(&mut self) -> Option<Initial> {
+    fn initial(&mut self, shared: &Shared, home: usize, order: Order) -> Option<Initial> {
         let kept_deadline = self.back.as_ref().and_then(|back| back.kept_deadline);
         let (left, tries) = (self.meta.left, self.meta.attempt);
         let was_saved = left.is_some() || tries > 0 || kept_deadline.is_some();
-        if !was_saved && self.brought.guard.is_none() && self.begin.after.is_none() {
+        if !was_saved && self.guard.is_none() && self.after.is_none() {
             return None;
         }
         let saved = WasSaved {
@@ -356,11 +352,11 @@ impl SpawnRequest<'_> {
             tries,
             kept_deadline,
         };
-        let delay = self.begin.after.map(|after| {
-            let home = Home::new(self.shared.env.owned(), self.place.index);
-            Delay::new(Sleep::new(home, after), self.begin.order)
+        let delay = self.after.map(|after| {
+            let home = Home::new(shared.env.owned(), home);
+            Delay::new(Sleep::new(home, after), order)
         });
-        Some(Initial::new(saved, delay, self.brought.guard.take()))
+        Some(Initial::new(saved, delay, self.guard.take()))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     fom::{
         AnyRef, Carried, Guard, NewFom, Order, Priority, RefusedReason, durability::KeptFom, hand,
     },
-    id::{FomId, Key, KeyOf},
+    id::{FomId, Key, KeyHash, KeyOf},
     operation::{Form, Operation},
     runtime::{Handle, Refused, Shared, room::HeldRoom},
     snapshot::Meta,
@@ -452,7 +452,7 @@ impl<'a, O: Operation> Submission<'a, O> {
     /// Returns the index of the home, or `None` if the placement names a locality that does not exist. `hash`: the hash of
     /// the name by which the home is chosen.
     #[inline]
-    pub(crate) fn home(&self, hash: Option<u64>) -> Option<usize> {
+    pub(crate) fn home(&self, hash: Option<KeyHash>) -> Option<usize> {
         let recorded = self.special.as_ref();
         if let Some(recorded) = recorded.and_then(|special| special.recorded.as_ref()) {
             return Some(recorded.home);
@@ -460,11 +460,10 @@ impl<'a, O: Operation> Submission<'a, O> {
         let shared = self.shared;
         let count = shared.localities.len();
         let next = || shared.turn.fetch_add(1, Ordering::Relaxed) % count;
-        let by_hash = |hash: u64| (hash % count as u64) as usize;
         match (self.placement, hash) {
             (Some(Placement::Locality(index)), _) => (index < count).then_some(index),
-            (Some(Placement::Key(key)), _) => Some(by_hash(shared.key_index.hash(&Key::Int(key)))),
-            (None, Some(hash)) => Some(by_hash(hash)),
+            (Some(Placement::Key(key)), _) => Some(shared.home_of(&Key::Int(key))),
+            (None, Some(hash)) => Some(hash.home(count)),
             (Some(Placement::LeastLoaded), _) => {
                 // Starts after the last one taken, so that equally loaded localities take turns.
                 let first = next();

@@ -71,6 +71,27 @@ pub const MEASURES: &[Measure] = &[
         limit: &[("limit-4", 1.0)],
     },
     Measure {
+        name: "outside",
+        what: "as sync-operation, submitted by a thread outside of the runtime",
+        fom: &[("outside-4", 1.0)],
+        tokio: None,
+        limit: &[("limit-4", 1.0)],
+    },
+    Measure {
+        name: "keyed",
+        what: "the same by `.key(..).queue()`, with a key that no other operation in flight has",
+        fom: &[("keyed-4", 1.0)],
+        tokio: None,
+        limit: &[],
+    },
+    Measure {
+        name: "queued",
+        what: "the same with one key for all, so that each waits for the one before it",
+        fom: &[("queued-4", 1.0)],
+        tokio: None,
+        limit: &[],
+    },
+    Measure {
         name: "sync-transition",
         what: "a further transition of it: a fourth of what 8 phases take more than 4",
         fom: &[("sync-8", 0.25), ("sync-4", -0.25)],

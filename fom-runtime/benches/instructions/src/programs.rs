@@ -14,6 +14,12 @@ use crate::{
 /// The number of callers at the desk.
 const CALLERS: u64 = 512;
 
+/// The number of keys. No two operations in flight have the same.
+const KEYS: u64 = 10_000;
+
+/// The number of operations that a thread outside submits before it waits for the last.
+const WINDOW: u64 = 512;
+
 /// The function of a program.
 type Program = fn(u64);
 
@@ -41,6 +47,9 @@ pub(crate) const PROGRAMS: &[(&str, Program)] = &[
     ("event-async", |n| {
         play(n, |left| AsyncPlayer(Player { left, other: None }))
     }),
+    ("outside-4", |n| from_outside(n, None)),
+    ("keyed-4", |n| from_outside(n, Some(KEYS))),
+    ("queued-4", |n| from_outside(n, Some(1))),
     ("call", calls),
     ("park", |n| generate(Load::Parked, n)),
     ("park-go", |n| generate(Load::ParkedGo, n)),
@@ -143,6 +152,23 @@ fn play<O: Operation<Event = Ball>>(hits: u64, player: fn(u64) -> O) {
     }
     assert!(one.send(Ball::Hit).is_ok());
     assert!(one.wait().is_ok() && other.wait().is_ok());
+    std::mem::forget(runtime);
+}
+
+/// Submits from a thread outside of the runtime, with a key of so many in turn.
+fn from_outside(operations: u64, keys: Option<u64>) {
+    let runtime = runtime();
+    for n in 1..=operations {
+        let mut submission = runtime.submit(Chain { word: 1, left: 4 });
+        if let Some(keys) = keys {
+            submission = submission.key(n % keys).queue();
+        }
+        if n % WINDOW == 0 {
+            assert!(submission.wait().is_ok());
+        } else {
+            assert!(submission.detach().is_ok());
+        }
+    }
     std::mem::forget(runtime);
 }
 

@@ -3,7 +3,7 @@
 use std::any::TypeId;
 
 use crate::{
-    fom::{AnyRef, Full, Order, RefusedReason, Resident},
+    fom::{AnyRef, Full, Order, OtherTurn, RefusedReason, Resident},
     id::{FomId, Key, KeyOf},
     operation::Operation,
     runtime::{
@@ -25,8 +25,6 @@ pub(in crate::runtime) type KeyRefused<O> = (RefusedReason, O, Option<FomRef<O>>
 pub(in crate::runtime) struct Names {
     pub(in crate::runtime) key: Option<Key>,
     pub(in crate::runtime) series: Option<Key>,
-    /// The hash of the name by which the home is chosen.
-    pub(in crate::runtime) hash: Option<u64>,
 }
 
 impl Names {
@@ -42,7 +40,8 @@ impl Names {
     }
 }
 
-/// Makes a fom. If it needs a key, the fom has the key or waits for it.
+/// Makes a fom. If it needs a turn, the fom has the turn or waits for it. `number`: its number in the order of what outboxes
+/// sent.
 #[inline(always)]
 pub(in crate::runtime) fn enter<O: Operation>(
     request: SpawnRequest<'_>,
@@ -51,16 +50,13 @@ pub(in crate::runtime) fn enter<O: Operation>(
     names: Names,
     number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
-    // Such a fom asks for its turn when its delay is over.
-    let asks_later = request.begin.after.is_some() && request.begin.order.queues();
-    let (turn, name) = (
-        names.turn(TypeId::of::<O>()),
-        names.name_only(TypeId::of::<O>()),
-    );
-    let hash = names.hash;
-    match turn {
-        None => {
-            let (shared, chained) = (request.shared, request.begin.chained().cloned());
+    let (shared, order) = (request.shared, request.order);
+    match names {
+        Names {
+            key: None,
+            series: None,
+        } => {
+            let chained = request.chained().cloned();
             let (made, id) = request.make(operation, phase, None);
             if let Some(of) = &chained {
                 // The submitting fom has the key meanwhile.
@@ -68,57 +64,69 @@ pub(in crate::runtime) fn enter<O: Operation>(
             }
             Ok((Some(made.resident), (made.handle, id)))
         }
-        Some(turn) => {
-            let turn = request.shared.key_index.hashed(turn, hash);
-            let asks = Asks {
-                turn: (!asks_later).then_some(turn),
-                name,
-                number,
-            };
-            enter_with_key(request, operation, phase, names.key, asks)
+        Names {
+            key: Some(key),
+            series: None,
+        } if !request.asks_later() => {
+            let turn = KeyOf::key(TypeId::of::<O>(), key.clone());
+            // A resting fom has its key, too.
+            shared.env.revive_key(|| turn.clone());
+            let turn = shared.key_index.hashed(turn, request.hash);
+            let enter = |make: Make<'_>| shared.key_index.enter(turn, order, number, make);
+            make_if(request, operation, phase, Some(key), enter)
         }
+        names => enter_specially(request, operation, phase, names, number),
     }
 }
 
-/// What a new fom asks for.
-struct Asks {
-    /// The turn, unless the fom asks for it later.
-    turn: Option<Hashed>,
-    /// The key that is no more than a name.
-    name: Option<KeyOf>,
-    /// The number of the fom in the order of what outboxes sent.
-    number: Option<u64>,
-}
-
-/// Makes a fom that has what it asks for, or waits for its turn.
-fn enter_with_key<O: Operation>(
+/// As [`enter`], for a fom that is one of a series, or asks for its turn later.
+#[inline(never)]
+fn enter_specially<O: Operation>(
     request: SpawnRequest<'_>,
     operation: O,
     phase: O::Phase,
-    key: Option<Key>,
-    asks: Asks,
+    names: Names,
+    number: Option<u64>,
 ) -> Result<Entered<O>, KeyRefused<O>> {
-    let (shared, order) = (request.shared, request.begin.order);
-    for of in asks.name.iter().chain(asks.turn.as_ref().map(|it| &it.of)) {
-        // A resting fom has its key, too.
+    let (shared, order) = (request.shared, request.order);
+    let of = TypeId::of::<O>();
+    let name = names.name_only(of);
+    let turn = names.turn(of).filter(|_| !request.asks_later());
+    for of in name.iter().chain(&turn) {
         shared.env.revive_key(|| of.clone());
     }
-    let (mut operation, mut made) = (Some(operation), None);
-    let make = || {
-        let operation = operation.take().expect("called once");
-        let (launched, id) = request.make(operation, phase, key);
-        made = Some((launched.handle, id));
-        launched.resident
-    };
-    let Asks { turn, name, number } = asks;
-    let entered = match (name, turn) {
+    let turn = turn.map(|turn| shared.key_index.hashed(turn, request.hash));
+    let enter = |make: Make<'_>| match (name, turn) {
         (Some(name), turn) => enter_series(shared, order, (name, turn), number, make),
         (None, Some(turn)) => shared.key_index.enter(turn, order, number, make),
         (None, None) => Ok(Some(make())),
     };
-    match (entered, made, operation) {
+    make_if(request, operation, phase, names.key, enter)
+}
+
+/// Makes a fom. Called once.
+type Make<'a> = &'a mut dyn FnMut() -> Resident;
+
+/// Makes a fom that `enter` lets in, or makes wait.
+#[inline(always)]
+fn make_if<O: Operation>(
+    request: SpawnRequest<'_>,
+    operation: O,
+    phase: O::Phase,
+    key: Option<Key>,
+    enter: impl FnOnce(Make<'_>) -> Result<Option<Resident>, Denied<AnyRef>>,
+) -> Result<Entered<O>, KeyRefused<O>> {
+    let shared = request.shared;
+    let (mut parts, mut made) = (Some((request, operation, phase, key)), None);
+    let entered = enter(&mut || {
+        let (request, operation, phase, key) = parts.take().expect("called once");
+        let (launched, id) = request.make(operation, phase, key);
+        made = Some((launched.handle, id));
+        launched.resident
+    });
+    match (entered, made, parts) {
         (Ok(ready), Some(made), _) => Ok((ready, made)),
-        (Err(why), _, Some(operation)) => {
+        (Err(why), _, Some((_, operation, ..))) => {
             shared.env.give_room();
             let (reason, live) = match why {
                 Denied::InUse(live) => (RefusedReason::KeyInUse, FomRef::of_any(&live)),
@@ -137,7 +145,7 @@ fn enter_series(
     order: Order,
     (name, turn): (KeyOf, Option<Hashed>),
     number: Option<u64>,
-    make: impl FnOnce() -> Resident,
+    make: Make<'_>,
 ) -> Result<Option<Resident>, Denied<AnyRef>> {
     let Some(turn) = turn else {
         return shared.key_index.take_name(name, make).map(Some);
@@ -209,17 +217,16 @@ impl KeyClaim {
         } = self;
         let shared = request.shared;
         let key_index = &shared.key_index;
-        let names = Names {
-            key,
-            series,
-            hash: None,
-        };
+        let names = Names { key, series };
         let name = names.name_only(TypeId::of::<O>());
         let Some(turn) = names.turn(TypeId::of::<O>()) else {
             return Ok(request.make(operation, phase, None).0.resident);
         };
-        request.begin.set_series(&turn);
-        let asks_later = request.begin.after.is_some() && queues;
+        if turn.is_serial {
+            let rare = request.rare.get_or_insert_default();
+            rare.other = Some(OtherTurn::Serial(turn.clone()));
+        }
+        let asks_later = request.asks_later();
         let key = names.key;
         let mut made = None;
         let make = || {

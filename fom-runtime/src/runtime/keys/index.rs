@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::{
     fom::{AnyRef, Header, KeyWait, Order, Rejected, Resident, WaitingFor},
-    id::{FomId, Key, KeyOf},
+    id::{FomId, Key, KeyHash, KeyOf},
     operation::Operation,
     runtime::{
         Shared,
@@ -50,12 +50,12 @@ impl KeyIndex {
     }
 
     /// Returns the hash of a key. Also used for placement.
-    pub(crate) fn hash(&self, key: &Key) -> u64 {
+    pub(crate) fn hash(&self, key: &Key) -> KeyHash {
         self.names.hash(key)
     }
 
     /// Returns the name with its hash. `hash`: the hash of its key, if it is known.
-    pub(super) fn hashed(&self, of: KeyOf, hash: Option<u64>) -> Hashed {
+    pub(super) fn hashed(&self, of: KeyOf, hash: Option<KeyHash>) -> Hashed {
         self.names.hashed(of, hash)
     }
 
@@ -98,7 +98,7 @@ impl KeyIndex {
         name: Hashed,
         order: Order,
         number: Option<u64>,
-        make: impl FnOnce() -> Resident,
+        make: &mut dyn FnMut() -> Resident,
     ) -> Result<Option<Resident>, Denied<AnyRef>> {
         let (ready, fom) = self.let_in(name, order, number, || {
             let new = make();
@@ -113,7 +113,7 @@ impl KeyIndex {
     /// Asks for the key of a fom with a delay that is over.
     pub(crate) fn enter_late(&self, fom: &Header, order: Order) {
         if let Some(of) = fom.turn().own() {
-            let name = self.hashed(of, None);
+            let name = self.hashed(of, fom.turn().hash());
             self.let_made_in(name, order, None, fom, None);
         }
     }
@@ -160,7 +160,7 @@ impl KeyIndex {
     pub(super) fn take_name(
         &self,
         of: KeyOf,
-        make: impl FnOnce() -> Resident,
+        make: &mut dyn FnMut() -> Resident,
     ) -> Result<Resident, Denied<AnyRef>> {
         let (mut keys, name) = self.lock(of);
         let entry = keys.entry(name).or_default();
@@ -357,7 +357,8 @@ impl KeyIndex {
             self.remove(Shared::of(fom), of, id);
         }
         if let Some(of) = fom.turn().own() {
-            self.change(Shared::of(fom), of, |entry| match fom.turn().key_wait() {
+            let name = self.hashed(of, fom.turn().hash());
+            self.change_named(Shared::of(fom), name, |entry| match fom.turn().key_wait() {
                 KeyWait::Has | KeyWait::Overtakes => entry.give_back(|held| held.id() == id),
                 KeyWait::Waits(number) => entry.change_line(|line| line.give_up(number)),
                 KeyWait::Outside | KeyWait::Rejected(_) => None,
@@ -475,20 +476,29 @@ impl KeyIndex {
         change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
     ) {
         let name = self.hashed(of, None);
+        self.change_named(shared, name, change);
+    }
+
+    /// As [`change`](Self::change), with the hash of the name.
+    #[inline]
+    fn change_named(
+        &self,
+        shared: &Shared,
+        name: Hashed,
+        change: impl FnOnce(&mut Entry<AnyRef>) -> Option<AnyRef>,
+    ) {
         let mut keys = self.names.lock(&name);
-        let hash_map::Entry::Occupied(mut entry) = keys.entry(name.clone()) else {
+        let hash_map::Entry::Occupied(mut entry) = keys.entry(name) else {
             return;
         };
         let gone = change(entry.get_mut());
-        let mut granted = Granted::default();
-        while let Some((next, overtakes)) = entry.get_mut().next() {
-            next.turn().set(match overtakes {
-                true => KeyWait::Overtakes,
-                false => KeyWait::Has,
-            });
-            granted.put(next);
-        }
-        let mut place = entry.get_mut().hand_out(self.most);
+        let granted = match entry.get().is_empty() {
+            true => None,
+            false => {
+                let name = entry.key().clone();
+                Some((Granted::of(entry.get_mut(), self.most), name))
+            }
+        };
         let removed = entry.get().is_empty().then(|| entry.remove_entry());
         if removed.is_some() {
             keys.shrink();
@@ -496,12 +506,19 @@ impl KeyIndex {
         drop(keys);
         // The last reference to a fom drops what is the user's.
         drop((gone, removed));
-        granted.wake();
+        if let Some((granted, name)) = granted {
+            self.tell(shared, granted, &name);
+        }
+    }
+
+    /// Wakes the foms that were given the key, and tells submissions of their places.
+    fn tell(&self, shared: &Shared, granted: Granted, name: &Hashed) {
+        let mut place = granted.wake();
         while let Some(teller) = place {
             let told = shared
                 .env
                 .told("a place in the queue of a key", || teller.send(()).is_ok());
-            place = self.next_place(&name, told);
+            place = self.next_place(name, told);
         }
     }
 
@@ -559,14 +576,31 @@ fn name_of(entry: &Entry<AnyRef>) -> &'static str {
     first.map_or(entry.suspended_as(), |fom| fom.type_name())
 }
 
-/// The foms that were given a key: one, unless several share it.
+/// What a key is given to.
 #[derive(Default)]
 struct Granted {
+    /// The foms: one, unless several share the key.
     first: Option<AnyRef>,
     others: Vec<AnyRef>,
+    /// A submission that was given a place in the queue.
+    place: Option<oneshot::Sender<()>>,
 }
 
 impl Granted {
+    /// Gives the key to the foms that may have it now, if at most `most` may wait. The caller holds the lock.
+    fn of(entry: &mut Entry<AnyRef>, most: usize) -> Self {
+        let mut granted = Self::default();
+        while let Some((next, overtakes)) = entry.next() {
+            next.turn().set(match overtakes {
+                true => KeyWait::Overtakes,
+                false => KeyWait::Has,
+            });
+            granted.put(next);
+        }
+        granted.place = entry.hand_out(most);
+        granted
+    }
+
     fn put(&mut self, fom: AnyRef) {
         if self.first.is_none() {
             self.first = Some(fom);
@@ -575,10 +609,12 @@ impl Granted {
         }
     }
 
-    /// Wakes each fom. It goes to the tail of its home's run queue, so a key never overtakes the foms there.
-    fn wake(self) {
+    /// Wakes each fom. It goes to the tail of its home's run queue, so a key never overtakes the foms there. Returns the
+    /// submission that was given a place.
+    fn wake(self) -> Option<oneshot::Sender<()>> {
         for fom in self.first.into_iter().chain(self.others) {
             fom.wake();
         }
+        self.place
     }
 }

@@ -1,4 +1,4 @@
-//! The table of the names: in parts, each with its lock. The hash of a name gives its home, its part and its place.
+//! The table of the names: in parts, each with its lock. The hash of a key gives its home, its part and its place.
 
 use std::{
     collections::HashMap,
@@ -9,7 +9,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::{
     fom::AnyRef,
-    id::{Key, KeyOf},
+    id::{Key, KeyHash, KeyOf},
     runtime::keys::Entry,
 };
 use fom_protocol::sync::{Mutex, MutexGuard};
@@ -28,17 +28,17 @@ pub(super) struct Table {
 /// A name and the hash of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::runtime) struct Hashed {
-    hash: u64,
+    hash: KeyHash,
     pub(super) of: KeyOf,
 }
 
 impl Hash for Hashed {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
+        state.write_u32(self.hash.get());
     }
 }
 
-/// Returns the hash that it is given.
+/// Spreads the hash that it is given over 64 bits: the map uses the lowest and the highest.
 #[derive(Default)]
 pub(super) struct Known(u64);
 
@@ -47,8 +47,8 @@ impl Hasher for Known {
         unreachable!("a name gives its hash as a number");
     }
 
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+    fn write_u32(&mut self, hash: u32) {
+        self.0 = u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     }
 
     fn finish(&self) -> u64 {
@@ -66,16 +66,16 @@ impl Table {
 
     /// Returns the hash of a key. Keys may come from outside, so the hash depends on a secret of this runtime.
     #[inline]
-    pub(super) fn hash(&self, key: &Key) -> u64 {
-        match key {
+    pub(super) fn hash(&self, key: &Key) -> KeyHash {
+        KeyHash::new(match key {
             Key::Int(number) => self.hasher.hash_one(number),
             key => self.hasher.hash_one(key),
-        }
+        })
     }
 
     /// Returns the name with its hash. `hash`: the hash of its key, if it is known.
     #[inline]
-    pub(super) fn hashed(&self, of: KeyOf, hash: Option<u64>) -> Hashed {
+    pub(super) fn hashed(&self, of: KeyOf, hash: Option<KeyHash>) -> Hashed {
         let hash = hash.unwrap_or_else(|| self.hash(&of.key));
         Hashed { hash, of }
     }
@@ -83,8 +83,8 @@ impl Table {
     /// Locks the part of a name.
     #[inline]
     pub(super) fn lock(&self, name: &Hashed) -> MutexGuard<'_, Part> {
-        // The map uses the lowest and the highest bits, and the home of the fom depends on the lowest.
-        self.parts[(name.hash >> 32) as usize % PARTS].lock()
+        // The home of the fom depends on the lowest bits.
+        self.parts[(name.hash.get() >> 16) as usize % PARTS].lock()
     }
 
     pub(super) fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {

@@ -6,18 +6,19 @@ use std::{
     ptr,
 };
 
-use super::{Now, Placement, StartOnce, Submission};
+use super::{Now, Placement, Special, StartOnce, Submission};
 use crate::{
     exclusive::Exclusive,
     fom::{NewFom, Order, OtherTurn, RefusedReason, RuntimeState, hand},
-    id::FomId,
+    id::{FomId, Key, KeyHash},
     locality::{Locality, run_in_place},
     operation::{Operation, kept_codec},
     runtime::{
         FomRef, Handle, Refused, RefusedInner, Shared,
+        carry::NewCarried,
         keys::{self, Names},
         room::HeldRoom,
-        spawn::{Begin, Brought, Place, SpawnRequest},
+        spawn::{Place, Rare, SpawnRequest},
     },
     typed::{TypedRef, start_here},
 };
@@ -53,35 +54,32 @@ impl<'a, O: Operation> Submission<'a, O> {
         let hash = self.home_name().map(|name| shared.key_index.hash(name));
         let Target { index, here, sent } = self.target(hash);
         let (settled, chosen) = is_placed(&self);
-        let reason = refused_by_state(&self, here);
-        let special = self.special.map(|special| *special).unwrap_or_default();
-        let recorded = special.recorded;
-        let is_recorded = recorded.as_ref().is_some_and(|it| it.state.is_some());
+        let refused = refused_by_state(&self, here);
+        let brought = Brought::new(self.special, carried);
         let names = Names {
             key: self.key,
-            series: special.series,
-            hash,
+            series: brought.series,
         };
+        let mut rare = brought.rare;
         let other = other_turn::<O>(shared, self.order, &names);
         let no_turn = self.order == Order::Chain && other.is_none();
-        let reason = reason
+        if other.is_some() {
+            rare.get_or_insert_default().other = other;
+        }
+        let refused = refused
             .or(no_turn.then_some(RefusedReason::NoTurn))
-            .or_else(|| take_room(shared, is_recorded, special.room));
-        let (reason, index) = match (reason, index) {
+            .or_else(|| brought.room.take(shared));
+        let (refused, index) = match (refused, index) {
             (None, Some(index)) => (None, index),
             (None, None) => {
                 shared.env.give_room();
                 (Some(RefusedReason::NoSuchLocality), 0)
             }
-            (reason, _) => (reason, 0),
+            (refused, _) => (refused, 0),
         };
-        if let Some(reason) = reason {
+        if let Some(reason) = refused {
             return Err(turned(sent, reason, self.operation, None));
         }
-        let (id, number, state) = match recorded {
-            Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
-            None => (None, None, None),
-        };
         let request = SpawnRequest {
             shared,
             place: Place {
@@ -92,25 +90,14 @@ impl<'a, O: Operation> Submission<'a, O> {
             },
             phase: phase_index,
             wanted,
-            meta: special.meta,
             priority: self.priority,
-            id,
-            state,
-            back: None,
-            operation_id: special.once.map(|once| once.id),
-            brought: Brought {
-                guard: special.guard,
-                carried,
-            },
-            begin: Begin {
-                order: self.order,
-                after: special.after,
-                other,
-            },
+            order: self.order,
+            hash,
+            rare,
         };
         let refused = |(reason, operation, live)| turned(sent, reason, operation, live);
-        let (ready, made) =
-            keys::enter(request, self.operation, self.phase, names, number).map_err(refused)?;
+        let entered = keys::enter(request, self.operation, self.phase, names, brought.number);
+        let (ready, made) = entered.map_err(refused)?;
         if let Some(fom) = ready {
             crate::locality::enqueue(shared, fom);
         }
@@ -119,7 +106,7 @@ impl<'a, O: Operation> Submission<'a, O> {
 
     /// Chooses the home of the fom, and counts the fom there.
     #[inline(always)]
-    fn target(&self, hash: Option<u64>) -> Target<'a> {
+    fn target(&self, hash: Option<KeyHash>) -> Target<'a> {
         let index = self.home(hash);
         let here = index.is_some_and(|index| hand::holds(&self.shared.env, index));
         let sent = index
@@ -284,19 +271,90 @@ fn other_turn<O: Operation>(shared: &Shared, order: Order, names: &Names) -> Opt
     turn.filter(|of| of.is_serial).map(OtherTurn::Serial)
 }
 
-/// Takes the room that the fom needs. Returns why there is none.
-#[inline(always)]
-fn take_room(shared: &Shared, is_recorded: bool, kept: Option<HeldRoom>) -> Option<RefusedReason> {
-    if is_recorded {
-        // It is in the journal, and takes room there already.
-        shared.env.room.take_again();
-        return None;
+/// What a submission brings, beside what each has.
+struct Brought {
+    room: RoomFor,
+    /// The number of the fom in the order of what outboxes sent.
+    number: Option<u64>,
+    /// The name of its series.
+    series: Option<Key>,
+    rare: Option<Box<Rare>>,
+}
+
+/// The room for a fom.
+enum RoomFor {
+    /// It is in the journal, and has room there already.
+    Recorded,
+    /// It was kept.
+    Held(HeldRoom),
+    /// None yet.
+    Nothing,
+}
+
+impl Brought {
+    #[inline(always)]
+    fn new<O: Operation>(
+        special: Option<Box<Special<O>>>,
+        carried: Option<Box<NewCarried>>,
+    ) -> Self {
+        if let Some(special) = special {
+            return Self::of_special(*special, carried);
+        }
+        let rare = |carried| {
+            Box::new(Rare {
+                carried: Some(carried),
+                ..Rare::default()
+            })
+        };
+        Self {
+            room: RoomFor::Nothing,
+            number: None,
+            series: None,
+            rare: carried.map(rare),
+        }
     }
-    if let Some(kept) = kept {
-        kept.use_up();
-        return None;
+
+    fn of_special<O: Operation>(special: Special<O>, carried: Option<Box<NewCarried>>) -> Self {
+        let (id, number, state) = match special.recorded {
+            Some(recorded) => (Some(recorded.id), recorded.number, recorded.state),
+            None => (None, None, None),
+        };
+        let room = match special.room {
+            _ if state.is_some() => RoomFor::Recorded,
+            Some(held) => RoomFor::Held(held),
+            None => RoomFor::Nothing,
+        };
+        let rare = Rare {
+            meta: special.meta,
+            id,
+            state,
+            operation_id: special.once.map(|once| once.id),
+            guard: special.guard,
+            carried,
+            after: special.after,
+            ..Rare::default()
+        };
+        Self {
+            room,
+            number,
+            series: special.series,
+            rare: Some(Box::new(rare)),
+        }
     }
-    (!shared.env.room.take()).then_some(RefusedReason::Full)
+}
+
+impl RoomFor {
+    /// Takes the room that the fom needs. Returns why there is none.
+    #[inline(always)]
+    fn take(self, shared: &Shared) -> Option<RefusedReason> {
+        match self {
+            Self::Recorded => shared.env.room.take_again(),
+            Self::Held(held) => held.use_up(),
+            Self::Nothing if !shared.env.room.take() => return Some(RefusedReason::Full),
+            Self::Nothing => {}
+        }
+        None
+    }
 }
 
 /// The home of a submission.
