@@ -5,8 +5,9 @@
 //! work. Every request checks that it is the next of its key, and that no other request of its key runs. A peer that
 //! breaks this rule fails. `shard` has a channel for each worker and hashes the key; `shard64` has 64 channels.
 //! `perkey` has a permanent task for each key. `ondemand` has a queue for each key with requests, and a task that
-//! empties it. `fom:queue` submits each request with its key, as a newcomer does first. Shards cannot wait: a waiting request holds up all keys of its shard. In the case `waiting` every other
-//! request of one key waits for 1 ms: how much of its rate does each peer keep?
+//! empties it. `fom:queue` submits each request with its key, as a newcomer does first. Shards cannot wait: a waiting
+//! request holds up all keys of its shard. In the case `waiting` every other request of one key waits for 1 ms: how much
+//! of its rate does each peer keep?
 
 #[path = "keyed/fom.rs"]
 mod fom;
@@ -112,6 +113,24 @@ const QUESTION: Question = Question {
             target: QUEUED,
         },
         Row {
+            question: "  the same beside a queue and a task for each key with requests, uniform",
+            unit: "million/s",
+            value: |round, peer| queues_of_keys(round.get("uniform", peer, RATE), peer),
+            better: Better::More,
+            fom: "fom:queue",
+            limit: "",
+            target: Target::NONE,
+        },
+        Row {
+            question: "  the same beside a queue and a task for each key with requests, Zipf 1.1",
+            unit: "million/s",
+            value: |round, peer| queues_of_keys(round.get("zipf", peer, RATE), peer),
+            better: Better::More,
+            fom: "fom:queue",
+            limit: "",
+            target: Target::NONE,
+        },
+        Row {
             question: "  processor time beside the work, uniform",
             unit: "ns a request",
             value: |round, peer| round.get("uniform", peer, BESIDE),
@@ -153,6 +172,11 @@ const QUEUED: Target = Target {
 
 const RATE: &str = "million_per_s";
 const BESIDE: &str = "beside_ns_per_request";
+
+/// Returns the figure of a peer that has a queue for each key with requests, in which a request can wait.
+fn queues_of_keys(figure: Option<f64>, peer: &str) -> Option<f64> {
+    figure.filter(|_| ["tokio-mt:ondemand", "fom:queue"].contains(&peer))
+}
 
 fn main() -> ExitCode {
     ask(&QUESTION)

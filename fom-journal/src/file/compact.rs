@@ -98,13 +98,13 @@ impl Compaction {
     /// writes.
     ///
     /// Suppose that the files take `s` times the live bytes, and that the live bytes are spread evenly. Then each
-    /// written byte costs `1 / (s - 1)` moved bytes. So the files may grow to nearly twice the live bytes. Moves begin
-    /// earlier, because at first all live bytes may precede the first dead byte.
+    /// written byte costs `1 / (s - 1)` moved bytes. So the files may grow nearly to their bound. Moves begin earlier,
+    /// because at first all live bytes may precede the first dead byte.
     pub(super) fn add_debt(&mut self, written: u64, log: &Log, space: &Space) {
         let used = log.size();
-        if used <= space.bound(log, 10) {
+        if used <= space.bound(log, 6) {
             self.debt = 0;
-        } else if used <= space.bound(log, 15) {
+        } else if used <= space.bound(log, 1) {
             self.debt += written + written / 8;
         } else {
             self.debt += 4 * written;

@@ -61,9 +61,12 @@ use crate::{
 
 /// A journal in the files of one directory.
 ///
-/// Committed entries survive a crash, as far as `fdatasync` keeps its promise. The directory grows to about twice the
-/// live bytes, or to four segments, whichever is more. The exact bound is `max(4 segments, 2 * live + 3 segments)`,
-/// where an entry counts its bytes and 44 more. Only one process at a time has the journal open.
+/// Committed entries survive a crash, as far as `fdatasync` keeps its promise. Only one process at a time has the journal
+/// open.
+///
+/// The directory takes at most four segments, or `live + dead + 3 segments` if that is more. An entry counts its bytes
+/// and 44 more as live. What is dead may take as much room as what is live; and up to eight times as much, as long as that
+/// is at most 16 segments.
 ///
 /// ```
 /// use fom_journal::{Batch, EntryId, FileJournal, Journal};

@@ -14,6 +14,9 @@ use super::{
 };
 use crate::JournalError;
 
+/// The most space, in segments, that what no longer lives may take beyond the size of what lives.
+const SLACK: u64 = 16;
+
 /// The files without entries: the next segment, and those to use again.
 pub(super) struct Space {
     directory: Directory,
@@ -57,9 +60,12 @@ impl Space {
         drop(self.preallocated.take());
     }
 
-    /// Returns `eighths` eighths of the live bytes plus one segment, and at least two segments.
+    /// Returns the size up to which the segments may grow, less so many eighths of the live bytes. At the bound, eight of
+    /// nine bytes may be dead if that is at most [`SLACK`], and half of them otherwise.
     pub(super) fn bound(&self, log: &Log, eighths: u64) -> u64 {
-        let share = log.index.live() / 8 * eighths;
+        let live = log.index.live();
+        let dead = (8 * live).min(SLACK * self.segment_bytes).max(live);
+        let share = live + dead - live / 8 * eighths;
         (share + self.segment_bytes).max(2 * self.segment_bytes)
     }
 
@@ -72,13 +78,13 @@ impl Space {
 
     /// Returns the size that the journal stays below.
     fn limit(&self, log: &Log) -> u64 {
-        self.bound(log, 16) + 2 * self.segment_bytes
+        self.bound(log, 0) + 2 * self.segment_bytes
     }
 
     /// Whether the journal must shrink even without new writes.
     pub(super) fn is_large(&self, log: &Log) -> bool {
         // The newest segment alone cannot shrink.
-        log.index.segments.len() > 1 && log.size() > self.bound(log, 16)
+        log.index.segments.len() > 1 && log.size() > self.bound(log, 0)
     }
 
     /// Whether it is time to make the next segment. Not at once after a rotation, because an old file may become free a

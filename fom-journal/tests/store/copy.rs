@@ -45,7 +45,7 @@ impl Program {
             let mut state = self.states.last().unwrap().clone();
             let mut batch = Batch::new();
             for _ in 0..=self.random(3) {
-                let id = 70_000 + self.random(40);
+                let id = 70_000 + self.random(10);
                 if self.random(3) == 0 && state.remove(&id).is_some() {
                     batch.delete(EntryId(id));
                 } else {
