@@ -1,108 +1,138 @@
 //! The foms that wait for one key, by their numbers.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    iter,
+};
 
 use crate::heap::SMALL;
+use fom_protocol::shrink::Shrink as _;
 
-/// The foms that wait, by their numbers. Most keys have few, and a short queue is cheaper than a tree.
+/// The foms that wait, by their numbers.
 pub(super) struct Waiting<T> {
-    /// The first of them, at most [`NEAR`].
-    near: VecDeque<(u64, One<T>)>,
-    /// The others. Their numbers are above those of `near`.
-    far: BTreeMap<u64, One<T>>,
+    /// Those that came in the order of their numbers. `None`: the fom has given its place up. The first has not.
+    line: VecDeque<(u64, Option<One<T>>)>,
+    /// How many in the line have given their place up.
+    gone: usize,
+    /// Those that came behind a higher number: after a restart, or through an outbox. Never empty.
+    late: Option<Box<BTreeMap<u64, One<T>>>>,
 }
-
-/// The most foms in the short queue, which is [`SMALL`] then.
-const NEAR: usize = 4;
-
-const _: () = assert!(NEAR * size_of::<(u64, One<usize>)>() <= SMALL);
 
 struct One<T> {
     fom: T,
     shares: bool,
 }
 
+// The first memory of a line is small, because another thread may free it.
+const _: () = assert!(4 * size_of::<(u64, Option<One<usize>>)>() <= SMALL);
+
 impl<T> Default for Waiting<T> {
     fn default() -> Self {
         Self {
-            near: VecDeque::new(),
-            far: BTreeMap::new(),
+            line: VecDeque::new(),
+            gone: 0,
+            late: None,
         }
     }
 }
 
 impl<T> Waiting<T> {
     pub(super) fn len(&self) -> usize {
-        self.near.len() + self.far.len()
+        let late = self.late.as_ref().map_or(0, |late| late.len());
+        self.line.len() - self.gone + late
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.near.is_empty()
+        self.line.is_empty() && self.late.is_none()
+    }
+
+    fn late(&self) -> impl Iterator<Item = (u64, &One<T>)> {
+        let late = self.late.iter().flat_map(|late| late.iter());
+        late.map(|(number, one)| (*number, one))
     }
 
     /// Returns the foms and their numbers, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
-        let near = self.near.iter().map(|(number, one)| (*number, &one.fom));
-        near.chain(self.far.iter().map(|(number, one)| (*number, &one.fom)))
+        let line = self.line.iter();
+        let line = line.filter_map(|(number, one)| Some((*number, one.as_ref()?)));
+        let (mut line, mut late) = (line.peekable(), self.late().peekable());
+        let ordered = iter::from_fn(move || match (line.peek(), late.peek()) {
+            (Some((in_line, _)), Some((late_number, _))) if late_number < in_line => late.next(),
+            (Some(_), _) => line.next(),
+            (None, _) => late.next(),
+        });
+        ordered.map(|(number, one)| (number, &one.fom))
     }
 
     /// Counts the foms with a lower number.
     pub(super) fn ahead(&self, number: u64) -> usize {
-        self.place(number) + self.far.range(..number).count()
+        self.iter().take_while(|(other, _)| *other < number).count()
     }
 
     /// Returns the number of the first fom, and whether it shares the key.
+    #[inline]
     pub(super) fn first(&self) -> Option<(u64, bool)> {
-        self.near.front().map(|(number, one)| (*number, one.shares))
+        let (number, one) = self.line.front().map_or((u64::MAX, None), |(number, one)| {
+            (*number, one.as_ref().map(|one| one.shares))
+        });
+        match self.late().next() {
+            Some((late, one)) if late < number => Some((late, one.shares)),
+            _ => Some((number, one?)),
+        }
     }
 
     /// Adds a fom. No fom has this number.
+    #[inline]
     pub(super) fn insert(&mut self, number: u64, shares: bool, fom: T) {
         let one = One { fom, shares };
-        let place = self.place(number);
-        if place == NEAR || place == self.near.len() && !self.far.is_empty() {
-            self.far.insert(number, one);
-            return;
+        if self.line.back().is_none_or(|(last, _)| *last < number) {
+            self.line.push_back((number, Some(one)));
+        } else {
+            let late = self.late.get_or_insert_default();
+            late.insert(number, one);
         }
-        if self.near.len() == NEAR {
-            self.far.extend(self.near.pop_back());
-        }
-        self.near.insert(place, (number, one));
     }
 
     pub(super) fn pop_first(&mut self) -> Option<T> {
-        let (_, first) = self.near.pop_front()?;
-        self.refill();
-        Some(first.fom)
+        let (number, _) = self.first()?;
+        self.remove(number)
     }
 
     /// Removes the fom with this number.
     pub(super) fn remove(&mut self, number: u64) -> Option<T> {
-        let place = self.place(number);
-        let one = match self.near.get(place) {
-            Some((near, _)) if *near == number => self.near.remove(place)?.1,
-            Some(_) => return None,
-            None => return self.far.remove(&number).map(|one| one.fom),
+        if let Some(late) = &mut self.late
+            && let Some(one) = late.remove(&number)
+        {
+            if late.is_empty() {
+                self.late = None;
+            }
+            return Some(one.fom);
+        }
+        let place = match self.line.front() {
+            Some((first, _)) if *first == number => 0,
+            _ => self
+                .line
+                .binary_search_by_key(&number, |(it, _)| *it)
+                .ok()?,
         };
-        self.refill();
+        let one = self.line.get_mut(place)?.1.take()?;
+        self.gone += 1;
+        self.tidy();
         Some(one.fom)
     }
 
-    /// Returns the place of this number in the short queue.
-    fn place(&self, number: u64) -> usize {
-        self.near.partition_point(|(near, _)| *near < number)
-    }
-
-    /// Moves foms into an empty short queue, so that the first fom is in it.
-    fn refill(&mut self) {
-        if !self.near.is_empty() {
-            return;
+    /// Removes the places at the front that are given up, and all of them when they are the most. So each place costs a
+    /// constant time on average.
+    fn tidy(&mut self) {
+        while self.line.front().is_some_and(|(_, one)| one.is_none()) {
+            self.line.pop_front();
+            self.gone -= 1;
         }
-        while self.near.len() < NEAR
-            && let Some(first) = self.far.pop_first()
-        {
-            self.near.push_back(first);
+        if self.gone > self.line.len() / 2 {
+            self.line.retain(|(_, one)| one.is_some());
+            self.gone = 0;
         }
+        self.line.shrink();
     }
 }
 
@@ -110,10 +140,17 @@ impl<T> Waiting<T> {
 mod tests {
     use super::*;
 
-    /// Foms come in any order after a restart, and any of them may end. The order is always that of a tree.
+    /// Foms come in any order after a restart, and in the order of their numbers else. Any of them may end. The order is
+    /// always that of a tree.
     #[test]
     fn foms_are_in_the_order_of_their_numbers() {
-        let mut state = 7_u64;
+        for (restarts, seed) in [(true, 7), (false, 8)] {
+            compare(restarts, seed);
+        }
+    }
+
+    fn compare(restarts: bool, seed: u64) {
+        let mut state: u64 = seed;
         let mut random = |below: u64| {
             state = state
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -121,10 +158,14 @@ mod tests {
             (state >> 33) % below
         };
         let (mut waiting, mut tree) = (Waiting::default(), BTreeMap::new());
-        for _ in 0..20_000 {
-            let number = random(40);
+        for round in 0..20_000_u64 {
+            let (first, number) = match restarts {
+                true => (0, random(40)),
+                false => (round, round.saturating_sub(random(60))),
+            };
             match random(4) {
                 0 | 1 => {
+                    let number = number.max(first);
                     tree.entry(number).or_insert_with(|| {
                         waiting.insert(number, number % 2 == 0, number);
                         number
@@ -138,11 +179,10 @@ mod tests {
             assert_eq!(waiting.len(), tree.len());
             assert_eq!(waiting.is_empty(), tree.is_empty());
             assert_eq!(waiting.ahead(number), tree.range(..number).count());
-            assert!(
-                waiting
-                    .iter()
-                    .eq(tree.iter().map(|(number, fom)| (*number, fom)))
-            );
+            if round % 16 == 0 {
+                let all = tree.iter().map(|(number, fom)| (*number, fom));
+                assert!(waiting.iter().eq(all));
+            }
         }
     }
 }
