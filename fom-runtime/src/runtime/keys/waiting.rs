@@ -15,6 +15,10 @@ pub(super) struct Waiting<T> {
     /// How many in the line have given their place up.
     gone: usize,
     /// Those that came behind a higher number: after a restart, or through an outbox. Never empty.
+    #[allow(
+        clippy::box_collection,
+        reason = "hardly any key has one, and each key pays for its size"
+    )]
     late: Option<Box<BTreeMap<u64, One<T>>>>,
 }
 
