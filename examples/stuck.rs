@@ -15,7 +15,13 @@ use std::{
 use fom_durable::{journal::MemoryJournal, prelude::*};
 use fom_inspect::Inspector;
 use fom_patterns::lock::LongLock;
-use fom_runtime::{FomId, config::Shutdown, submission::Placement, time::TestClock};
+use fom_runtime::{
+    FomId,
+    config::Shutdown,
+    observe::{Filter, Page},
+    submission::Placement,
+    time::TestClock,
+};
 use fom_watch::{Warned, WarningKind, Warnings, Watch, WatchExt};
 use serde::{Deserialize, Serialize};
 
@@ -178,10 +184,15 @@ impl Stuck {
         let failed = payment.place(Placement::Locality(0)).start()?.id();
 
         // After one second the visitors want the other door. After two minutes all limits have passed.
-        wait(&runtime, "Enter", "timer", 2)?;
-        wait(&runtime, "Read", "blocking", 1)?;
+        let in_phase = |phase: &str| Filter::default().phase(phase);
+        until(&runtime, in_phase("Wait").waits_for("event"), 1)?;
+        until(&runtime, in_phase("Enter").waits_for("timer"), 2)?;
+        until(&runtime, in_phase("Call").waits_for("next attempt"), 1)?;
+        until(&runtime, in_phase("Read").waits_for("blocking"), 1)?;
+        until(&runtime, in_phase("Count"), 1)?;
+        until(&runtime, in_phase("Charge"), 0)?;
         clock.advance(Duration::from_secs(1));
-        wait(&runtime, "Enter", "a lock", 2)?;
+        until(&runtime, in_phase("Enter").waits_for("a lock"), 2)?;
         for _ in 0..12 {
             clock.advance(Duration::from_secs(10));
             runtime.inspect().warnings();
@@ -264,21 +275,16 @@ fn inspect(runtime: &Runtime, address: &str) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// Waits until so many foms in this phase have a wait of this kind.
-fn wait(runtime: &Runtime, phase: &str, kind: &str, foms: usize) -> Result<(), BoxError> {
-    use fom_runtime::observe::{Filter, Page};
+/// Waits until the filter covers so many foms.
+fn until(runtime: &Runtime, filter: Filter, foms: usize) -> Result<(), BoxError> {
     for _ in 0..60_000 {
-        let filter = Filter::default().phase(phase).waits_for(kind);
         if runtime.inspect().survey(&filter, &Page::default()).foms == foms {
             return Ok(());
         }
         thread::sleep(Duration::from_millis(1));
     }
-    Err(format!(
-        "no {foms} foms in {phase} wait for {kind}: {}",
-        runtime.operations()
-    )
-    .into())
+    let all = runtime.operations();
+    Err(format!("there are no {foms} foms as {filter:?}: {all}").into())
 }
 
 /// Checks that a warning of this kind names the fom, and says this of it.
