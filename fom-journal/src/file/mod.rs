@@ -64,9 +64,8 @@ use crate::{
 /// Committed entries survive a crash, as far as `fdatasync` keeps its promise. Only one process at a time has the journal
 /// open.
 ///
-/// The directory takes at most four segments, or `live + dead + 3 segments` if that is more. An entry counts its bytes
-/// and 44 more as live. What is dead may take as much room as what is live; and up to eight times as much, as long as that
-/// is at most 16 segments.
+/// The directory takes at most four segments, or `live + dead + 3 segments` if that is more. Each entry counts its bytes
+/// and 44 more as `live`. `dead` is the larger of `live` and the smaller of `8 * live` and 16 segments.
 ///
 /// ```
 /// use fom_journal::{Batch, EntryId, FileJournal, Journal};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::JournalError;
 
-/// The most space, in segments, that what no longer lives may take beyond the size of what lives.
+/// The dead bytes may be eight times the live ones up to so many segments, and as many as the live ones beyond that.
 const SLACK: u64 = 16;
 
 /// The files without entries: the next segment, and those to use again.
@@ -60,8 +60,7 @@ impl Space {
         drop(self.preallocated.take());
     }
 
-    /// Returns the size up to which the segments may grow, less so many eighths of the live bytes. At the bound, eight of
-    /// nine bytes may be dead if that is at most [`SLACK`], and half of them otherwise.
+    /// Returns the size up to which the segments may grow, less so many eighths of the live bytes.
     pub(super) fn bound(&self, log: &Log, eighths: u64) -> u64 {
         let live = log.index.live();
         let dead = (8 * live).min(SLACK * self.segment_bytes).max(live);
