@@ -186,6 +186,7 @@ const CLUSTER: &[&str] = &[
     "time",
     "commits",
     "error",
+    "copying",
     "backup",
     "quarantine",
     "status",

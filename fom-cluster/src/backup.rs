@@ -17,6 +17,7 @@ use fom_protocol::sync::sleep;
 use crate::{
     clock::boot_time,
     commits::AGAIN,
+    copying::Told,
     engine::{Engine, EngineError, Settings},
     error::{BackupError, ClusterError},
     slot::Slot,
@@ -55,6 +56,7 @@ pub(crate) fn export(
     settings: Settings,
     time: &ClusterTime,
     directory: &Path,
+    told: &Told,
 ) -> Result<(), ClusterError> {
     match fs::create_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -63,7 +65,7 @@ pub(crate) fn export(
         made => made.map_err(file_error(directory))?,
     }
     for _ in 0..ATTEMPTS {
-        if export_moment(engine, settings.slots, directory)? {
+        if export_moment(engine, settings.slots, directory, told)? {
             return write_settings(directory, settings, time.now());
         }
     }
@@ -76,14 +78,16 @@ fn export_moment(
     engine: &Arc<dyn Engine>,
     slots: u16,
     directory: &Path,
+    told: &Told,
 ) -> Result<bool, ClusterError> {
+    told.begins(slots);
     let begins = begins(engine, slots)?;
     let ends = read(|| engine.ends(slots))?;
     for ((slot, end), begin) in (0..slots).map(Slot).zip(ends).zip(begins) {
         let path = journal_of(directory, slot);
         // Of an attempt before.
         let _ = fs::remove_dir_all(&path);
-        write_journal(engine, (slot, end), &path)?;
+        write_journal(engine, (slot, end), &path, told)?;
         let is_whole = match begin {
             Some(first) => !read(|| engine.load(slot, 0, first))?.is_empty(),
             // It had no bodies.
@@ -92,6 +96,7 @@ fn export_moment(
         if !is_whole {
             return Ok(false);
         }
+        told.completed();
     }
     Ok(true)
 }
@@ -124,6 +129,7 @@ fn write_journal(
     engine: &Arc<dyn Engine>,
     (slot, end): (Slot, u64),
     path: &Path,
+    told: &Told,
 ) -> Result<(), BackupError> {
     let failed = |source| BackupError::Journal { slot, source };
     let mut read = LogJournal::new(Exported {
@@ -132,15 +138,17 @@ fn write_journal(
         end,
     });
     let mut journal = FileJournal::open(path).map_err(failed)?;
-    copy(&mut journal, |to| read.recover(to).map(drop)).map_err(failed)
+    let copied = copy(&mut journal, told, |to| read.recover(to).map(drop));
+    copied.map_err(failed)
 }
 
 /// Writes what `read` reads to a new journal.
 pub(crate) fn copy(
     journal: &mut dyn Journal,
+    told: &Told,
     read: impl FnOnce(&mut dyn Recover) -> Result<(), JournalError>,
 ) -> Result<(), JournalError> {
-    let mut copies = Copies::begin(journal)?;
+    let mut copies = Copies::begin(journal, told)?;
     read(&mut copies)?;
     copies.end()
 }
@@ -157,16 +165,21 @@ impl Recover for Nothing {
 /// Writes entries to a journal.
 pub(crate) struct Copies<'a> {
     journal: &'a mut dyn Journal,
+    told: &'a Told,
     batch: Batch,
     failed: Option<JournalError>,
 }
 
 impl<'a> Copies<'a> {
     /// Begins a new journal.
-    pub(crate) fn begin(journal: &'a mut dyn Journal) -> Result<Self, JournalError> {
+    pub(crate) fn begin(
+        journal: &'a mut dyn Journal,
+        told: &'a Told,
+    ) -> Result<Self, JournalError> {
         journal.recover(&mut Nothing)?;
         Ok(Self {
             journal,
+            told,
             batch: Batch::new(),
             failed: None,
         })
@@ -189,7 +202,10 @@ impl<'a> Copies<'a> {
     /// Writes what is put.
     pub(crate) fn write(&mut self) {
         if self.failed.is_none() && !self.batch.is_empty() {
-            self.failed = self.journal.commit(&self.batch).err();
+            match self.journal.commit(&self.batch) {
+                Ok(()) => self.told.wrote(self.batch.len(), self.batch.bytes()),
+                Err(error) => self.failed = Some(error),
+            }
         }
         self.batch.clear();
     }

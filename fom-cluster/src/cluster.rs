@@ -17,10 +17,10 @@ use fom_runtime::{
 
 use crate::{
     answers::Answers,
-    apart::apart,
     backup,
     call::{At, Blob, Reply, What},
     caller::Caller,
+    copying::Copying,
     engine::{Engine, NodeInfo, Settings},
     error::ClusterError,
     guarded::Guarded,
@@ -404,16 +404,11 @@ impl Cluster {
     ///
     /// Fails with [`ClusterError::Backup`] if the directory is there already or cannot be written, and if the owners compact
     /// the logs faster than they are read. Fails if the engine does not answer. What was written stays, and is no whole export.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the export goes on.
-    pub async fn export(&self, directory: impl Into<PathBuf>) -> Result<(), ClusterError> {
+    pub fn export(&self, directory: impl Into<PathBuf>) -> Copying {
         let (node, directory) = (Arc::clone(&self.0.node), directory.into());
-        let exported = apart("fom-export", move || {
-            backup::export(&node.engine, node.settings, &node.time, &directory)
-        });
-        exported.await.map_err(ClusterError::Failed)?
+        Copying::new("fom-export", move |told| {
+            backup::export(&node.engine, node.settings, &node.time, &directory, told)
+        })
     }
 
     /// Creates a cluster out of an [export](Self::export). Then its nodes can join. Operations go on in the phase that they had, ids
@@ -423,17 +418,11 @@ impl Cluster {
     ///
     /// Fails with [`ClusterError::Backup`] if the directory has no whole export, and if the engine has a cluster with this name
     /// already. After another error, import into a cluster with another name.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the import goes on.
-    pub async fn import(
-        engine: impl Engine,
-        directory: impl Into<PathBuf>,
-    ) -> Result<(), ClusterError> {
+    pub fn import(engine: impl Engine, directory: impl Into<PathBuf>) -> Copying {
         let (engine, directory) = (Guarded::guard(engine), directory.into());
-        let imported = apart("fom-import", move || import::import(&engine, &directory));
-        imported.await.map_err(ClusterError::Failed)?
+        Copying::new("fom-import", move |told| {
+            import::import(&engine, &directory, told)
+        })
     }
 
     /// Creates a cluster of so many [slots](ClusterBuilder::slots) out of the journal in a directory: that of a program that ran on a
@@ -458,21 +447,16 @@ impl Cluster {
     /// # Panics
     ///
     /// Panics if the number of slots is 0.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped, the import goes on.
-    pub async fn import_journal(
+    pub fn import_journal(
         engine: impl Engine,
         directory: impl Into<PathBuf>,
         slots: u16,
-    ) -> Result<(), ClusterError> {
+    ) -> Copying {
         assert!(slots > 0, "a cluster has at least one slot");
         let (engine, directory) = (Guarded::guard(engine), directory.into());
-        let imported = apart("fom-import", move || {
-            import::import_journal(&engine, &directory, slots)
-        });
-        imported.await.map_err(ClusterError::Failed)?
+        Copying::new("fom-import", move |told| {
+            import::import_journal(&engine, &directory, slots, told)
+        })
     }
 
     /// Returns what looks into the cluster and changes what its nodes do, through this node.

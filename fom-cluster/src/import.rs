@@ -15,6 +15,7 @@ use fom_runtime::Key;
 use crate::{
     backup::{BATCH, Copies, LONGEST, copy, damaged, journal_of, load, read_settings, unreadable},
     call::Name,
+    copying::Told,
     engine::{Append, Beat, Claim, Engine, NodeInfo, Settings, Versions},
     error::{BackupError, ClusterError},
     letters,
@@ -25,8 +26,13 @@ use crate::{
 const IMPORT: &str = "import";
 
 /// Creates a cluster with the entries that an export wrote.
-pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), ClusterError> {
+pub(crate) fn import(
+    engine: &Arc<dyn Engine>,
+    directory: &Path,
+    told: &Told,
+) -> Result<(), ClusterError> {
     let (settings, time) = read_settings(directory)?;
+    told.begins(settings.slots);
     if let Some(slot) = (0..settings.slots)
         .map(Slot)
         .find(|slot| !journal_of(directory, *slot).is_dir())
@@ -43,12 +49,13 @@ pub(crate) fn import(engine: &Arc<dyn Engine>, directory: &Path) -> Result<(), C
     };
     let cluster = Filling::begin(engine, &settings, time, of_slot)?;
     for (slot, mut log) in cluster.logs() {
-        let copied = copy(&mut log, |to| {
+        let copied = copy(&mut log, told, |to| {
             let read = FileJournal::inspect(journal_of(directory, slot), to)?;
             let mut gaps = read.recovery.gaps.into_iter();
             gaps.next().map_or(Ok(()), |gap| Err(unreadable(&gap)))
         });
         copied.map_err(|source| BackupError::Journal { slot, source })?;
+        told.completed();
         cluster.beat()?;
     }
     cluster.end()
@@ -59,7 +66,9 @@ pub(crate) fn import_journal(
     engine: &Arc<dyn Engine>,
     directory: &Path,
     slots: u16,
+    told: &Told,
 ) -> Result<(), ClusterError> {
+    told.begins(slots);
     let unread = |source| BackupError::Single {
         directory: directory.to_owned(),
         source,
@@ -79,7 +88,7 @@ pub(crate) fn import_journal(
     let failed = |slot, source| ClusterError::from(BackupError::Journal { slot, source });
     let mut filled = Vec::new();
     for (slot, log) in &mut logs {
-        let copies = Copies::begin(log).map_err(|source| failed(*slot, source))?;
+        let copies = Copies::begin(log, told).map_err(|source| failed(*slot, source))?;
         filled.push((*slot, copies));
     }
     let (mut bytes, mut lost) = (0, None);
@@ -99,6 +108,7 @@ pub(crate) fn import_journal(
         .map_err(unread)?;
     for (slot, copies) in filled {
         copies.end().map_err(|source| failed(slot, source))?;
+        told.completed();
     }
     lost.map_or(Ok(()), Err)?;
     cluster.end()

@@ -115,6 +115,7 @@
 //! | `time` | the time of the cluster |
 //! | `commits` | the commits of all slots of a node |
 //! | `error` | the errors |
+//! | `copying` | exports and imports under way |
 //! | `backup` | exports |
 //! | `quarantine` | what a slot has in quarantine |
 //! | `status` | what a node knows of the cluster |
@@ -156,6 +157,7 @@ mod cluster_state;
 mod commits;
 #[cfg(feature = "testing")]
 pub mod conformance;
+mod copying;
 pub mod engine;
 mod entries;
 mod error;
@@ -189,6 +191,7 @@ mod time;
 pub use answers::{Answers, Asked};
 pub use cluster::{Cluster, ClusterBuilder, Found};
 pub use cluster_state::ClusterState;
+pub use copying::{Copied, Copying};
 pub use error::{BackupError, ClusterError};
 pub use letter_room::LetterRoom;
 pub use letters::{ClusterCxExt, Letters};

@@ -3,12 +3,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     time::Duration,
 };
 
 use fom_cluster::{
-    BackupError, Cluster, ClusterCxExt as _, ClusterError, MemoryEngine, Place, Tcp,
+    BackupError, Cluster, ClusterCxExt as _, ClusterError, Copied, Copying, MemoryEngine, Place,
+    Tcp,
     engine::{Beat, Engine as _, NodeInfo},
 };
 use fom_durable::{
@@ -210,7 +211,7 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
                 drop(submission.start().await.unwrap());
             }
             let directory = folder.path().join(export.to_string());
-            nodes[export as usize % 2].export(directory).await.unwrap();
+            followed(nodes[export as usize % 2].export(directory)).await;
         }
         check(&nodes[0], EXPORTS * EACH).await;
         for node in nodes {
@@ -229,7 +230,7 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
                 "a journal in files has the operations"
             );
             let engine = MemoryEngine::new();
-            Cluster::import(engine.clone(), &directory).await.unwrap();
+            followed(Cluster::import(engine.clone(), &directory)).await;
             // What each slot holds, besides the operations of letters, which each node reads.
             let info = NodeInfo::new("asks", "");
             let beat = Beat::new("asks 1", true, Duration::ZERO, &info);
@@ -252,6 +253,28 @@ async fn an_export_is_a_cluster_as_of_one_moment() {
         assert!(keys.values().all(|keys| keys.len() == 1), "{keys:?}");
     };
     tokio::time::timeout(LIMIT, test).await.unwrap();
+}
+
+/// Awaits an export or an import. What it tells only grows, and in the end all slots are complete.
+async fn followed(copying: Copying) {
+    let (tell, told) = mpsc::channel();
+    let copying = copying.on_progress(move |copied| tell.send(copied).unwrap());
+    copying.await.unwrap();
+    let told: Vec<Copied> = told.iter().collect();
+    // An export begins anew after a compaction.
+    let begins = told.iter().rposition(|copied| copied.slots == 0);
+    let told = &told[begins.unwrap()..];
+    let grows = |pair: &[Copied]| {
+        let [before, after] = pair else { return false };
+        before.slots <= after.slots && before.entries <= after.entries
+    };
+    assert!(told.windows(2).all(grows), "{told:?}");
+    let last = told.last().unwrap();
+    assert_eq!((last.slots, last.of), (SLOTS, SLOTS));
+    assert!(
+        last.entries > ACCOUNTS.into() && last.bytes > last.entries,
+        "{last:?}"
+    );
 }
 
 #[tokio::test]

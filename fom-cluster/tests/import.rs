@@ -188,9 +188,14 @@ async fn a_program_of_one_machine_goes_on_as_a_cluster() {
         let directory = folder.path().join("journal");
         let warehouse = run_alone(&directory).await;
         let engine = MemoryEngine::new();
+        let (tell, told) = std::sync::mpsc::channel();
         Cluster::import_journal(engine.clone(), &directory, SLOTS)
+            .on_progress(move |copied| tell.send(copied).unwrap())
             .await
             .unwrap();
+        let last = told.iter().last().unwrap();
+        assert_eq!((last.slots, last.of), (SLOTS, SLOTS));
+        assert!(last.entries > u64::from(SLOTS), "{last:?}");
         // Only nodes that read the orders are to own them.
         let info = NodeInfo::new("asks", "");
         let beat = Beat::new("asks 1", true, Duration::ZERO, &info);
