@@ -181,6 +181,17 @@ impl Servers {
         Ok(())
     }
 
+    /// Returns the folders in `/proc` of the processes of a server.
+    fn processes(&self, at: usize) -> impl Iterator<Item = PathBuf> {
+        let data = fs::canonicalize(self.data(at)).ok();
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all = all.map(|process| process.path());
+        all.filter(move |process| {
+            let cwd = fs::read_link(process.join("cwd")).ok();
+            cwd.is_some() && cwd == data
+        })
+    }
+
     /// Makes a standby out of a copy of the primary.
     fn copy(&mut self, at: usize) -> Result<(), String> {
         let data = self.data(at);
@@ -266,6 +277,11 @@ impl servers::Servers for Servers {
         if let Some(mut process) = self.servers[at].process.take() {
             signal(&process, "KILL");
             let _ = process.wait();
+            // Its processes end a little later. Until then they hold memory that the next start refuses to share.
+            let begun = Instant::now();
+            while self.processes(at).next().is_some() && begun.elapsed() < LIMIT {
+                sleep(Duration::from_millis(10));
+            }
         }
     }
 
@@ -284,7 +300,6 @@ impl servers::Servers for Servers {
             client.address
         );
         let found = self.query(self.primary, &query)?;
-        let data = fs::canonicalize(self.data(self.primary)).map_err(|error| error.to_string())?;
         let inner = |process: &Path| {
             // The number in this namespace of processes, and the one in that of the server.
             let status = fs::read_to_string(process.join("status")).ok()?;
@@ -294,12 +309,9 @@ impl servers::Servers for Servers {
             Some(numbers.split_whitespace().nth(1)?.to_owned())
         };
         let is_it = |process: &Path| {
-            fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == data)
-                && inner(process).is_some_and(|number| found.lines().any(|one| one == number))
+            inner(process).is_some_and(|number| found.lines().any(|one| one == number))
         };
-        let processes = fs::read_dir("/proc").map_err(|error| error.to_string())?;
-        let mut processes = processes.flatten().map(|process| process.path());
-        let process = processes.find(|process| is_it(process));
+        let process = self.processes(self.primary).find(|process| is_it(process));
         Ok(process.and_then(|process| process.file_name()?.to_str()?.parse().ok()))
     }
 
