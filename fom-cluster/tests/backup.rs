@@ -289,6 +289,14 @@ async fn what_is_no_export_and_what_is_no_new_cluster_is_refused() {
             ClusterError::Backup(error) => error,
             other => panic!("{other}"),
         };
+        let stops = node.export(folder.path().join("stops"));
+        let stopped = stops
+            .on_progress(|_| panic!("the caller has had enough"))
+            .await;
+        assert!(
+            matches!(stopped, Err(ClusterError::Failed(_))),
+            "{stopped:?}"
+        );
         let again = backup(node.export(&directory).await.unwrap_err());
         assert!(matches!(&*again, BackupError::Exists(_)), "{again}");
         let nowhere = folder.path().join("none").join("below");

@@ -271,7 +271,11 @@ impl SpawnRequest<'_> {
     /// Returns the cold state of the fom, if it needs any from the start.
     fn cold<O: Operation>(&mut self, key: Option<Key>) -> Option<Box<Cold>> {
         let shared = self.shared;
-        let mut rare = self.rare.take().map_or_else(Rare::default, |rare| *rare);
+        let mut nothing = None;
+        let rare: &mut Rare = match &mut self.rare {
+            Some(rare) => rare,
+            None => nothing.insert(Rare::default()),
+        };
         let state = rare.state.take().map(FomRecord::Kept).or_else(|| {
             record::<O>(
                 shared,

@@ -10,7 +10,7 @@ use super::{Now, Placement, Special, StartOnce, Submission};
 use crate::{
     exclusive::Exclusive,
     fom::{NewFom, Order, OtherTurn, RefusedReason, RuntimeState, hand},
-    id::{FomId, Key, KeyHash},
+    id::{FomId, Key, KeyHash, KeyOf},
     locality::{Locality, run_in_place},
     operation::{Operation, kept_codec},
     runtime::{
@@ -267,8 +267,8 @@ fn other_turn<O: Operation>(shared: &Shared, order: Order, names: &Names) -> Opt
         let turn = hand::context::running(&shared.env, |fom| fom.turn().key()).flatten();
         return turn.map(OtherTurn::Chained);
     }
-    let turn = names.turn(TypeId::of::<O>());
-    turn.filter(|of| of.is_serial).map(OtherTurn::Serial)
+    let series = names.series.clone()?;
+    Some(OtherTurn::Serial(KeyOf::serial(TypeId::of::<O>(), series)))
 }
 
 /// What a submission brings, beside what each has.
