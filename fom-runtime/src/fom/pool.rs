@@ -267,6 +267,8 @@ impl Stock {
         let slot = NonNull::new(self.free).expect("refilled");
         // SAFETY: free slots belong to the owner alone.
         self.free = unsafe { slot.as_ref() }.next();
+        // The slots that other threads freed are in their caches.
+        hand::prefetch_fom(self.free.cast());
         slot.cast()
     }
 

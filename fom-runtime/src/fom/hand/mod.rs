@@ -19,6 +19,7 @@ pub(crate) use self::{
     budget::BudgetLimits,
     estimates::{Estimate, Estimates, Gauge, Gauges, estimate},
     parcel::{Message, Parcel},
+    prefetch::prefetch_fom,
     timer_slab::TimerKey,
     timers::{Due, Sleeper, Timer, Timers},
 };

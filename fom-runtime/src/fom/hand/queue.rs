@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::fom::{Priority, Resident};
+use crate::fom::{Priority, Resident, hand::prefetch_fom};
 use fom_protocol::Link;
 
 /// One pick in this many goes to the lowest queue that has work, so no priority starves.
@@ -54,7 +54,9 @@ impl Queue {
     fn pop(&mut self) -> Option<Resident> {
         let first = self.first?;
         // SAFETY: the link is in this queue, so only the queue touches it.
-        self.first = NonNull::new(unsafe { first.as_ref() }.next());
+        let next = unsafe { first.as_ref() }.next();
+        prefetch_fom(next.cast());
+        self.first = NonNull::new(next);
         // SAFETY: `push` put the link in, and it is out now.
         Some(unsafe { Resident::from_link(first) })
     }
