@@ -119,9 +119,9 @@ fn handle(mut core: Box<Core>) {
             // Last, because the caller may move the clock at once.
             core.tell_quiet();
         }
-        if core.turns.since > 0 {
-            // The thread that submits may wait for this processor. If it runs now, this thread need not sleep and be
-            // woken, which costs as much as dozens of foms. A thread of rayon does the same before it sleeps.
+        if home.outsiders.take() {
+            // A thread that submits may wait for this processor. If it goes on now, this thread need not sleep and be woken,
+            // which costs as much as dozens of foms. A thread of rayon does the same before it sleeps.
             yield_now();
         }
         if core.reactor.park(&home, due_in) {
