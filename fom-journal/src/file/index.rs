@@ -2,10 +2,11 @@
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
-    hash::{BuildHasherDefault, Hasher},
+    hash::BuildHasherDefault,
 };
 
 use super::format::{HEAD, Kind, ROW, RawChange, Row};
+use crate::entry::EntryHasher;
 
 /// The place of an entry's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(super) struct Segment {
 
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    places: HashMap<u64, Place, BuildHasherDefault<Mixer>>,
+    places: HashMap<u64, Place, BuildHasherDefault<EntryHasher>>,
     /// The segments, oldest first.
     pub(super) segments: VecDeque<Segment>,
     /// Total length of the entries, in bytes.
@@ -138,39 +139,5 @@ impl Index {
         if let Some(segment) = segment.filter(|segment| segment.number == number) {
             segment.live = segment.live.wrapping_add_signed(by);
         }
-    }
-}
-
-/// Puts numbers that are close together next to each other, and spreads these blocks. Entries that are written together often
-/// have such numbers, so a recovery finds their places in the same cache lines: it takes a third less processor time. The
-/// process chooses the numbers itself, so no adversary does.
-#[derive(Debug, Default)]
-struct Mixer(u64);
-
-impl Hasher for Mixer {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        /// The golden ratio (Knuth).
-        const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-        /// The table looks at so many places at once, from the one that the lowest bits say.
-        const PLACES: u64 = 16;
-        /// With two localities, every third number is in use.
-        const BLOCK: u64 = 2 * PLACES;
-        /// The bits by which the table tells the numbers of a block apart.
-        const TAG: u64 = 0x7f << 57;
-        let number = self.0 ^ number;
-        let block = (number / BLOCK).wrapping_mul(GOLDEN);
-        // The high half is folded back, since a table uses the low bits.
-        let place = (block ^ (block >> 32)) & !(TAG | (PLACES - 1));
-        self.0 = place | number.wrapping_mul(GOLDEN) & TAG;
     }
 }

@@ -1,9 +1,12 @@
 //! Which rows of the log hold live entries, and which rows to write again so that the log stays bounded.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::BuildHasherDefault,
+};
 
 use super::body::Stored;
-use crate::EntryId;
+use crate::{EntryId, entry::EntryHasher};
 
 /// The log may be twice as long as its live entries, and this much longer, in bytes.
 const SLACK: u64 = 4 << 20;
@@ -14,7 +17,7 @@ const ROUND: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// The row with the newest bytes of each live entry, and their length.
-    entries: HashMap<EntryId, (u64, u32)>,
+    entries: HashMap<EntryId, (u64, u32), BuildHasherDefault<EntryHasher>>,
     /// The length of each row.
     rows: BTreeMap<u64, u64>,
     live: u64,
