@@ -58,3 +58,40 @@ impl Hasher for EntryHasher {
         self.0 = place | number.wrapping_mul(GOLDEN) & TAG;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        collections::HashSet,
+        hash::{BuildHasher as _, BuildHasherDefault},
+    };
+
+    use super::*;
+
+    /// Returns the place in a table of 2^16 entries, and the tag there, as the standard library takes them of a hash.
+    fn place(number: u64) -> (u64, u64) {
+        let hash = BuildHasherDefault::<EntryHasher>::default().hash_one(EntryId(number));
+        (hash & 0xffff, hash >> 57)
+    }
+
+    #[test]
+    fn close_numbers_have_one_place_and_different_tags() {
+        for step in [1, 2, 3] {
+            let block = (EntryId::HEAD.0..).step_by(step).take(32 / step);
+            let (places, tags): (HashSet<_>, HashSet<_>) = block.map(place).unzip();
+            assert_eq!(places.len(), 1, "step {step}");
+            assert_eq!(tags.len(), 32 / step, "step {step}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_spread() {
+        // Far apart, or in other low bits than those of a counter.
+        for step in [32, 64, 1 << 20, 1 << 40] {
+            let places = (0..4096).map(|block| place(block * step).0);
+            let places: HashSet<_> = places.collect();
+            // A table of 2^16 entries has 4096 places of sixteen. At random, 63 % of them would be hit.
+            assert!(places.len() > 2000, "step {step}: {}", places.len());
+        }
+    }
+}
