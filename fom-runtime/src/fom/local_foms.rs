@@ -26,8 +26,6 @@ pub struct LocalFoms {
     pub(crate) pools: Pools,
     /// Memory for foms that other threads submit.
     pub(crate) outer: Mutex<Stocks>,
-    /// Whether threads outside of the runtime submit.
-    pub(crate) outsiders: Outsiders,
     /// Whether part of this memory, or of the handler's own, may be given back later.
     pub(crate) trims: Trims,
     /// The times that the adaptive phases get here.
@@ -46,29 +44,6 @@ impl LocalFoms {
     /// Returns whether the locality has ended: nothing that is posted runs any more.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
-    }
-}
-
-/// Whether a thread that runs no foms has submitted since the handler last looked.
-#[derive(Default)]
-pub(crate) struct Outsiders(AtomicBool);
-
-impl Outsiders {
-    /// Notes that this thread submits.
-    #[inline]
-    pub(crate) fn note(&self) {
-        if !self.0.load(Ordering::Relaxed) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Returns whether a thread has submitted, and notes that the handler looks.
-    pub(crate) fn take(&self) -> bool {
-        let noted = self.0.load(Ordering::Relaxed);
-        if noted {
-            self.0.store(false, Ordering::Relaxed);
-        }
-        noted
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
         threads::Idle,
     },
 };
-use fom_protocol::sync::{atomic::Ordering, yield_now};
+use fom_protocol::sync::atomic::Ordering;
 
 /// Maximum number of foms run between two looks at jobs and timers.
 const BATCH: u32 = 32;
@@ -118,11 +118,6 @@ fn handle(mut core: Box<Core>) {
         } else {
             // Last, because the caller may move the clock at once.
             core.tell_quiet();
-        }
-        if home.outsiders.take() {
-            // A thread that submits may wait for this processor. If it goes on now, this thread need not sleep and be woken,
-            // which costs as much as dozens of foms. A thread of rayon does the same before it sleeps.
-            yield_now();
         }
         if core.reactor.park(&home, due_in) {
             core.turns.since = 0;

@@ -55,6 +55,7 @@ impl Queue {
         let first = self.first?;
         // SAFETY: the link is in this queue, so only the queue touches it.
         let next = unsafe { first.as_ref() }.next();
+        // Another core may have written to it last.
         prefetch_fom(next.cast());
         self.first = NonNull::new(next);
         // SAFETY: `push` put the link in, and it is out now.

@@ -115,9 +115,6 @@ impl<'a, O: Operation> Submission<'a, O> {
         if let Some(home) = sent {
             // Counted before the mode is read: a shutdown that begins meanwhile waits for the fom or refuses it.
             home.counts.one_sent();
-            if !hand::context::runs_foms() {
-                home.outsiders.note();
-            }
         }
         Target { index, here, sent }
     }
