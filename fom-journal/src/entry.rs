@@ -47,7 +47,7 @@ impl Hasher for EntryHasher {
         const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
         /// The table looks at so many places at once, from the one that the lowest bits say.
         const PLACES: u64 = 16;
-        /// With two localities, every third number is in use.
+        /// With two localities, each of them and the threads outside draw every third number.
         const BLOCK: u64 = 2 * PLACES;
         /// The bits by which the table tells the numbers of a block apart.
         const TAG: u64 = 0x7f << 57;
