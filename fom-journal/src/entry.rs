@@ -36,10 +36,8 @@ impl Hasher for EntryHasher {
         self.0
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("an entry is hashed by its number");
     }
 
     fn write_u64(&mut self, number: u64) {
@@ -51,7 +49,6 @@ impl Hasher for EntryHasher {
         const BLOCK: u64 = 2 * PLACES;
         /// The bits by which the table tells the numbers of a block apart.
         const TAG: u64 = 0x7f << 57;
-        let number = self.0 ^ number;
         let block = (number / BLOCK).wrapping_mul(GOLDEN);
         // The high half is folded back, since a table uses the low bits.
         let place = (block ^ (block >> 32)) & !(TAG | (PLACES - 1));
