@@ -1,5 +1,6 @@
 //! Operation ids: submissions with one id meet each other, the end of the first, and the forgetting of answers.
 
+use fom_durable::{Address, Lookup};
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -100,6 +101,33 @@ fn two_with_one_id() {
 #[test]
 fn two_with_one_id_and_a_journal_that_fails() {
     one_id(1);
+}
+
+/// From the moment in which a caller sees that an operation has ended, it has ended for all: a lookup by any name returns the
+/// outcome, and a cancel finds nothing in flight.
+///
+/// Seeded: a fom found by its key before its outcome (it was in flight again); a cancel that only asks whether the fom is
+/// still in the directory (it cancelled what had ended).
+#[test]
+fn what_has_ended_is_not_in_flight_any_more() {
+    check(2000, || {
+        let (disk, runs) = (Disk::default(), Runs::default());
+        let bench = disk.bench(2, |builder| builder.resource(runs.clone()));
+        let pay = bench.runtime.submit(Pay { account: 0 });
+        let handle = pay.key("account").once(0).start().unwrap();
+        let id = handle.id();
+        let has_ended = |address: Address| {
+            let found = bench.runtime.outcome::<Pay>(address);
+            matches!(found, Lookup::Ended { .. })
+        };
+        while !has_ended(Address::once(0)) {
+            thread::yield_now();
+        }
+        assert!(has_ended("account".into()) && has_ended(id.into()));
+        assert!(!bench.runtime.cancel(id));
+        handle.wait().unwrap();
+        bench.end(Some(Shutdown::Drain));
+    });
 }
 
 /// Of two outcomes one is remembered. Submissions meet the end of both, and the moment in which one is forgotten. Each

@@ -28,7 +28,7 @@ use crate::{
     },
 };
 use fom_protocol::{
-    InFlight, Reader, all_idle,
+    FomState, InFlight, Reader, all_idle,
     sync::{
         Condvar, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -294,11 +294,12 @@ impl Shared {
     /// No other address of the fom may exist, and then the fom counts on being alone.
     pub(super) fn tell(&self, id: FomId, what: fn(&AnyRef)) -> bool {
         let found = self.find_id_revived(id);
-        let is_there = found.is_some();
-        if let Some(fom) = found {
-            locality::at_home_of(fom, what);
-        }
-        is_there
+        // A fom that ends is in the directory until its outcome is known.
+        let Some(fom) = found.filter(|fom| fom.token.state() != FomState::Finished) else {
+            return false;
+        };
+        locality::at_home_of(fom, what);
+        true
     }
 
     /// Returns the fom with this id. A resting fom comes back.
