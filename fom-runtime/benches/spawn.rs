@@ -4,7 +4,8 @@
 //! Each worker has a generator that keeps at most 4096 operations in flight and spawns them 1024 at a time. An
 //! operation mixes a number in each phase. Between two phases a peer yields, so that others have their turn. `fom:turns`
 //! has a budget of one phase, so it is queued at every transition as the peers are. `fom` runs on within its budget of 64
-//! phases. In the case `straight` the peers do not yield either: the rows compare it with `fom` there only.
+//! phases. In the case `straight` the peers do not yield either: the rows compare it with `fom` there only. In the case
+//! `large` an operation has 4 KiB of state, which its start writes whole, and at most 512 are in flight.
 
 #[path = "spawn/fom.rs"]
 mod fom;
@@ -12,6 +13,8 @@ mod fom;
 mod limit;
 #[path = "spawn/tasks.rs"]
 mod tasks;
+#[path = "spawn/words.rs"]
+mod words;
 
 use std::{process::ExitCode, time::Duration};
 
@@ -46,6 +49,16 @@ const STRAIGHT: &[&str] = &[
     "fom:async",
 ];
 
+const LARGE: &[&str] = &[
+    "tokio-mt",
+    "tokio-ct:local",
+    "smol:local",
+    "monoio",
+    "limit",
+    "limit:slab",
+    "fom:turns",
+];
+
 const QUESTION: Question = Question {
     name: "spawn",
     cases: &[
@@ -68,6 +81,11 @@ const QUESTION: Question = Question {
             name: "long",
             rounds: 3,
             peers: YIELDING,
+        },
+        Case {
+            name: "large",
+            rounds: 5,
+            peers: LARGE,
         },
     ],
     rows: &[
@@ -113,6 +131,33 @@ const QUESTION: Question = Question {
             target: Target::NONE,
         },
         Row {
+            question: "  4 KiB of state, 2 localities, all yield after each phase",
+            unit: "ns a transition",
+            value: |round, peer| round.get("large", peer, NS),
+            better: Better::Less,
+            fom: "fom:turns",
+            limit: "limit:slab",
+            target: Target::NONE,
+        },
+        Row {
+            question: "  what 4 KiB of state leave of the rate",
+            unit: "of the rate",
+            value: |round, peer| {
+                // A peer with a slow small operation keeps more of its rate. That is no merit.
+                let compares = ["fom:turns", "limit:slab"].contains(&peer);
+                compares
+                    .then(|| Some(round.get("two", peer, NS)? / round.get("large", peer, NS)?))?
+            },
+            better: Better::More,
+            fom: "fom:turns",
+            limit: "limit:slab",
+            target: Target {
+                text: "0.5",
+                absolute: Some(0.5),
+                ..Target::NONE
+            },
+        },
+        Row {
             question: "  from 1 to 2 localities, all yield after each phase",
             unit: "speed-up",
             value: |round, peer| Some(round.get("one", peer, NS)? / round.get("two", peer, NS)?),
@@ -140,11 +185,16 @@ fn run(one: &One) -> Figures {
         "two" | "straight" => (2, 4, 4096),
         "one" => (1, 4, 4096),
         "long" => (1, 400, 1024),
+        "large" => (2, 4, 512),
         _ => one.unknown(),
     };
     let load = Load::new(workers, phases, window);
-    let straight = one.case == "straight";
+    let (straight, large) = (one.case == "straight", one.case == "large");
     match &*one.peer {
+        "limit" if large => limit::start_large(load, limit::Memory::Malloc),
+        "limit:slab" if large => limit::start_large(load, limit::Memory::Slab),
+        "fom:turns" if large => fom::start_large(load),
+        peer if large => tasks::start_large(load, peer),
         "limit" => limit::start(load, limit::Memory::Malloc, straight),
         "limit:slab" => limit::start(load, limit::Memory::Slab, straight),
         "fom" | "fom:turns" | "fom:async" => fom::start(load, &one.peer),

@@ -8,6 +8,8 @@ use kit::{
     peers::{Flight, Load, Small, generate_foms},
 };
 
+use crate::words::{Words, touch, words};
+
 struct Plain {
     x: u64,
     left: u32,
@@ -112,13 +114,72 @@ impl Small for Async {
     }
 }
 
+struct Large {
+    x: u64,
+    words: Words,
+}
+
+#[fom(operation(Large), error(Infallible), transient)]
+enum Largely {
+    #[phase(start, sync, to(Second))]
+    First,
+    #[phase(sync, to(Third))]
+    Second,
+    #[phase(sync, to(Fourth))]
+    Third,
+    #[phase(sync, to(Done))]
+    Fourth,
+    #[phase(end)]
+    Done,
+}
+
+impl LargelyTransitions for Large {
+    fn first(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = touch(&mut self.words, 0, mix(self.x));
+        Ok(())
+    }
+
+    fn second(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = touch(&mut self.words, 1, mix(self.x ^ 1));
+        Ok(())
+    }
+
+    fn third(&mut self, _: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = touch(&mut self.words, 2, mix(self.x ^ 2));
+        Ok(())
+    }
+
+    fn fourth(&mut self, cx: &mut Cx<'_>) -> Result<(), Infallible> {
+        self.x = touch(&mut self.words, 3, mix(self.x ^ 3));
+        cx.local(|flight: &mut Flight| flight.done(self.x));
+        Ok(())
+    }
+}
+
+impl Small for Large {
+    fn new(x: u64, _: u32) -> Self {
+        Self { x, words: words(x) }
+    }
+}
+
+/// Starts operations with 4 KiB of state, with a turn for each phase.
+pub(crate) fn start_large(load: Load) {
+    let builder = kit::peers::fom(load.workers).budget(turns());
+    generate_foms::<Large>(builder.build().expect("a runtime"), load);
+}
+
+/// A turn for each phase.
+fn turns() -> Budget {
+    Budget {
+        phases: 1,
+        ..Budget::default()
+    }
+}
+
 pub(crate) fn start(load: Load, peer: &str) {
     let mut builder = kit::peers::fom(load.workers);
     if peer == "fom:turns" {
-        builder = builder.budget(Budget {
-            phases: 1,
-            ..Budget::default()
-        });
+        builder = builder.budget(turns());
     }
     let runtime = builder.build().expect("a runtime");
     match peer {
