@@ -41,6 +41,27 @@ pub trait Journal: Send + 'static {
     /// A read can show what a later failure of the server undoes.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
+    /// Returns whether [`commit_later`](Self::commit_later) can begin commits. Default: `false`. Called once, before any commit.
+    fn commits_later(&self) -> bool {
+        false
+    }
+
+    /// Begins to commit the batch as [`commit`](Self::commit) does, and does not wait for the end. `done` learns of the end, once,
+    /// on another thread. Until then the caller calls no other method. Afterwards it calls [`settle`](Self::settle) before
+    /// any other method.
+    ///
+    /// Returns `done` if the journal has not begun: the caller commits with [`commit`](Self::commit). The default always does.
+    fn commit_later(&mut self, batch: &Batch, done: Committed) -> Option<Committed> {
+        let _ = batch;
+        Some(done)
+    }
+
+    /// Notes how a commit ended that [`commit_later`](Self::commit_later) began. `is_kept`: the store has the batch. The
+    /// default does nothing.
+    fn settle(&mut self, is_kept: bool) {
+        let _ = is_kept;
+    }
+
     /// Does a bounded part (about a millisecond) of the work that frees space. Returns `true` if there is more to do.
     ///
     /// The caller calls it between two commits, and while there is nothing to commit. The default does nothing.
@@ -81,6 +102,9 @@ pub trait Journal: Send + 'static {
     /// Returns the size and the costs of the journal.
     fn stats(&self) -> JournalStats;
 }
+
+/// Learns how a commit ended that [`Journal::commit_later`] began. The errors are those of [`Journal::commit`].
+pub type Committed = Box<dyn FnOnce(Result<(), JournalError>) + Send>;
 
 /// Receives the entries of a journal during recovery.
 pub trait Recover {

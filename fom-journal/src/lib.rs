@@ -51,7 +51,7 @@ pub use error::{Damage, JournalError};
 #[doc(hidden)]
 pub use file::read_hostile_segment;
 pub use file::{FileJournal, FileJournalOptions, Inspection};
-pub use journal::{Journal, JournalStats, Recover, Recovery};
+pub use journal::{Committed, Journal, JournalStats, Recover, Recovery};
 pub use lease::Lease;
 pub use memory::MemoryJournal;
 pub use statement::Statement;

@@ -14,6 +14,7 @@ const HEAD: usize = 12;
 const SUM: usize = 4;
 
 /// One change in a body.
+#[derive(Debug)]
 pub(crate) struct Stored {
     pub(crate) id: EntryId,
     /// The place of the bytes; `None` for an entry that is deleted.

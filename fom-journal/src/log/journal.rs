@@ -8,8 +8,8 @@ use super::{
     store::LogStore,
 };
 use crate::{
-    Batch, Change, EntryId, Journal, JournalError, JournalStats, Lease, Recover, Recovery,
-    Statement,
+    Batch, Change, Committed, EntryId, Journal, JournalError, JournalStats, Lease, Recover,
+    Recovery, Statement,
 };
 
 /// The most bytes of a body that holds several groups.
@@ -22,6 +22,8 @@ const ENTRY: usize = 64 << 20;
 pub struct LogJournal<S> {
     store: S,
     index: Index,
+    /// The bodies that are being appended: the number of each, its length, and its changes.
+    pending: Vec<(u64, Content)>,
     written: u64,
     moved: u64,
     syncs: u64,
@@ -33,6 +35,7 @@ impl<S: LogStore> LogJournal<S> {
         Self {
             store,
             index: Index::default(),
+            pending: Vec::new(),
             written: 0,
             moved: 0,
             syncs: 0,
@@ -71,6 +74,15 @@ impl<S: LogStore> LogJournal<S> {
         bodies: Vec<Body>,
         statements: Vec<(usize, Statement)>,
     ) -> Result<(), JournalError> {
+        let (all, contents) = self.divide(bodies)?;
+        let numbers = self.store.append(all, statements)?;
+        self.pending = numbers.into_iter().zip(contents).collect();
+        self.settle(true);
+        Ok(())
+    }
+
+    /// Returns the bytes of the bodies, and what is noted of them when they are in the store.
+    fn divide(&self, bodies: Vec<Body>) -> Result<(Vec<Vec<u8>>, Vec<Content>), JournalError> {
         let most = self.store.longest();
         let (mut all, mut contents) = (Vec::new(), Vec::new());
         for Body { bytes, changes } in bodies {
@@ -81,14 +93,32 @@ impl<S: LogStore> LogJournal<S> {
             all.push(bytes);
             contents.push((length, changes));
         }
-        let numbers = self.store.append(all, statements)?;
-        for (number, (length, changes)) in numbers.into_iter().zip(contents) {
-            self.syncs += 1;
-            self.written += length as u64;
-            self.index.add(number, length, &changes);
-        }
-        Ok(())
+        Ok((all, contents))
     }
+}
+
+/// The length of a body, and its changes.
+type Content = (usize, Vec<Stored>);
+
+/// Returns the groups of a batch in bodies, and its statements.
+fn encode(batch: &Batch) -> (Vec<Body>, Vec<(usize, Statement)>) {
+    let (mut groups, mut bodies) = (batch.groups().peekable(), Vec::new());
+    while groups.peek().is_some() {
+        // Usually all groups are in one body.
+        let mut length = 0;
+        let body = std::iter::from_fn(|| {
+            groups.next_if(|group| {
+                let more: usize = group.changes().map(length_of).sum();
+                let takes = length == 0 || length + more <= BODY;
+                length += more;
+                takes
+            })
+        });
+        bodies.push(body::encode(body));
+    }
+    let statements = batch.statements();
+    let statements = statements.map(|(group, statement)| (group, statement.clone()));
+    (bodies, statements.collect())
 }
 
 impl<S: LogStore> Journal for LogJournal<S> {
@@ -117,23 +147,34 @@ impl<S: LogStore> Journal for LogJournal<S> {
     }
 
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
-        let (mut groups, mut bodies) = (batch.groups().peekable(), Vec::new());
-        while groups.peek().is_some() {
-            // Usually all groups are in one body.
-            let mut length = 0;
-            let body = std::iter::from_fn(|| {
-                groups.next_if(|group| {
-                    let more: usize = group.changes().map(length_of).sum();
-                    let takes = length == 0 || length + more <= BODY;
-                    length += more;
-                    takes
-                })
-            });
-            bodies.push(body::encode(body));
+        let (bodies, statements) = encode(batch);
+        self.append(bodies, statements)
+    }
+
+    fn commits_later(&self) -> bool {
+        self.store.appends_later()
+    }
+
+    fn commit_later(&mut self, batch: &Batch, done: Committed) -> Option<Committed> {
+        let (bodies, statements) = encode(batch);
+        let Ok((all, contents)) = self.divide(bodies) else {
+            return Some(done);
+        };
+        match self.store.append_later(all, statements, done) {
+            Ok(numbers) => {
+                self.pending = numbers.into_iter().zip(contents).collect();
+                None
+            }
+            Err(done) => Some(done),
         }
-        let statements = batch.statements();
-        let statements = statements.map(|(group, statement)| (group, statement.clone()));
-        self.append(bodies, statements.collect())
+    }
+
+    fn settle(&mut self, is_kept: bool) {
+        for (number, (length, changes)) in self.pending.drain(..).filter(|_| is_kept) {
+            self.syncs += 1;
+            self.written += length as u64;
+            self.index.add(number, length, &changes);
+        }
     }
 
     fn tidy(&mut self) -> Result<bool, JournalError> {

@@ -2,7 +2,7 @@
 
 use std::{any::TypeId, time::Duration};
 
-use crate::{JournalError, Lease, Statement};
+use crate::{Committed, JournalError, Lease, Statement};
 
 /// Keeps a log of bodies. Each body has a number, and a later body has a higher one.
 pub trait LogStore: Send + 'static {
@@ -22,6 +22,27 @@ pub trait LogStore: Send + 'static {
         bodies: Vec<Vec<u8>>,
         statements: Vec<(usize, Statement)>,
     ) -> Result<Vec<u64>, JournalError>;
+
+    /// Returns whether [`append_later`](Self::append_later) can begin. Default: `false`.
+    fn appends_later(&self) -> bool {
+        false
+    }
+
+    /// Begins to append as [`append`](Self::append) does, and does not wait for the end. Returns the numbers that the bodies have
+    /// if that succeeds. `done` learns of the end, once, on another thread.
+    ///
+    /// # Errors
+    ///
+    /// Returns `done` if the store has not begun. The default always does.
+    fn append_later(
+        &mut self,
+        bodies: Vec<Vec<u8>>,
+        statements: Vec<(usize, Statement)>,
+        done: Committed,
+    ) -> Result<Vec<u64>, Committed> {
+        let _ = (bodies, statements);
+        Err(done)
+    }
 
     /// Returns bodies with the numbers from `from` to `to`, in their order. These are all, or some first ones. No body
     /// means that there is none, as when `from` is greater than `to`.
