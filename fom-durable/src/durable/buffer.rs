@@ -294,7 +294,7 @@ impl CommitBuffer {
                 }
                 _ => None,
             };
-            committer.take(Handover {
+            committer.take_now(Handover {
                 batch: filled(&mut self.batch).unwrap_or_default(),
                 lazy: filled(&mut self.lazy),
                 waiting: std::mem::take(&mut self.waiting),

@@ -1,5 +1,6 @@
 //! The thread that commits for all localities. Changes that arrive during a sync are committed with the next sync.
 
+mod later;
 mod listed;
 mod thread;
 
@@ -19,7 +20,10 @@ use tokio::sync::watch;
 use crate::durable::{
     Head, IdempotencyStore, Posted, Uncommitted,
     buffer::Handover,
-    committer::thread::CommitThread,
+    committer::{
+        later::{Next, Turn, Turns},
+        thread::CommitThread,
+    },
     group_commit::Gather,
     identity::{Clocks, Identity},
     schemas::Schemas,
@@ -119,6 +123,7 @@ struct Queue {
     owed_since: Option<Instant>,
     /// The begin of the commit that is under way.
     under_way: Option<Instant>,
+    turns: Turns,
     #[expect(clippy::vec_box, reason = "they are handed on as boxes")]
     spares: Vec<Box<Batch>>,
     closed: bool,
@@ -242,6 +247,15 @@ impl Committer {
 
     /// Takes over what a locality gathered.
     pub(crate) fn take(&self, part: Handover) {
+        self.push(part, false);
+    }
+
+    /// As [`take`](Self::take), and begins to commit on this thread if that needs no wait. The caller holds no lock.
+    pub(crate) fn take_now(&self, part: Handover) {
+        self.push(part, true);
+    }
+
+    fn push(&self, part: Handover, begins: bool) {
         for graph in &part.schemas {
             self.schemas.want(graph);
         }
@@ -253,6 +267,8 @@ impl Committer {
         }
         // The first lazy part sets the time of the next commit. Later lazy parts do not change it.
         let wakes = part.is_waited_for() || queue.lazy_since.is_none() || part.came_round;
+        // The end of a commit that no thread waits for looks at the parts.
+        let wakes = wakes && queue.turns.turn != Turn::Later;
         queue.waited_for |= part.is_waited_for();
         if part.lazy.is_some() {
             // Set even if the part is also waited for: the thread may come late, and lazy foms go on meanwhile.
@@ -262,9 +278,12 @@ impl Committer {
             queue.gather.came_round(part.since);
         }
         queue.parts.push(part);
+        let later = begins.then(|| queue.take_for_later(Turn::Free)).flatten();
         drop(queue);
-        if wakes {
-            self.todo.notify_one();
+        match later {
+            Some((thread, parts)) => CommitThread::commit_later(&thread, parts),
+            None if wakes => self.todo.notify_one(),
+            None => {}
         }
     }
 
@@ -327,31 +346,57 @@ impl Committer {
         drop(self.ended.wait_until(queue, by, |queue| queue.ended));
     }
 
-    /// Waits for parts to commit. Returns `None` when the queue is closed, and no parts when there is nothing to do for
-    /// a while.
-    fn next(&self, idle_in: Option<Duration>) -> Option<Vec<Handover>> {
+    /// Waits for parts to commit, or until there is something else to do.
+    fn next(&self, idle_in: Option<Duration>) -> Next {
         let begun = now();
         let mut idle_at = idle_in.map(|time| begun + time);
+        let mut nap_until = None;
         let mut queue = self.queue.lock();
+        if queue.turns.turn == Turn::Thread {
+            queue.turns.turn = Turn::Free;
+        }
         loop {
-            let lazy_at = queue.lazy_since.map(|since| since + LAZY);
+            queue.turns.naps = false;
             let now = now();
+            match queue.turns.turn {
+                Turn::Stashed => {
+                    queue.turns.turn = Turn::Thread;
+                    return Next::Stash;
+                }
+                Turn::Later => {
+                    let until = *nap_until.get_or_insert(now + IDLE);
+                    let left = until.saturating_duration_since(now);
+                    if left.is_zero() || queue.closed || queue.ownership == Ownership::Lost {
+                        queue.turns.wanted = true;
+                        queue = self.todo.wait(queue);
+                    } else {
+                        queue.turns.naps = true;
+                        (queue, _) = self.todo.wait_for(queue, left);
+                    }
+                    continue;
+                }
+                Turn::Free | Turn::Thread => nap_until = None,
+            }
+            let lazy_at = queue.lazy_since.map(|since| since + LAZY);
             let gathered_at = queue.gather.until().filter(|until| now < *until);
             if queue.waited_for && gathered_at.is_none()
+                || queue.turns.wanted
                 || queue.closed
                 || queue.ownership == Ownership::Lost
                 || lazy_at.is_some_and(|at| at <= now)
             {
                 if queue.parts.is_empty() && queue.closed {
-                    return None;
+                    return Next::Closed;
                 }
-                queue.waited_for = false;
-                return Some(std::mem::take(&mut queue.parts));
+                return queue.thread_works();
             }
             let gathered_at = gathered_at.filter(|_| queue.waited_for);
             if idle_at.is_none() && self.is_stalled() {
                 // Foms report their stalled transitions only after they got the error.
                 idle_at = Some(now + AGAIN);
+            }
+            if idle_at.is_none() && queue.turns.untidy {
+                idle_at = Some(now + IDLE);
             }
             let idle_at = idle_at.filter(|_| !queue.waited_for);
             let until = lazy_at.into_iter().chain(idle_at).chain(gathered_at).min();
@@ -360,8 +405,9 @@ impl Committer {
                 Some(until) => {
                     let left = until.saturating_duration_since(now);
                     if left.is_zero() && !queue.waited_for {
-                        return Some(Vec::new());
+                        return queue.thread_idles();
                     }
+                    queue.turns.naps = true;
                     (queue, _) = self.todo.wait_for(queue, left);
                 }
             }
@@ -369,9 +415,20 @@ impl Committer {
     }
 
     /// Runs the thread until the queue is closed.
-    pub(crate) fn run(&self, journal: Box<dyn Journal>, head: Head, shared: &Weak<Shared>) {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        journal: Box<dyn Journal>,
+        head: Head,
+        shared: &Weak<Shared>,
+    ) {
         let _ended = Ended(self);
-        CommitThread::new(self, journal, head, shared).run();
+        let commits_later = fenced(|| Ok(journal.commits_later()));
+        let thread = CommitThread::new(self, journal, head, shared);
+        let thread = Arc::new(Mutex::new(thread));
+        if commits_later.unwrap_or(false) {
+            self.queue.lock().turns.later = Some(Arc::downgrade(&thread));
+        }
+        CommitThread::run(self, &thread);
     }
 
     /// Marks the thread as ended, or as never started. Then no caller waits for it.

@@ -209,7 +209,7 @@ impl Durable {
 
     fn found_id<O: Operation>(&self, shared: &Shared, id: FomId) -> Option<Found> {
         let of = TypeId::of::<O>();
-        let ended = || self.found_ended(of, id);
+        let ended = || found_ended(self, of, id);
         let rests =
             || (self.passive.type_of(shared, id) == Some(of)).then_some(Found::InFlight(id));
         let runs = || {
@@ -228,13 +228,6 @@ impl Durable {
             .or_else(kept)
     }
 
-    fn found_ended(&self, of: TypeId, id: FomId) -> Option<Found> {
-        let slots = self.memory.lock(self.journal_now());
-        let ended = slots.retained.outcome(id);
-        let ended = ended.filter(|ended| ended.of == Some(of))?;
-        Some(Found::Ended(id, ended.at, Arc::clone(&ended.answer)))
-    }
-
     fn found_key<O: Operation>(&self, shared: &Shared, place: &Place) -> Option<Found> {
         let named = KeyOf::key(place.0, place.1.clone());
         if let Some(id) = self.passive.with_key(&named) {
@@ -242,7 +235,7 @@ impl Durable {
         }
         // A fom that ends has its key for a while after its outcome is known.
         if let Some(id) = seam::key_holder(shared, &named) {
-            let ended = self.found_ended(place.0, id);
+            let ended = found_ended(self, place.0, id);
             return Some(ended.unwrap_or(Found::InFlight(id)));
         }
         let ended = {
@@ -281,4 +274,12 @@ impl Durable {
             _ => Found::Quarantined(id),
         }
     }
+}
+
+/// Returns the outcome of a fom of this type, if it is known.
+fn found_ended(durable: &Durable, of: TypeId, id: FomId) -> Option<Found> {
+    let slots = durable.memory.lock(durable.journal_now());
+    let ended = slots.retained.outcome(id);
+    let ended = ended.filter(|ended| ended.of == Some(of))?;
+    Some(Found::Ended(id, ended.at, Arc::clone(&ended.answer)))
 }

@@ -1,9 +1,14 @@
-//! A journal for the models: it takes its time, fails now and then, and records what it was asked for.
+//! A journal for the models: it takes its time, fails now and then, and records what it was asked for. In half of the runs it
+//! begins commits, and another thread ends them.
+//!
+//! Seeded, caught by most models of commits: an end that neither commits what came meanwhile nor wakes the thread (a deadlock);
+//! the thread that works while another commit is under way (what was acknowledged is not in the journal).
 
 use std::collections::BTreeMap;
 
 use fom_durable::journal::{
-    Batch, Change, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover, Recovery,
+    Batch, Change, Committed, EntryId, Journal, JournalError, JournalStats, MemoryJournal, Recover,
+    Recovery,
 };
 use shuttle::rand::{Rng, thread_rng};
 
@@ -30,6 +35,8 @@ struct State {
     back: BTreeMap<FomId, usize>,
     /// The number of foms that came to their end.
     arrived: usize,
+    /// Whether a commit is under way.
+    commits: bool,
 }
 
 /// The sign before a mark in a record. Times and random numbers have all single bytes, but never this word.
@@ -164,7 +171,51 @@ impl Journal for Disk {
         self.0.kept.clone().recover(to)
     }
 
+    fn commits_later(&self) -> bool {
+        thread_rng().gen_bool(0.5)
+    }
+
+    fn commit_later(&mut self, batch: &Batch, done: Committed) -> Option<Committed> {
+        if thread_rng().gen_bool(0.1) {
+            return Some(done);
+        }
+        let (mut disk, batch) = (self.clone(), batch.clone());
+        disk.begin();
+        thread::spawn(move || {
+            let result = disk.append(&batch);
+            disk.end();
+            done(result);
+        });
+        None
+    }
+
+    fn settle(&mut self, _: bool) {
+        assert!(!self.0.state.lock().unwrap().commits);
+    }
+
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError> {
+        self.begin();
+        let result = self.append(batch);
+        self.end();
+        result
+    }
+
+    fn stats(&self) -> JournalStats {
+        self.0.kept.stats()
+    }
+}
+
+impl Disk {
+    fn begin(&self) {
+        let before = std::mem::replace(&mut self.0.state.lock().unwrap().commits, true);
+        assert!(!before, "one commit is under way");
+    }
+
+    fn end(&self) {
+        self.0.state.lock().unwrap().commits = false;
+    }
+
+    fn append(&mut self, batch: &Batch) -> Result<(), JournalError> {
         // The sync takes its time.
         thread::yield_now();
         let mut state = self.0.state.lock().unwrap();
@@ -192,10 +243,6 @@ impl Journal for Disk {
         // Committed, but not answered yet.
         thread::yield_now();
         Ok(())
-    }
-
-    fn stats(&self) -> JournalStats {
-        self.0.kept.stats()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     ops::Range,
     sync::{Arc, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use fom_journal::{Batch, Change, EntryId, Journal, JournalError};
@@ -12,22 +12,30 @@ use crate::{
     durable::{
         Durable, Head, Kind,
         buffer::{Handover, MOST_STATEMENTS},
-        committer::{AGAIN, CALM, Committer, HEAD_ENTRY, IDLE, LARGE, Ownership, fenced},
+        committer::{
+            AGAIN, CALM, Committer, HEAD_ENTRY, IDLE, LARGE, Ownership, fenced,
+            later::{Begun, Next, Stash},
+        },
     },
     entry::fom_of,
 };
-use fom_protocol::sync::{atomic::Ordering, now};
+use fom_protocol::sync::{Mutex, atomic::Ordering, now};
 use fom_runtime::__durability::{self as seam, Schema, Shared};
 use fom_runtime::observe::IncidentKind;
 
 /// What the thread has from one batch to the next.
-pub(super) struct CommitThread<'a> {
-    committer: &'a Committer,
-    journal: Box<dyn Journal>,
+pub(super) struct CommitThread {
+    pub(super) committer: Arc<Committer>,
+    /// `None` once it is closed.
+    pub(super) journal: Option<Box<dyn Journal>>,
     head: Head,
-    shared: &'a Weak<Shared>,
+    shared: Weak<Shared>,
     /// The batch, kept for its memory.
-    whole: Box<Batch>,
+    pub(super) whole: Box<Batch>,
+    /// The commit that no thread waits for.
+    pub(super) begun: Option<Begun>,
+    /// What the thread goes on with.
+    pub(super) stash: Option<Stash>,
     /// Lazy groups that could not be committed.
     owed: Batch,
     /// Whether the journal has more room to make.
@@ -41,7 +49,7 @@ pub(super) struct CommitThread<'a> {
 }
 
 /// The parts of a batch that are looked at when the journal has answered.
-struct Gathered {
+pub(super) struct Gathered {
     schemas: Vec<Arc<Schema>>,
     /// The places of the lazy groups.
     lazy: Vec<Range<usize>>,
@@ -49,19 +57,21 @@ struct Gathered {
     dropped: Vec<EntryId>,
 }
 
-impl<'a> CommitThread<'a> {
+impl CommitThread {
     pub(super) fn new(
-        committer: &'a Committer,
+        committer: &Arc<Committer>,
         journal: Box<dyn Journal>,
         head: Head,
-        shared: &'a Weak<Shared>,
+        shared: &Weak<Shared>,
     ) -> Self {
         Self {
-            committer,
-            journal,
+            committer: Arc::clone(committer),
+            journal: Some(journal),
             head,
-            shared,
+            shared: Weak::clone(shared),
             whole: Box::default(),
+            begun: None,
+            stash: None,
             owed: Batch::new(),
             untidy: true,
             was_untidy_error: false,
@@ -71,27 +81,49 @@ impl<'a> CommitThread<'a> {
     }
 
     /// Commits until the queue is closed, and then closes the journal.
-    pub(super) fn run(mut self) {
+    pub(super) fn run(committer: &Committer, this: &Arc<Mutex<Self>>) {
         loop {
-            let next = self.committer.next(self.idle_in());
-            let closed = next.is_none();
-            let parts = next.unwrap_or_default();
-            if self.committer.queue.lock().ownership == Ownership::Lost {
-                self.lose();
+            let idle_in = this.lock().idle_in();
+            let next = committer.next(idle_in);
+            let mut thread = this.lock();
+            let is_closed = matches!(next, Next::Closed);
+            if committer.queue.lock().ownership == Ownership::Lost {
+                thread.lose();
             }
-            self.calm_down(parts.is_empty());
-            let works = parts.is_empty() && self.owed.is_empty() || self.commit(parts);
-            if closed {
+            let works = match next {
+                Next::Stash => thread.go_on(),
+                Next::Closed => thread.commit_if_any(Vec::new()),
+                Next::Parts { parts, stays } => {
+                    thread.calm_down(parts.is_empty());
+                    let later = !stays && !parts.is_empty() && committer.begins_later();
+                    if later {
+                        drop(thread);
+                        Self::commit_later(this, parts);
+                        continue;
+                    }
+                    thread.commit_if_any(parts)
+                }
+            };
+            if is_closed {
                 break;
             }
-            if works && self.committer.is_stalled() {
-                self.try_stalled();
+            if works && committer.is_stalled() {
+                thread.try_stalled();
             }
-            if !self.is_lost {
-                self.tidy();
+            if !thread.is_lost {
+                thread.tidy();
             }
         }
-        self.close();
+        this.lock().close();
+    }
+
+    /// Whether a commit is one like most.
+    pub(super) fn is_usual(&self) -> bool {
+        self.head.kept && self.owed.is_empty() && !self.is_lost && !self.committer.is_stalled()
+    }
+
+    fn commit_if_any(&mut self, parts: Vec<Handover>) -> bool {
+        parts.is_empty() && self.owed.is_empty() || self.commit(parts)
     }
 
     /// Returns the idle time after which there is something to do.
@@ -119,7 +151,7 @@ impl<'a> CommitThread<'a> {
     }
 
     /// Commits the parts, and what is owed. Returns whether the journal took them.
-    fn commit(&mut self, parts: Vec<Handover>) -> bool {
+    pub(super) fn commit(&mut self, parts: Vec<Handover>) -> bool {
         let mut works = true;
         let mut parts = parts.into_iter().peekable();
         loop {
@@ -141,19 +173,52 @@ impl<'a> CommitThread<'a> {
     }
 
     fn commit_some(&mut self, mut parts: Vec<Handover>) -> bool {
-        let committer = self.committer;
-        let mut gathered = self.gather(&mut parts);
-        let begun = now();
+        let gathered = self.gather(&mut parts);
+        self.commit_gathered(parts, gathered, now(), None)
+    }
+
+    /// Commits the batch. `answer`: the journal has failed already.
+    pub(super) fn commit_gathered(
+        &mut self,
+        mut parts: Vec<Handover>,
+        mut gathered: Gathered,
+        begun: Instant,
+        mut answer: Option<JournalError>,
+    ) -> bool {
         let done = loop {
-            match committer.commit(&mut *self.journal, &self.whole) {
+            let done = match answer.take() {
+                Some(error) => Err(error),
+                None => self.commit_whole(),
+            };
+            match done {
                 Err(error) if self.leave_out(&mut parts, &mut gathered, &error) => {}
                 done => break done,
             }
         };
-        let works = done.is_ok();
         if matches!(done, Err(JournalError::Fenced)) {
             self.lose();
         }
+        self.committed(parts, gathered, begun, &done)
+    }
+
+    fn commit_whole(&mut self) -> Result<(), JournalError> {
+        match &mut self.journal {
+            Some(journal) => self.committer.commit(&mut **journal, &self.whole),
+            None => Err(JournalError::Closed),
+        }
+    }
+
+    /// Notes and tells how a commit ended. Returns whether the journal took it.
+    pub(super) fn committed(
+        &mut self,
+        parts: Vec<Handover>,
+        gathered: Gathered,
+        begun: Instant,
+        done: &Result<(), JournalError>,
+    ) -> bool {
+        let committer = Arc::clone(&self.committer);
+        let works = done.is_ok();
+        self.is_calm = false;
         committer.fails.store(!works, Ordering::Release);
         if works {
             self.head.kept = true;
@@ -163,9 +228,11 @@ impl<'a> CommitThread<'a> {
             self.owed = some_of(&self.whole, &gathered.lazy);
         }
         let took = now().saturating_duration_since(begun);
-        committer.owe(!self.owed.is_empty(), &done, self.shared);
-        committer.look_at_stats(&*self.journal);
-        committer.finish(parts, &done, took);
+        committer.owe(!self.owed.is_empty(), done, &self.shared);
+        if let Some(journal) = &self.journal {
+            committer.look_at_stats(&**journal);
+        }
+        committer.finish(parts, done, took);
         if self.whole.bytes() > LARGE {
             *self.whole = Batch::new();
         }
@@ -212,8 +279,8 @@ impl<'a> CommitThread<'a> {
     }
 
     /// Makes one batch of the parts, and of what is owed.
-    fn gather(&mut self, parts: &mut [Handover]) -> Gathered {
-        let (committer, whole) = (self.committer, &mut self.whole);
+    pub(super) fn gather(&mut self, parts: &mut [Handover]) -> Gathered {
+        let (committer, whole) = (&*self.committer, &mut self.whole);
         whole.clear();
         if !self.head.kept {
             // A crash can break off a batch and keep its first groups. So the head comes first: an entry in the
@@ -253,8 +320,11 @@ impl<'a> CommitThread<'a> {
         let Some(shared) = self.shared.upgrade() else {
             return;
         };
-        let (committer, head) = (self.committer, &mut self.head);
-        committer.try_stalled(&mut *self.journal, &shared, |journal, batch| {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let (committer, head) = (&*self.committer, &mut self.head);
+        committer.try_stalled(&mut **journal, &shared, |journal, batch| {
             if !head.kept {
                 let mut first = Batch::new();
                 committer.add_head(&mut first, head);
@@ -291,7 +361,10 @@ impl<'a> CommitThread<'a> {
 
     /// Lets the journal make room.
     fn tidy(&mut self) {
-        match fenced(|| self.journal.tidy()) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        match fenced(|| journal.tidy()) {
             Ok(more) => {
                 self.untidy = more;
                 self.was_untidy_error = false;
@@ -333,10 +406,10 @@ impl<'a> CommitThread<'a> {
     }
 
     /// Gives up what is left, and closes the journal.
-    fn close(self) {
+    fn close(&mut self) {
         self.give_up_uncommitted();
         // If the drop panics, there is nothing more to close.
-        let journal = self.journal;
+        let journal = self.journal.take();
         let _ = fenced(|| {
             drop(journal);
             Ok(())
