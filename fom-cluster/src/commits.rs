@@ -1,5 +1,5 @@
-//! The commits of all slots of a node. What the slots hand over while a request is under way goes with the next one: the thread
-//! that comes first leads, and sends for the others. When its own bodies are answered, the next one leads.
+//! The commits of all slots of a node. One thread sends them. What the slots hand over while a request is under way goes with the
+//! next one.
 
 use std::{
     any::TypeId,
@@ -11,8 +11,11 @@ use std::{
     time::Duration,
 };
 
-use fom_journal::{JournalError, Lease, Statement, log::LogStore};
-use fom_protocol::sync::{Condvar, Mutex, sleep};
+use fom_journal::{Committed, JournalError, Lease, Statement, log::LogStore};
+use fom_protocol::{
+    schedule::spawn,
+    sync::{Condvar, Mutex, sleep},
+};
 
 use crate::{
     engine::{Append, Claim, Engine, EngineError},
@@ -31,34 +34,23 @@ pub(crate) struct Commits {
     engine: Arc<dyn Engine>,
     time: Arc<ClusterTime>,
     waiting: Mutex<Waiting>,
+    /// Notified when something is handed over, or the node ends.
+    todo: Condvar,
 }
 
 /// What has been handed over and not been sent.
 #[derive(Default)]
 struct Waiting {
-    handed: Vec<Arc<Handed>>,
-    /// Whether a thread leads.
-    is_led: bool,
+    handed: Vec<Handed>,
     is_closed: bool,
 }
 
 /// Bodies of one slot that were handed over.
-#[derive(Debug)]
 struct Handed {
     owned: Arc<Owned>,
     bodies: Arc<Vec<(u64, Vec<u8>)>>,
     statements: Arc<Vec<(usize, Statement)>>,
-    state: Mutex<Turn>,
-    changed: Condvar,
-}
-
-/// What a thread waits for that has handed bodies over.
-#[derive(Debug)]
-enum Turn {
-    Waits,
-    /// It leads now.
-    Leads,
-    Answered(Result<(), JournalError>),
+    done: Committed,
 }
 
 impl Handed {
@@ -77,25 +69,28 @@ impl Handed {
         }
     }
 
-    fn answers(&self, answer: Result<(), JournalError>) {
+    fn answers(self, answer: Result<(), JournalError>) {
         if matches!(answer, Err(JournalError::Fenced)) {
             self.owned.lease.lose();
         }
-        self.turn(Turn::Answered(answer));
+        (self.done)(answer);
     }
+}
 
-    fn turn(&self, turn: Turn) {
-        *self.state.lock() = turn;
-        self.changed.notify_all();
-    }
+/// The answer for a thread that waits for it.
+#[derive(Default)]
+struct Answer {
+    answer: Mutex<Option<Result<(), JournalError>>>,
+    changed: Condvar,
+}
 
-    /// Waits until it leads, or is answered.
-    fn wait(&self) -> Turn {
-        let mut state = self.state.lock();
+impl Answer {
+    fn wait(&self) -> Result<(), JournalError> {
+        let mut answer = self.answer.lock();
         loop {
-            match mem::replace(&mut *state, Turn::Waits) {
-                Turn::Waits => state = self.changed.wait(state),
-                turn => return turn,
+            match answer.take() {
+                None => answer = self.changed.wait(answer),
+                Some(answer) => return answer,
             }
         }
     }
@@ -170,7 +165,65 @@ impl Commits {
             engine,
             time,
             waiting: Mutex::default(),
+            todo: Condvar::default(),
         })
+    }
+
+    /// Starts the thread that commits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the thread cannot be created.
+    pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
+        let commits = Arc::clone(self);
+        spawn("fom-commits", move || commits.run())
+    }
+
+    /// Commits until the node ends.
+    fn run(&self) {
+        loop {
+            let mut handed = {
+                let mut waiting = self.waiting.lock();
+                while waiting.handed.is_empty() && !waiting.is_closed {
+                    waiting = self.todo.wait(waiting);
+                }
+                mem::take(&mut waiting.handed)
+            };
+            if handed.is_empty() {
+                return;
+            }
+            while !handed.is_empty() {
+                handed = self.send(handed);
+            }
+        }
+    }
+
+    /// Hands bodies over. `done` learns whether they are in the log.
+    ///
+    /// # Errors
+    ///
+    /// Returns `done` if the node has ended.
+    fn hand_over(
+        &self,
+        owned: &Arc<Owned>,
+        bodies: Vec<(u64, Vec<u8>)>,
+        statements: Vec<(usize, Statement)>,
+        done: Committed,
+    ) -> Result<(), Committed> {
+        let handed = Handed {
+            owned: Arc::clone(owned),
+            bodies: Arc::new(bodies),
+            statements: Arc::new(statements),
+            done,
+        };
+        let mut waiting = self.waiting.lock();
+        if waiting.is_closed {
+            return Err(handed.done);
+        }
+        waiting.handed.push(handed);
+        drop(waiting);
+        self.todo.notify_one();
+        Ok(())
     }
 
     /// Commits bodies. Blocks until it is known whether they are in the log.
@@ -180,48 +233,22 @@ impl Commits {
         bodies: Vec<(u64, Vec<u8>)>,
         statements: Vec<(usize, Statement)>,
     ) -> Result<(), JournalError> {
-        let handed = Arc::new(Handed {
-            owned: Arc::clone(owned),
-            bodies: Arc::new(bodies),
-            statements: Arc::new(statements),
-            state: Mutex::new(Turn::Waits),
-            changed: Condvar::default(),
+        let answer: Arc<Answer> = Arc::default();
+        let told = Arc::clone(&answer);
+        let done = Box::new(move |result| {
+            *told.answer.lock() = Some(result);
+            told.changed.notify_all();
         });
-        let leads = {
-            let mut waiting = self.waiting.lock();
-            if waiting.is_closed {
-                return Err(JournalError::Closed);
-            }
-            waiting.handed.push(Arc::clone(&handed));
-            !mem::replace(&mut waiting.is_led, true)
-        };
-        if leads {
-            self.lead();
-        }
-        loop {
-            match handed.wait() {
-                Turn::Answered(answer) => return answer,
-                Turn::Leads | Turn::Waits => self.lead(),
-            }
-        }
-    }
-
-    /// Sends all that was handed over, with the own bodies, and lets the next thread lead.
-    fn lead(&self) {
-        let mut handed = mem::take(&mut self.waiting.lock().handed);
-        while !handed.is_empty() {
-            handed = self.send(handed);
-        }
-        let mut waiting = self.waiting.lock();
-        match waiting.handed.first() {
-            Some(next) => next.turn(Turn::Leads),
-            None => waiting.is_led = false,
+        match self.hand_over(owned, bodies, statements, done) {
+            Ok(()) => answer.wait(),
+            Err(_) => Err(JournalError::Closed),
         }
     }
 
     /// Ends all commits.
     pub(crate) fn close(&self) {
         self.waiting.lock().is_closed = true;
+        self.todo.notify_one();
     }
 
     fn is_closed(&self) -> bool {
@@ -229,7 +256,7 @@ impl Commits {
     }
 
     /// Sends what was handed over. Returns what must be sent again.
-    fn send(&self, handed: Vec<Arc<Handed>>) -> Vec<Arc<Handed>> {
+    fn send(&self, handed: Vec<Handed>) -> Vec<Handed> {
         let (over, mut handed): (Vec<_>, Vec<_>) =
             handed.into_iter().partition(|one| one.owned.is_over());
         for one in over {
@@ -239,7 +266,7 @@ impl Commits {
         let appends: Vec<_> = handed.iter().map(|one| one.append(time)).collect();
         match self.engine.commit(&appends) {
             Ok(kept) => {
-                for (at, one) in handed.iter().enumerate() {
+                for (at, one) in handed.into_iter().enumerate() {
                     one.answers(match kept.get(at) {
                         Some(true) => Ok(()),
                         _ => Err(JournalError::Fenced),
@@ -247,16 +274,16 @@ impl Commits {
                 }
                 Vec::new()
             }
-            Err(error @ EngineError::Refused(_)) => refuse(&handed, error),
+            Err(error @ EngineError::Refused(_)) => refuse(handed, error),
             Err(EngineError::Statement {
                 slot,
                 statement,
                 source,
             }) => {
-                let of = |one: &Arc<Handed>| one.owned.slot == slot;
+                let of = |one: &Handed| one.owned.slot == slot;
                 let Some(place) = handed.iter().position(of) else {
                     let why = format!("it names {slot}, of which it got nothing");
-                    return refuse(&handed, EngineError::refused(why));
+                    return refuse(handed, EngineError::refused(why));
                 };
                 let failed = handed.remove(place);
                 failed.answers(Err(JournalError::Statement { statement, source }));
@@ -268,28 +295,18 @@ impl Commits {
 
     /// Finds out what is in the logs, by a write: from the acknowledgment of a claim on, no earlier request can change the log,
     /// and all that it has is durable. A read would prove nothing. Returns what is not in the logs.
-    fn resolve(&self, mut unknown: Vec<Arc<Handed>>) -> Vec<Arc<Handed>> {
+    fn resolve(&self, mut unknown: Vec<Handed>) -> Vec<Handed> {
         let mut gone = Vec::new();
         while !unknown.is_empty() {
-            unknown.retain(|one| match self.resolve_one(one) {
-                Ok(Resolved::Kept) => {
-                    one.answers(Ok(()));
-                    false
+            for one in mem::take(&mut unknown) {
+                match self.resolve_one(&one) {
+                    Ok(Resolved::Kept) => one.answers(Ok(())),
+                    Ok(Resolved::Gone) => gone.push(one),
+                    Ok(Resolved::Fenced) => one.answers(Err(JournalError::Fenced)),
+                    Err(_) if self.is_closed() => one.answers(Err(JournalError::Closed)),
+                    Err(_) => unknown.push(one),
                 }
-                Ok(Resolved::Gone) => {
-                    gone.push(Arc::clone(one));
-                    false
-                }
-                Ok(Resolved::Fenced) => {
-                    one.answers(Err(JournalError::Fenced));
-                    false
-                }
-                Err(_) if self.is_closed() => {
-                    one.answers(Err(JournalError::Closed));
-                    false
-                }
-                Err(_) => true,
-            });
+            }
             if !unknown.is_empty() {
                 sleep(AGAIN);
             }
@@ -317,7 +334,7 @@ impl Commits {
 }
 
 /// Nothing is sent again.
-fn refuse(handed: &[Arc<Handed>], error: EngineError) -> Vec<Arc<Handed>> {
+fn refuse(handed: Vec<Handed>, error: EngineError) -> Vec<Handed> {
     let error = JournalError::Other(Arc::new(error));
     for one in handed {
         one.answers(Err(error.clone()));
@@ -349,6 +366,19 @@ impl Drop for SlotStore {
     }
 }
 
+impl SlotStore {
+    /// Returns the numbers of new bodies, and the bodies with them.
+    fn number(&self, bodies: Vec<Vec<u8>>) -> (Vec<u64>, Vec<(u64, Vec<u8>)>) {
+        let first = self.owned.used.load(Ordering::Acquire) + 1;
+        let numbered: Vec<_> = (first..).zip(bodies).collect();
+        let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
+        if let Some(last) = numbers.last() {
+            self.owned.used.store(*last, Ordering::Release);
+        }
+        (numbers, numbered)
+    }
+}
+
 impl LogStore for SlotStore {
     fn last(&self) -> u64 {
         self.owned.last
@@ -359,14 +389,29 @@ impl LogStore for SlotStore {
         bodies: Vec<Vec<u8>>,
         statements: Vec<(usize, Statement)>,
     ) -> Result<Vec<u64>, JournalError> {
-        let first = self.owned.used.load(Ordering::Acquire) + 1;
-        let numbered: Vec<_> = (first..).zip(bodies).collect();
-        let numbers: Vec<_> = numbered.iter().map(|(number, _)| *number).collect();
-        let Some(last) = numbers.last() else {
-            return Ok(numbers);
-        };
-        self.owned.used.store(*last, Ordering::Release);
-        self.commits.commit(&self.owned, numbered, statements)?;
+        let (numbers, numbered) = self.number(bodies);
+        if !numbers.is_empty() {
+            self.commits.commit(&self.owned, numbered, statements)?;
+        }
+        Ok(numbers)
+    }
+
+    fn appends_later(&self) -> bool {
+        true
+    }
+
+    fn append_later(
+        &mut self,
+        bodies: Vec<Vec<u8>>,
+        statements: Vec<(usize, Statement)>,
+        done: Committed,
+    ) -> Result<Vec<u64>, Committed> {
+        if bodies.is_empty() {
+            return Err(done);
+        }
+        let (numbers, numbered) = self.number(bodies);
+        self.commits
+            .hand_over(&self.owned, numbered, statements, done)?;
         Ok(numbers)
     }
 

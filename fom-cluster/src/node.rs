@@ -88,11 +88,15 @@ impl Node {
         })
     }
 
-    /// Starts the thread of the heartbeats.
+    /// Starts the threads of the commits and of the heartbeats.
     pub(crate) fn start(self: &Arc<Self>) -> Result<(), ClusterError> {
         let failed = |error| ClusterError::Thread(Arc::new(error));
+        self.commits.start().map_err(failed)?;
         let node = Arc::clone(self);
-        spawn("fom-beats", move || node.beats()).map_err(failed)
+        spawn("fom-beats", move || node.beats()).map_err(|error| {
+            self.commits.close();
+            failed(error)
+        })
     }
 
     /// Sets where other nodes reach this one.
