@@ -47,8 +47,8 @@ pub trait Journal: Send + 'static {
     }
 
     /// Begins to commit the batch as [`commit`](Self::commit) does, and does not wait for the end. `done` learns of the end, once,
-    /// on another thread. Until then the caller calls no other method. Afterwards it calls [`settle`](Self::settle) before
-    /// any other method.
+    /// on another thread, and not inside this call. Until then the caller calls no other method. Afterwards it calls
+    /// [`settle`](Self::settle) before any other method. A commit with a `done` that is dropped never ends.
     ///
     /// Returns `done` if the journal has not begun: the caller commits with [`commit`](Self::commit). The default always does.
     fn commit_later(&mut self, batch: &Batch, done: Committed) -> Option<Committed> {

@@ -115,6 +115,11 @@ impl Handover {
         self.batch.statements().count()
     }
 
+    /// Returns the length of all entries, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.batch.bytes() + self.lazy.as_ref().map_or(0, |lazy| lazy.bytes())
+    }
+
     /// Notes that a statement of the fom with this entry failed, if the fom waits for this handover. Returns whether it does.
     pub(crate) fn fails(&mut self, entry: EntryId, error: &JournalError) -> bool {
         let is_it = |fom: &AnyRef| entry_of(fom.id()) == entry;

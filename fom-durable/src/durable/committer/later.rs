@@ -18,6 +18,9 @@ use crate::durable::{
     },
 };
 
+/// The most bytes of parts that a locality, or the thread that answers, prepares for the journal. It does nothing else meanwhile.
+const MOST_BYTES: usize = 256 << 10;
+
 /// What happens with the journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Turn {
@@ -86,7 +89,8 @@ impl Queue {
             && !self.closed
             && !self.turns.wanted
             && self.ownership == Ownership::Ours
-            && self.gather.until().is_none_or(|until| until <= now());
+            && self.gather.until().is_none_or(|until| until <= now())
+            && self.parts.iter().map(Handover::bytes).sum::<usize>() <= MOST_BYTES;
         let thread = begins.then(|| self.turns.later.as_ref()?.upgrade())??;
         Some((thread, self.take_parts(Turn::Later)))
     }
