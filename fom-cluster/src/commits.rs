@@ -1,5 +1,5 @@
-//! The commits of all slots of a node. One thread sends them. What the slots hand over while a request is under way goes with the
-//! next one.
+//! The commits of all slots of a node. What the slots hand over while a request is under way goes with the next one. Two threads
+//! take turns: while one answers the slots, the other sends the next request.
 
 use std::{
     any::TypeId,
@@ -34,7 +34,7 @@ pub(crate) struct Commits {
     engine: Arc<dyn Engine>,
     time: Arc<ClusterTime>,
     waiting: Mutex<Waiting>,
-    /// Notified when something is handed over, or the node ends.
+    /// Notified when something is handed over, when a thread has sent, and when the node ends.
     todo: Condvar,
 }
 
@@ -42,6 +42,8 @@ pub(crate) struct Commits {
 #[derive(Default)]
 struct Waiting {
     handed: Vec<Handed>,
+    /// Whether a thread sends.
+    is_sending: bool,
     is_closed: bool,
 }
 
@@ -76,6 +78,9 @@ impl Handed {
         (self.done)(answer);
     }
 }
+
+/// Bodies, and whether the log has them.
+type Answered = (Handed, Result<(), JournalError>);
 
 /// The answer for a thread that waits for it.
 #[derive(Default)]
@@ -169,33 +174,46 @@ impl Commits {
         })
     }
 
-    /// Starts the thread that commits.
+    /// Starts the threads that commit.
     ///
     /// # Errors
     ///
-    /// Fails if the thread cannot be created.
+    /// Fails if a thread cannot be created.
     pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
-        let commits = Arc::clone(self);
-        spawn("fom-commits", move || commits.run())
+        for _ in 0..2 {
+            let commits = Arc::clone(self);
+            spawn("fom-commits", move || commits.run()).inspect_err(|_| self.close())?;
+        }
+        Ok(())
     }
 
     /// Commits until the node ends.
     fn run(&self) {
         loop {
-            let mut handed = {
-                let mut waiting = self.waiting.lock();
-                while waiting.handed.is_empty() && !waiting.is_closed {
-                    waiting = self.todo.wait(waiting);
-                }
-                mem::take(&mut waiting.handed)
-            };
+            let mut handed = self.next();
             if handed.is_empty() {
                 return;
             }
+            let mut answers = Vec::new();
             while !handed.is_empty() {
-                handed = self.send(handed);
+                handed = self.send(handed, &mut answers);
+            }
+            self.waiting.lock().is_sending = false;
+            self.todo.notify_one();
+            for (one, answer) in answers {
+                one.answers(answer);
             }
         }
+    }
+
+    /// Waits for bodies that this thread sends. Returns none when the node has ended.
+    fn next(&self) -> Vec<Handed> {
+        let mut waiting = self.waiting.lock();
+        while waiting.is_sending || waiting.handed.is_empty() && !waiting.is_closed {
+            waiting = self.todo.wait(waiting);
+        }
+        waiting.is_sending = !waiting.handed.is_empty();
+        mem::take(&mut waiting.handed)
     }
 
     /// Hands bodies over. `done` learns whether they are in the log.
@@ -248,15 +266,16 @@ impl Commits {
     /// Ends all commits.
     pub(crate) fn close(&self) {
         self.waiting.lock().is_closed = true;
-        self.todo.notify_one();
+        self.todo.notify_all();
     }
 
     fn is_closed(&self) -> bool {
         self.waiting.lock().is_closed
     }
 
-    /// Sends what was handed over. Returns what must be sent again.
-    fn send(&self, handed: Vec<Handed>) -> Vec<Handed> {
+    /// Sends what was handed over. Returns what must be sent again. If the engine has answered at once, adds the answers to
+    /// `answers`. Otherwise it gives them.
+    fn send(&self, handed: Vec<Handed>, answers: &mut Vec<Answered>) -> Vec<Handed> {
         let (over, mut handed): (Vec<_>, Vec<_>) =
             handed.into_iter().partition(|one| one.owned.is_over());
         for one in over {
@@ -267,10 +286,11 @@ impl Commits {
         match self.engine.commit(&appends) {
             Ok(kept) => {
                 for (at, one) in handed.into_iter().enumerate() {
-                    one.answers(match kept.get(at) {
+                    let answer = match kept.get(at) {
                         Some(true) => Ok(()),
                         _ => Err(JournalError::Fenced),
-                    });
+                    };
+                    answers.push((one, answer));
                 }
                 Vec::new()
             }
