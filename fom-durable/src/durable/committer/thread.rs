@@ -23,7 +23,7 @@ use fom_protocol::sync::{Mutex, atomic::Ordering, now};
 use fom_runtime::__durability::{self as seam, Schema, Shared};
 use fom_runtime::observe::IncidentKind;
 
-/// What the thread has from one batch to the next.
+/// What is kept from one batch to the next. The thread that commits has it, or [another one](super::later) whose turn it is.
 pub(super) struct CommitThread {
     pub(super) committer: Arc<Committer>,
     /// `None` once it is closed.
