@@ -2,11 +2,11 @@
 
 mod missing;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::mpsc};
 
 pub use missing::check_missing;
 
-use crate::{Batch, Change, Damage, EntryId, Group, Journal, Recover, Recovery};
+use crate::{Batch, Change, Damage, EntryId, Group, Journal, JournalError, Recover, Recovery};
 
 /// The bytes of each entry by its number.
 type Entries = BTreeMap<u64, Vec<u8>>;
@@ -316,10 +316,30 @@ fn recover<J: Journal>(open: &mut impl FnMut() -> J) -> (J, Given, Recovery) {
     (journal, given, recovery)
 }
 
+/// Commits in both ways, if the journal has both.
 fn commit(journal: &mut impl Journal, batch: &Batch) {
-    if let Err(error) = journal.commit(batch) {
+    let later = journal.commits_later() && batch.bytes().is_multiple_of(2);
+    let begun = later.then(|| commit_later(journal, batch)).flatten();
+    if let Err(error) = begun.unwrap_or_else(|| journal.commit(batch)) {
         panic!("a commit failed without a fault: {error}");
     }
+}
+
+/// Returns how a commit ended that another thread ends. Returns `None` if it has not begun.
+fn commit_later(journal: &mut impl Journal, batch: &Batch) -> Option<Result<(), JournalError>> {
+    let (tell, told) = mpsc::channel();
+    let done = Box::new(move |result| {
+        // The receiver is there, unless a promise is broken.
+        let _ = tell.send(result);
+    });
+    if journal.commit_later(batch, done).is_some() {
+        return None;
+    }
+    let Ok(result) = told.recv() else {
+        panic!("`commit_later` dropped `done`, and did not call it");
+    };
+    journal.settle(result.is_ok());
+    Some(result)
 }
 
 fn tidy(journal: &mut impl Journal) {

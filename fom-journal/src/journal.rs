@@ -41,7 +41,7 @@ pub trait Journal: Send + 'static {
     /// A read can show what a later failure of the server undoes.
     fn commit(&mut self, batch: &Batch) -> Result<(), JournalError>;
 
-    /// Returns whether [`commit_later`](Self::commit_later) can begin commits. Default: `false`. Called once, before any commit.
+    /// Returns whether [`commit_later`](Self::commit_later) can begin commits. The answer never changes. Default: `false`.
     fn commits_later(&self) -> bool {
         false
     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use fom_journal::{
-    Batch, Committed, Damage, EntryId, Journal, JournalError, Recover, Statement,
+    Batch, Committed, Damage, EntryId, Journal, JournalError, Recover, Statement, conformance,
     log::{LogJournal, LogStore},
 };
 
@@ -125,6 +125,28 @@ fn commit(journal: &mut LogJournal<Log>, batch: &Batch) -> Result<(), JournalErr
     let result = told.recv().unwrap();
     journal.settle(result.is_ok());
     result
+}
+
+/// Such a journal keeps all promises.
+#[test]
+fn a_journal_that_commits_later_keeps_its_promises() {
+    conformance::check(|| {
+        let log = Log::default();
+        move || LogJournal::new(log.clone())
+    });
+    conformance::check_killed(|| {
+        let mut log = Log::default();
+        move || {
+            let kept = log.0.lock().unwrap();
+            let copy = Kept {
+                bodies: kept.bodies.clone(),
+                ..*kept
+            };
+            drop(kept);
+            log = Log(Arc::new(Mutex::new(copy)));
+            LogJournal::new(log.clone())
+        }
+    });
 }
 
 /// The journal has what a commit kept that ended later, and nothing of one that failed. Both sorts of commits mix.
