@@ -14,8 +14,9 @@ use std::{
 use fom_journal::{Committed, JournalError, Lease, Statement, log::LogStore};
 use fom_protocol::{
     schedule::spawn,
-    sync::{Condvar, Mutex, sleep},
+    sync::{Condvar, Mutex, block_on, sleep},
 };
+use tokio::sync::oneshot;
 
 use crate::{
     engine::{Append, Claim, Engine, EngineError},
@@ -81,25 +82,6 @@ impl Handed {
 
 /// Bodies, and whether the log has them.
 type Answered = (Handed, Result<(), JournalError>);
-
-/// The answer for a thread that waits for it.
-#[derive(Default)]
-struct Answer {
-    answer: Mutex<Option<Result<(), JournalError>>>,
-    changed: Condvar,
-}
-
-impl Answer {
-    fn wait(&self) -> Result<(), JournalError> {
-        let mut answer = self.answer.lock();
-        loop {
-            match answer.take() {
-                None => answer = self.changed.wait(answer),
-                Some(answer) => return answer,
-            }
-        }
-    }
-}
 
 /// A slot that this node has claimed.
 #[derive(Debug)]
@@ -251,16 +233,14 @@ impl Commits {
         bodies: Vec<(u64, Vec<u8>)>,
         statements: Vec<(usize, Statement)>,
     ) -> Result<(), JournalError> {
-        let answer: Arc<Answer> = Arc::default();
-        let told = Arc::clone(&answer);
+        let (tell, told) = oneshot::channel();
         let done = Box::new(move |result| {
-            *told.answer.lock() = Some(result);
-            told.changed.notify_all();
+            // The receiver waits below.
+            let _ = tell.send(result);
         });
-        match self.hand_over(owned, bodies, statements, done) {
-            Ok(()) => answer.wait(),
-            Err(_) => Err(JournalError::Closed),
-        }
+        // If the node has ended, `done` is dropped here, and the wait is over.
+        let _ = self.hand_over(owned, bodies, statements, done);
+        block_on(told).unwrap_or(Err(JournalError::Closed))
     }
 
     /// Ends all commits.

@@ -238,14 +238,12 @@ impl Durable {
             let ended = found_ended(self, place.0, id);
             return Some(ended.unwrap_or(Found::InFlight(id)));
         }
-        let ended = {
-            let slots = self.memory.lock(self.journal_now());
-            let id = slots.retained.with_key(place);
-            id.and_then(|id| {
-                let ended = slots.retained.outcome(id)?;
-                Some(Found::Ended(id, ended.at, Arc::clone(&ended.answer)))
-            })
-        };
+        let last = self
+            .memory
+            .lock(self.journal_now())
+            .retained
+            .with_key(place);
+        let ended = last.and_then(|id| found_ended(self, place.0, id));
         let kept = self.quarantine.last_of(O::GRAPH, &place.1);
         match (ended, kept.map(|entry| self.quarantined_as(entry))) {
             // The last one that ended or failed.

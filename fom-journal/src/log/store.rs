@@ -29,7 +29,7 @@ pub trait LogStore: Send + 'static {
     }
 
     /// Begins to append as [`append`](Self::append) does, and does not wait for the end. Returns the numbers that the bodies have
-    /// if that succeeds. `done` learns of the end, once, on another thread.
+    /// if that succeeds. `done` learns of the end, once, on another thread, and not inside this call.
     ///
     /// # Errors
     ///

@@ -123,8 +123,8 @@ impl Queue {
 }
 
 impl Committer {
-    /// Whether the thread lets the commit that it has taken end without it.
-    pub(super) fn begins_later(&self) -> bool {
+    /// Gives the turn of the thread to a commit that ends without it, if the journal can begin such commits. Returns whether it can.
+    pub(super) fn gives_turn_away(&self) -> bool {
         let mut queue = self.queue.lock();
         let begins = queue.turns.later.is_some() && queue.ownership == Ownership::Ours;
         if begins {

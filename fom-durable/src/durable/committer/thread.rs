@@ -95,7 +95,7 @@ impl CommitThread {
                 Next::Closed => thread.commit_if_any(Vec::new()),
                 Next::Parts { parts, stays } => {
                     thread.calm_down(parts.is_empty());
-                    let later = !stays && !parts.is_empty() && committer.begins_later();
+                    let later = !stays && !parts.is_empty() && committer.gives_turn_away();
                     if later {
                         drop(thread);
                         Self::commit_later(this, parts);
