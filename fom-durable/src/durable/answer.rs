@@ -15,6 +15,10 @@ impl DurableFom for DurableState {
         match end {
             End::Failed(failed) if self.inner().is_kept_failure() => {
                 let durable = Durable::of_fom(fom);
+                let entry = self.inner().kept_failure();
+                if let Some(entry) = entry {
+                    durable.quarantine.has_failed(fom.id(), &entry);
+                }
                 let answer = Arc::new(Stored::failed(failed));
                 let place = (fom.type_id(), remembering.id.clone()?);
                 let waiting = durable.memory.failed(place, fom.id(), Arc::clone(&answer));

@@ -209,7 +209,7 @@ impl Durable {
 
     fn found_id<O: Operation>(&self, shared: &Shared, id: FomId) -> Option<Found> {
         let of = TypeId::of::<O>();
-        let ended = || found_ended(self, of, id);
+        let ended = || found_ended::<O>(self, id);
         let rests =
             || (self.passive.type_of(shared, id) == Some(of)).then_some(Found::InFlight(id));
         let runs = || {
@@ -235,7 +235,7 @@ impl Durable {
         }
         // A fom that ends has its key for a while after its outcome is known.
         if let Some(id) = seam::key_holder(shared, &named) {
-            let ended = found_ended(self, place.0, id);
+            let ended = found_ended::<O>(self, id);
             return Some(ended.unwrap_or(Found::InFlight(id)));
         }
         let last = self
@@ -243,7 +243,7 @@ impl Durable {
             .lock(self.journal_now())
             .retained
             .with_key(place);
-        let ended = last.and_then(|id| found_ended(self, place.0, id));
+        let ended = last.and_then(|id| found_ended::<O>(self, id));
         let kept = self.quarantine.last_of(O::GRAPH, &place.1);
         match (ended, kept.map(|entry| self.quarantined_as(entry))) {
             // The last one that ended or failed.
@@ -261,23 +261,31 @@ impl Durable {
     fn quarantined_as(&self, entry: Quarantined) -> Found {
         let id = entry.id;
         match (entry.kind(), entry.failure) {
-            _ if self.quarantine.stays(id) == Stays::ComesBack => Found::InFlight(id),
-            (QuarantineKind::Failed, Some(failure)) => {
+            (QuarantineKind::Failed, Some(failure)) if !self.quarantine.is_tried(id) => {
                 let phase = entry.phase.unwrap_or_default();
                 let cause = failure.cause;
                 let answer = Arc::new(Stored::Failed { cause, phase });
                 let at = self.quarantine.failed_at(id);
-                Found::Ended(id, at.unwrap_or_default(), answer)
+                // It is not listed yet if it fails now.
+                Found::Ended(id, at.unwrap_or_else(|| self.journal_now()), answer)
             }
+            (QuarantineKind::Failed, None) => Found::InFlight(id),
+            _ if self.quarantine.stays(id) == Stays::ComesBack => Found::InFlight(id),
             _ => Found::Quarantined(id),
         }
     }
 }
 
 /// Returns the outcome of a fom of this type, if it is known.
-fn found_ended(durable: &Durable, of: TypeId, id: FomId) -> Option<Found> {
-    let slots = durable.memory.lock(durable.journal_now());
-    let ended = slots.retained.outcome(id);
-    let ended = ended.filter(|ended| ended.of == Some(of))?;
-    Some(Found::Ended(id, ended.at, Arc::clone(&ended.answer)))
+fn found_ended<O: Operation>(durable: &Durable, id: FomId) -> Option<Found> {
+    let remembered = {
+        let slots = durable.memory.lock(durable.journal_now());
+        let ended = slots.retained.outcome(id);
+        let ended = ended.filter(|ended| ended.of == Some(TypeId::of::<O>()));
+        ended.map(|ended| Found::Ended(id, ended.at, Arc::clone(&ended.answer)))
+    };
+    remembered.or_else(|| {
+        let entry = durable.quarantine.just_failed(id)?;
+        is_of(&entry, O::GRAPH).then(|| durable.quarantined_as(entry))
+    })
 }

@@ -259,6 +259,12 @@ impl Inner {
         self.taken().chain(inbox.map(|posted| posted.entry))
     }
 
+    /// Returns the entry of a fom that failed and is kept.
+    pub(crate) fn kept_failure(&self) -> Option<Arc<[u8]>> {
+        let failed = self.more()?.failed.as_ref()?;
+        Some(Arc::clone(&failed.entry))
+    }
+
     /// Whether the fom failed and is kept.
     pub(crate) fn is_kept_failure(&self) -> bool {
         self.more().is_some_and(|more| more.failed.is_some())

@@ -1,6 +1,7 @@
 //! Operation ids: submissions with one id meet each other, the end of the first, and the forgetting of answers.
 
 use fom_durable::{Address, Lookup};
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -126,6 +127,53 @@ fn what_has_ended_is_not_in_flight_any_more() {
         assert!(has_ended("account".into()) && has_ended(id.into()));
         assert!(!bench.runtime.cancel(id));
         handle.wait().unwrap();
+        bench.end(Some(Shutdown::Drain));
+    });
+}
+
+#[derive(Serialize, Deserialize)]
+struct Overdraw;
+
+#[fom(operation(Overdraw))]
+enum Overdraft {
+    #[phase(start, sync, to(Allowed))]
+    Ask,
+    #[phase(end)]
+    Allowed,
+}
+
+impl OverdraftTransitions for Overdraw {
+    fn ask(&mut self, _: &mut Cx<'_>) -> Result<(), BoxError> {
+        Err("no money".into())
+    }
+}
+
+/// The same for an operation that failed and is kept: whatever sees the failure first, a lookup by any name returns it.
+///
+/// Seeded: a failure that lookups do not find before it is listed (it was in flight again).
+#[test]
+fn what_has_failed_is_not_in_flight_any_more() {
+    check(2000, || {
+        let disk = Disk::default();
+        let bench = disk.bench(2, |builder| builder);
+        let submit = || bench.runtime.submit(Overdraw).key("account").once(0);
+        let id = submit().start().unwrap().id();
+        let has_failed = |address: Address| {
+            let found = bench.runtime.outcome::<Overdraw>(address);
+            matches!(
+                found,
+                Lookup::Ended {
+                    outcome: Err(_),
+                    ..
+                }
+            )
+        };
+        // Without a wait: callers that wait are told later.
+        while bench.runtime.ended::<Overdraw>(0).now_or_never().is_none() {
+            thread::yield_now();
+        }
+        assert!(has_failed(Address::once(0)) && has_failed("account".into()));
+        assert!(has_failed(id.into()) && !bench.runtime.cancel(id));
         bench.end(Some(Shutdown::Drain));
     });
 }

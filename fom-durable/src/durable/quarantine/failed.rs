@@ -184,7 +184,7 @@ impl DurableState {
 }
 
 impl Durable {
-    /// Notes a fom that failed and is kept. It is listed when it has left all tables. From now on until then, events that
+    /// Notes a fom that fails and is kept. It is listed when it has left all tables. From now on until then, events that
     /// do not find it wait for it.
     pub(crate) fn leaves_failed(&self, fom: &Header) {
         let reason = RestoreError::Failed {

@@ -162,7 +162,8 @@ struct Listed {
     letters: DeadLetters,
     /// The operations that failed, kept apart because they are limited.
     failed: BTreeMap<FomId, FailedAt>,
-    /// The operations that failed and have not left all tables. They are in no listing yet.
+    /// The operations that failed and have not left all tables. They are in no listing yet. `failure` is set as soon as
+    /// the end is known.
     leaving: BTreeMap<FomId, Quarantined>,
     /// The events that belong to a failed operation, even if another fom has its key.
     owned: HashMap<FomId, FomId>,
@@ -310,6 +311,24 @@ impl QuarantineList {
         listed.keep_key(&quarantined);
         listed.leaving.insert(quarantined.id, quarantined);
         drop((listed, before));
+    }
+
+    /// Notes how an operation failed that has not left all tables. From now on, a lookup finds how it ended.
+    pub(crate) fn has_failed(&self, id: FomId, entry: &[u8]) {
+        let Some((failure, phase, _)) = failed::failure_and_record(entry) else {
+            return;
+        };
+        let mut listed = self.listed.lock();
+        if let Some(leaving) = listed.leaving.get_mut(&id) {
+            (leaving.failure, leaving.phase) = (Some(Box::new(failure)), Some(phase));
+        }
+    }
+
+    /// Returns an operation that is known to have failed, and is not listed yet.
+    pub(crate) fn just_failed(&self, id: FomId) -> Option<Quarantined> {
+        let listed = self.listed.lock();
+        let leaving = listed.leaving.get(&id);
+        leaving.filter(|fom| fom.failure.is_some()).cloned()
     }
 
     /// Lists an operation that failed at this time of the journal, and the events that belong to it.
