@@ -53,25 +53,23 @@ impl Sleep {
     pub(crate) fn of(fom: &Header, time: Duration) -> Self {
         let here = with_core(|core| {
             let here = core.home.is(fom.env(), fom.home_index());
-            here.then(|| SharedHome::clone(&core.home.shared))
+            here.then(|| (SharedHome::clone(&core.home.shared), core.look()))
         });
-        let home = here.flatten();
-        Self::with(home.unwrap_or_else(|| share(Home::of(fom))), time)
+        match here.flatten() {
+            Some((home, now)) => Self::with(home, now, time),
+            None => Self::new(Home::of(fom), time),
+        }
     }
 
     pub(crate) fn new(home: Home, time: Duration) -> Self {
-        Self::with(share(home), time)
+        let now = home.env().clock.nanos();
+        Self::with(share(home), now, time)
     }
 
-    fn with(home: SharedHome, time: Duration) -> Self {
-        let at = home
-            .env()
-            .clock
-            .nanos()
-            .saturating_add(fom_protocol::nanos(time));
+    fn with(home: SharedHome, now: u64, time: Duration) -> Self {
         Self {
             home,
-            at,
+            at: now.saturating_add(fom_protocol::nanos(time)),
             armed: Armed::Not,
         }
     }
@@ -85,22 +83,41 @@ impl Sleep {
         .flatten()
     }
 
-    /// Arms the sleep, or gives it the waker of this poll.
-    fn arm(&mut self, waker: &Waker) {
+    /// Returns whether the time has come, as far as that is known without the entry in the home. In the home, the time
+    /// may be some steps old: then the entry fires soon.
+    fn is_over(&self) -> bool {
+        let now = match self.armed {
+            Armed::Here(_) => return false,
+            Armed::Not => self.here(|core| core.now()),
+            Armed::ByJob(_) => None,
+        };
+        now.unwrap_or_else(|| self.home.env().clock.nanos()) >= self.at
+    }
+
+    /// Arms the sleep, or gives it the waker of this poll. Returns `Ready` if its entry has fired or is due.
+    fn arm(&mut self, waker: &Waker) -> Poll<()> {
         match &self.armed {
             Armed::Not => {}
-            Armed::Here(key) => {
-                if self.here(|core| core.timers.entry_wakes(*key, waker)) == Some(true) {
-                    return;
+            Armed::Here(key) => match self.here(|core| core.timers.entry_wakes(*key, waker)) {
+                Some(None) => {
+                    self.armed = Armed::Not;
+                    return Poll::Ready(());
                 }
-                self.disarm();
-            }
+                // A poll that no timer made.
+                Some(Some(true)) => {
+                    return match self.home.env().clock.nanos() >= self.at {
+                        true => Poll::Ready(()),
+                        false => Poll::Pending,
+                    };
+                }
+                Some(Some(false)) | None => self.disarm(),
+            },
             Armed::ByJob(None) => {}
             Armed::ByJob(Some(sleeper)) => {
                 let old = {
                     let mut armed = sleeper.waker.lock();
                     match &*armed {
-                        Some(armed) if armed.will_wake(waker) => return,
+                        Some(armed) if armed.will_wake(waker) => return Poll::Pending,
                         Some(_) => armed.replace(waker.clone()),
                         // It has fired just now, by a clock that is ahead of the one read here.
                         None => None,
@@ -109,7 +126,7 @@ impl Sleep {
                 if let Some(old) = old {
                     // The waker may be the user's, so it is dropped without the lock.
                     drop(old);
-                    return;
+                    return Poll::Pending;
                 }
             }
         }
@@ -118,15 +135,18 @@ impl Sleep {
             let entry = |core: &mut Core| Some(core.timers.arm_entry(own.take()?, self.at));
             if let Some(key) = self.here(entry).flatten() {
                 self.armed = Armed::Here(key);
-                return;
+                return Poll::Pending;
             }
         }
-        let Some(own) = own else { return };
+        let Some(own) = own else {
+            return Poll::Pending;
+        };
         let sleeper = Sleeper::new(own);
         self.armed = Armed::ByJob(Some(Arc::clone(&sleeper)));
         let (at, arming) = (self.at, Arming(Some(sleeper)));
         self.home
             .post_job(Box::new(move |core| arming.arm(core, at)));
+        Poll::Pending
     }
 
     fn disarm(&mut self) {
@@ -187,10 +207,9 @@ impl Future for Sleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if self.home.env().clock.nanos() >= self.at || self.home.is_closed() {
+        if self.home.is_closed() || self.is_over() || self.arm(cx.waker()).is_ready() {
             return Poll::Ready(());
         }
-        self.arm(cx.waker());
         // Said at each poll, because what a fom waits for is forgotten before each.
         WaitingFor::Timer.say();
         Poll::Pending

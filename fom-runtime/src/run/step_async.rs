@@ -122,8 +122,9 @@ impl<O: Operation, F: Future<Output = Outcome<O>> + Send> Body<O> for AsyncBody<
         }
     }
 
-    fn clear(self: Pin<&mut Self>) {
-        self.project_replace(Self::Gone);
+    fn clear(mut self: Pin<&mut Self>) {
+        // In place: `project_replace` would copy all of it.
+        self.set(Self::Gone);
     }
 
     fn is_gone(&self) -> bool {

@@ -253,10 +253,11 @@ impl<O: SyncOperation> Body<O> for SyncBody<O> {
     }
 
     fn clear(mut self: Pin<&mut Self>) {
-        match mem::replace(&mut *self, Self::Gone) {
-            Self::Live(instance) => drop(instance),
-            Self::Failed(failure) => drop_failure(failure),
-            Self::Gone => {}
+        if !matches!(*self, Self::Failed(_)) {
+            // In place: a large operation would be copied first.
+            *self = Self::Gone;
+        } else if let Self::Failed(failure) = mem::replace(&mut *self, Self::Gone) {
+            drop_failure(failure);
         }
     }
 

@@ -91,9 +91,9 @@ impl TimerSlab {
         (unsafe { entry.as_ref() }.serial.get() == key.serial.get()).then_some(entry)
     }
 
-    /// Returns whether the entry goes on, and wakes this waker.
-    pub(super) fn wakes(&self, key: TimerKey, waker: &Waker) -> bool {
-        self.get(key).is_some_and(|entry| {
+    /// Returns whether the entry wakes this waker, or `None` if it has ended.
+    pub(super) fn wakes(&self, key: TimerKey, waker: &Waker) -> Option<bool> {
+        self.get(key).map(|entry| {
             // SAFETY: `get` returns an entry that goes on.
             let cell = unsafe { &entry.as_ref().waker };
             let known = cell.take();
@@ -184,13 +184,13 @@ mod tests {
     fn a_key_outlives_its_entry() {
         let mut timers = Timers::new(0);
         let first = timers.arm_entry(waker(), 5);
-        assert!(timers.entry_wakes(first, &waker()));
+        assert_eq!(timers.entry_wakes(first, &waker()), Some(true));
         assert_eq!(fires(&mut timers, 5), 1);
         let second = timers.arm_entry(waker(), 9);
         assert_eq!(first.index, second.index);
-        assert!(!timers.entry_wakes(first, &waker()));
+        assert_eq!(timers.entry_wakes(first, &waker()), None);
         assert!(timers.disarm_entry(first).is_none());
-        assert!(timers.entry_wakes(second, &waker()));
+        assert_eq!(timers.entry_wakes(second, &waker()), Some(true));
         assert!(timers.disarm_entry(second).is_some());
         assert!(timers.disarm_entry(second).is_none());
         assert!(timers.is_empty());

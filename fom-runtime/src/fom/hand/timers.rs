@@ -147,8 +147,8 @@ impl Timers {
         key
     }
 
-    /// Returns whether the entry has not fired, and wakes this waker.
-    pub(crate) fn entry_wakes(&self, key: TimerKey, waker: &Waker) -> bool {
+    /// Returns whether the entry wakes this waker, or `None` if it has fired.
+    pub(crate) fn entry_wakes(&self, key: TimerKey, waker: &Waker) -> Option<bool> {
         self.slab.wakes(key, waker)
     }
 

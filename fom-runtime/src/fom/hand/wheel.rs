@@ -21,6 +21,10 @@
 //! One word per level says which of its slots hold nodes. So ticks without timers cost nothing, however many the
 //! clock skips.
 //!
+//! In the lowest levels, a slot has several rings, each for an equal part of its time. Nodes lie anywhere in memory, so
+//! most of the time goes into reaching them. The members of one ring are reached one after the other, those of different
+//! rings at once.
+//!
 //! The nodes of a slot of level 0 then go to the [`Runs`], which are sorted. So do nodes armed for `current` or
 //! earlier. All nodes in the runs are earlier than all nodes in the slots.
 //!
@@ -63,11 +67,17 @@ const LEVELS: usize = (u64::BITS - TICK).div_ceil(DIGIT) as usize;
 /// The highest level has only the slots that a time can fall into.
 const SLOTS: usize =
     1 + (u64::MAX >> TICK >> (DIGIT * (LEVELS as u32 - 1))) as usize + (LEVELS - 1) * PER_LEVEL;
+/// Number of levels with several rings in a slot. All timers come through them that are not disarmed long before.
+const WIDE: usize = 2;
+/// Number of rings in a slot of those levels.
+const WAYS: usize = 1 << WAY;
+const WAY: u32 = 3;
+const RINGS: usize = SLOTS + WIDE * PER_LEVEL * (WAYS - 1);
 
 /// Timers in the order of their times; see the module.
 pub(crate) struct Wheel {
-    /// The slots of all levels, the lowest level first.
-    slots: Heads<SLOTS>,
+    /// The rings of the slots of all levels, the lowest level first.
+    rings: Heads<RINGS>,
     /// The nodes armed for `current` and before.
     runs: Runs,
     /// The tick at which the wheel stands.
@@ -77,6 +87,17 @@ pub(crate) struct Wheel {
     /// For each occupied slot of the lowest level, a time that none of its nodes is before. Exact until a node is
     /// disarmed.
     earliest: [u64; PER_LEVEL],
+}
+
+/// Returns the number of rings in a slot of this level.
+const fn ways(level: usize) -> usize {
+    if level < WIDE { WAYS } else { 1 }
+}
+
+/// Returns the ring of its slot that a node for this time goes to: each ring has an equal part of the slot's time.
+fn way_of(at: u64, level: usize) -> usize {
+    let below = TICK + level as u32 * DIGIT - WAY;
+    (at >> below) as usize % ways(level)
 }
 
 /// A slot that holds nodes.
@@ -95,7 +116,7 @@ impl Wheel {
     /// because the node is sorted immediately.
     pub(crate) fn new(now: u64) -> Self {
         Self {
-            slots: Heads::new(),
+            rings: Heads::new(),
             runs: Runs::new(),
             current: now >> TICK,
             occupied: [0; LEVELS],
@@ -196,53 +217,83 @@ impl Wheel {
             *earliest = if known { at.min(*earliest) } else { at };
         }
         self.occupied[level] |= 1 << digit;
-        self.slots.get(level * PER_LEVEL + digit)
+        self.ring(level, digit, way_of(at, level))
+    }
+
+    /// Returns the head of a ring of a slot.
+    fn ring(&self, level: usize, digit: usize, way: usize) -> *mut Links {
+        self.rings.get(match level < WIDE {
+            true => (level * PER_LEVEL + digit) * WAYS + way,
+            false => level * PER_LEVEL + digit + RINGS - SLOTS,
+        })
+    }
+
+    /// Returns the heads of the rings of a slot, in the order of their times, and their number.
+    fn rings_of(&self, level: usize, digit: usize) -> ([*mut Links; WAYS], usize) {
+        let ways = ways(level);
+        let heads = std::array::from_fn(|way| self.ring(level, digit, way % ways));
+        (heads, ways)
     }
 
     /// Moves the wheel to a slot before which no other begins, and the slot's nodes to lower levels or to the runs.
     fn empty(&mut self, slot: Slot) {
-        let head = self.slots.get(slot.level * PER_LEVEL + slot.digit);
         self.occupied[slot.level] &= !(1 << slot.digit);
         if slot.level > 0 {
             self.current = slot.start - 1;
-            self.spread(head);
+            self.spread(slot.level, slot.digit);
         } else {
             self.current = slot.start;
-            self.sort(head);
+            self.sort(slot.digit);
         }
     }
 
     /// Moves all nodes of a slot to lower levels.
-    fn spread(&mut self, head: *mut Links) {
+    fn spread(&mut self, level: usize, digit: usize) {
+        let (heads, ways) = self.rings_of(level, digit);
+        let heads = &heads[..ways];
         // SAFETY: a ring is linked all round. A member other than the head is an armed node, so it is alive. A node
-        // is in no ring between `unlink` and `insert`. The scout is between the head and the node that is moved
-        // next.
+        // is in no ring between `unlink` and `insert`. A scout is between the head and the node that is moved next.
         unsafe {
-            // Memory accesses take the time here. A scout from the other side makes it two at a time, until the two
-            // meet.
-            let mut scout = Some(ring::next(head));
-            while ring::prev(head) != head {
-                let last = ring::prev(head);
-                scout = scout
-                    .filter(|member| *member != last)
-                    .map(|member| ring::next(member))
-                    .filter(|member| *member != last);
-                let node = NonNull::new_unchecked(last.cast::<Node>());
-                ring::unlink(node);
-                let slot = self.slot_of(node.as_ref().at());
-                ring::insert(node, ring::next(slot));
+            // Memory accesses take the time here. A scout from the other side of each ring makes it two at a time,
+            // until the two meet.
+            let mut scouts = [None; WAYS];
+            for (head, scout) in heads.iter().zip(&mut scouts) {
+                *scout = Some(ring::next(*head));
+            }
+            let mut goes_on = true;
+            while goes_on {
+                goes_on = false;
+                for (head, scout) in heads.iter().zip(&mut scouts) {
+                    let last = ring::prev(*head);
+                    if last == *head {
+                        continue;
+                    }
+                    goes_on = true;
+                    *scout = scout
+                        .filter(|member| *member != last)
+                        .map(|member| ring::next(member))
+                        .filter(|member| *member != last);
+                    let node = NonNull::new_unchecked(last.cast::<Node>());
+                    ring::unlink(node);
+                    let slot = self.slot_of(node.as_ref().at());
+                    ring::insert(node, ring::next(slot));
+                }
             }
         }
     }
 
-    /// Moves all nodes of a slot to one run.
-    fn sort(&mut self, head: *mut Links) {
+    /// Moves all nodes of a slot of level 0 to one run.
+    fn sort(&mut self, digit: usize) {
+        let (heads, _) = self.rings_of(0, digit);
         // SAFETY: as in `spread`. Each rank marked in `there` has a ring, and different ranks have different rings.
         unsafe {
-            while ring::next(head) != head {
-                let node = NonNull::new_unchecked(ring::next(head).cast::<Node>());
-                ring::unlink(node);
-                self.runs.add(node);
+            ring::reach(&heads);
+            for head in heads {
+                while ring::next(head) != head {
+                    let node = NonNull::new_unchecked(ring::next(head).cast::<Node>());
+                    ring::unlink(node);
+                    self.runs.add(node);
+                }
             }
         }
         self.runs.join();
@@ -273,9 +324,19 @@ impl Wheel {
         // SAFETY: an armed node is linked.
         if let Some(head) = unsafe { ring::unlink(node) }
             && !self.runs.left_empty(head)
-            && let Some(slot) = self.slots.index_of(head)
+            && let Some(ring) = self.rings.index_of(head)
         {
-            self.occupied[slot / PER_LEVEL] &= !(1 << (slot % PER_LEVEL));
+            let slot = match ring < WIDE * PER_LEVEL * WAYS {
+                true => ring / WAYS,
+                false => ring - (RINGS - SLOTS),
+            };
+            let (level, digit) = (slot / PER_LEVEL, slot % PER_LEVEL);
+            let (heads, ways) = self.rings_of(level, digit);
+            // SAFETY: heads are linked.
+            let is_empty = |head: &*mut Links| unsafe { ring::is_empty(*head) };
+            if heads[..ways].iter().all(is_empty) {
+                self.occupied[level] &= !(1 << digit);
+            }
         }
     }
 }

@@ -127,6 +127,31 @@ pub(super) unsafe fn at(member: *mut Links) -> u64 {
     unsafe { (*member.cast::<Node>()).at.get() }
 }
 
+/// # Safety
+/// `head` is linked.
+pub(super) unsafe fn is_empty(head: *mut Links) -> bool {
+    // SAFETY: the head is linked.
+    unsafe { next(head) == head }
+}
+
+/// Brings all members of these rings near, from both sides of each ring and of all rings at once.
+///
+/// # Safety
+/// All are heads of rings.
+pub(super) unsafe fn reach<const N: usize>(heads: &[*mut Links; N]) {
+    let mut ends = heads.map(|head| Some((head, head)));
+    while ends.iter().any(Option::is_some) {
+        for end in &mut ends {
+            // SAFETY: a ring is linked all round, and both are members of one ring.
+            *end = end.and_then(|(front, back)| unsafe {
+                let front = next(front);
+                let back = (front != back).then(|| prev(back))?;
+                (front != back).then_some((front, back))
+            });
+        }
+    }
+}
+
 /// Inserts a node before a member. If that member is the head, the node goes to the end of the ring.
 ///
 /// # Safety

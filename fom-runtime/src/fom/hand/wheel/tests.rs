@@ -108,11 +108,17 @@ impl Pair {
             assert!(times.iter().all(|at| at >> TICK <= wheel.current));
         }
         for index in 0..SLOTS {
-            let times = times_in(wheel.slots.get(index));
+            let (level, digit) = (index / PER_LEVEL, index % PER_LEVEL);
+            let mut times = Vec::new();
+            for way in 0..ways(level) {
+                let more = times_in(wheel.ring(level, digit, way));
+                assert!(more.iter().all(|at| way_of(*at, level) == way));
+                times.extend(more);
+            }
             members += times.len();
             let said = wheel.occupied[index / PER_LEVEL] & (1 << (index % PER_LEVEL)) != 0;
             assert_eq!(said, !times.is_empty());
-            let (level, digit) = ((index / PER_LEVEL) as u32, (index % PER_LEVEL) as u64);
+            let (level, digit) = (level as u32, digit as u64);
             for at in &times {
                 let number = at >> TICK >> (level * DIGIT);
                 let ahead = number - (wheel.current >> (level * DIGIT));
@@ -295,7 +301,7 @@ fn stands_still_when_time_goes_back() {
 
 #[test]
 fn takes_a_moderate_amount_of_memory() {
-    assert!((SLOTS + RANKS) * size_of::<Links>() + size_of::<Wheel>() <= 9 << 10);
+    assert!((RINGS + RANKS) * size_of::<Links>() + size_of::<Wheel>() <= 24 << 10);
     assert_eq!(size_of::<Node>(), 24);
 }
 
