@@ -5,7 +5,7 @@
 //! and 134 bytes of state) is on the disk, and continues. The last of six transitions deletes the record, and the next
 //! operation begins. All waiting operations share one write and one sync. One thread works, another one commits.
 //!
-//! `fom:journal` is the journal without foms, `fom:2` has two localities, and `fom:memory` shows what foms cost without
+//! `fom:journal` is the journal without foms, `fom:2` has two localities, `limit:2` two threads that work, and `fom:memory` shows what foms cost without
 //! a disk to wait for. `fom:kept` has many other foms that only wait. Their records lie between records that are no
 //! longer needed, and are written again to make room.
 
@@ -47,6 +47,7 @@ const QUESTION: Question = Question {
             peers: &[
                 "limit",
                 "limit:alone",
+                "limit:2",
                 "fjall",
                 "redb",
                 "fom:journal",
@@ -157,6 +158,22 @@ const QUESTION: Question = Question {
             target: NONE,
         },
         Row {
+            question: "  by two localities, of the rate of one",
+            unit: "of the rate",
+            value: |round, peer| {
+                let one = peer.strip_suffix(":2")?;
+                Some(round.get("512", peer, "per_s")? / round.get("512", one, "per_s")?)
+            },
+            better: Better::More,
+            fom: "fom:2",
+            limit: "limit:2",
+            target: Target {
+                text: "0.9",
+                absolute: Some(0.9),
+                ..NONE
+            },
+        },
+        Row {
             question: "  64 in flight",
             unit: "a second",
             value: |round, peer| round.get("64", peer, "per_s"),
@@ -234,6 +251,7 @@ fn run(one: &One) -> Figures {
         peer => {
             match peer {
                 "limit:alone" => ring::alone(load, store()),
+                "limit:2" => ring::two(load, store()),
                 _ => ring::start(load, store()),
             }
             Box::new(move || {

@@ -75,6 +75,7 @@ fn work(load: Load, to_work: &Receiver<Vec<Op>>, made: &Sender<Vec<Op>>) {
     let mut next = load.flying as u64 + 1;
     for mut ops in to_work {
         step(load, &mut ops, &mut next);
+        count(load, ops.len());
         made.send(ops).expect("the committer runs");
     }
 }
@@ -84,7 +85,10 @@ fn step(load: Load, ops: &mut [Op], next: &mut u64) {
         load.waits.add(now() - op.made);
         op.go(next);
     }
-    load.done.set(load.done.get() + ops.len() as u64);
+}
+
+fn count(load: Load, ops: usize) {
+    load.done.set(load.done.get() + ops as u64);
 }
 
 fn commit(
@@ -100,6 +104,47 @@ fn commit(
     }
 }
 
+/// As [`start`], with two threads that work on half of the operations each. Both halves share a sync: with one for each,
+/// there are twice as many.
+pub(crate) fn two(load: Load, store: Box<dyn Store>) {
+    let mut halves = [begin(load), Vec::new()];
+    halves[1] = halves[0].split_off(load.flying / 2);
+    let ends = [0, 1].map(|half| {
+        let (made, to_commit) = unbounded();
+        let (committed, to_work) = unbounded::<Vec<Op>>();
+        made.send(std::mem::take(&mut halves[half]))
+            .expect("it is there");
+        thread::spawn(move || {
+            pin(half);
+            // Half of all ids each.
+            let mut next = (half as u64 + 1) << 60;
+            for mut ops in to_work {
+                step(load, &mut ops, &mut next);
+                made.send(ops).expect("the committer runs");
+            }
+        });
+        (to_commit, committed)
+    });
+    thread::spawn(move || commit_both(load, store, &ends));
+}
+
+/// The committer's ends of the channels to one worker.
+type Ends = (Receiver<Vec<Op>>, Sender<Vec<Op>>);
+
+fn commit_both(load: Load, mut store: Box<dyn Store>, ends: &[Ends; 2]) {
+    loop {
+        let halves = ends
+            .each_ref()
+            .map(|(made, _)| made.recv().expect("the worker runs"));
+        store.commit(&mut halves.iter().flatten().map(Op::change));
+        load.syncs.add_alone();
+        count(load, load.flying);
+        for (half, (_, committed)) in halves.into_iter().zip(ends) {
+            committed.send(half).expect("the worker runs");
+        }
+    }
+}
+
 /// Does everything in one thread: nothing is handed over, and no operation runs during a sync.
 pub(crate) fn alone(load: Load, mut store: Box<dyn Store>) {
     let mut ops = begin(load);
@@ -110,6 +155,7 @@ pub(crate) fn alone(load: Load, mut store: Box<dyn Store>) {
             store.commit(&mut ops.iter().map(Op::change));
             load.syncs.add_alone();
             step(load, &mut ops, &mut next);
+            count(load, ops.len());
         }
     });
 }

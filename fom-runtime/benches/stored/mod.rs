@@ -85,7 +85,7 @@ pub(crate) trait Store: Send {
 /// Opens the store of this peer in this folder, with its present content.
 pub(crate) fn open(peer: &str, folder: &Path, room: u64) -> Option<Box<dyn Store>> {
     Some(match peer {
-        "limit" | "limit:alone" => Box::new(raw::Raw::open(folder, room)),
+        "limit" | "limit:alone" | "limit:2" => Box::new(raw::Raw::open(folder, room)),
         "fom:journal" => Box::new(journal::Journal::open(folder)),
         "fjall" => Box::new(peers::Fjall::open(folder)),
         "redb" => Box::new(peers::Redb::open(folder)),
