@@ -1,7 +1,11 @@
 //! Operation ids: submissions with one id meet each other, the end of the first, and the forgetting of answers.
 
+use std::{
+    pin::pin,
+    task::{Context, Waker},
+};
+
 use fom_durable::{Address, Lookup};
-use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::*;
@@ -169,8 +173,13 @@ fn what_has_failed_is_not_in_flight_any_more() {
             )
         };
         // Without a wait: callers that wait are told later.
-        while bench.runtime.ended::<Overdraw>(0).now_or_never().is_none() {
-            thread::yield_now();
+        let is_told = || {
+            let told = pin!(bench.runtime.ended::<Overdraw>(0));
+            told.poll(&mut Context::from_waker(Waker::noop()))
+                .is_ready()
+        };
+        while !is_told() {
+            sleep(MOMENT);
         }
         assert!(has_failed(Address::once(0)) && has_failed("account".into()));
         assert!(has_failed(id.into()) && !bench.runtime.cancel(id));
