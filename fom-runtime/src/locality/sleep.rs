@@ -86,32 +86,40 @@ impl Sleep {
     /// Returns whether the time has come, as far as that is known without the entry in the home. In the home, the time
     /// may be some steps old: then the entry fires soon.
     fn is_over(&self) -> bool {
-        let now = match self.armed {
-            Armed::Here(_) => return false,
-            Armed::Not => self.here(|core| core.now()),
-            Armed::ByJob(_) => None,
-        };
-        now.unwrap_or_else(|| self.home.env().clock.nanos()) >= self.at
+        match self.armed {
+            Armed::Here(_) => false,
+            Armed::Not => match self.here(|core| core.now()) {
+                Some(now) => now >= self.at,
+                None => self.is_due(),
+            },
+            Armed::ByJob(_) => self.is_due(),
+        }
+    }
+
+    /// Reads the clock.
+    fn is_due(&self) -> bool {
+        self.home.env().clock.nanos() >= self.at
     }
 
     /// Arms the sleep, or gives it the waker of this poll. Returns `Ready` if its entry has fired or is due.
     fn arm(&mut self, waker: &Waker) -> Poll<()> {
         match &self.armed {
             Armed::Not => {}
-            Armed::Here(key) => match self.here(|core| core.timers.entry_wakes(*key, waker)) {
-                Some(None) => {
+            Armed::Here(key) => {
+                let wakes = self.here(|core| core.timers.entry_wakes(*key, waker));
+                if wakes == Some(None) {
                     self.armed = Armed::Not;
                     return Poll::Ready(());
                 }
-                // A poll that no timer made.
-                Some(Some(true)) => {
-                    return match self.home.env().clock.nanos() >= self.at {
-                        true => Poll::Ready(()),
-                        false => Poll::Pending,
-                    };
+                // This poll is not the timer's, or it is elsewhere.
+                if self.is_due() {
+                    return Poll::Ready(());
                 }
-                Some(Some(false)) | None => self.disarm(),
-            },
+                if wakes == Some(Some(true)) {
+                    return Poll::Pending;
+                }
+                self.disarm();
+            }
             Armed::ByJob(None) => {}
             Armed::ByJob(Some(sleeper)) => {
                 let old = {

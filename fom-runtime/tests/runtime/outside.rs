@@ -183,6 +183,36 @@ fn a_sleep_wakes_the_waker_that_polled_it_last() {
     fom.wait().unwrap();
 }
 
+/// A sleep whose time has come is over at the next poll, although its timer has not fired: in the phase that armed it, and
+/// where its locality is away.
+#[test]
+fn a_sleep_is_over_before_its_timer_fires() {
+    let _limit = limit();
+    let clock = TestClock::new();
+    let runtime = Runtime::builder()
+        .localities(1)
+        .pin(false)
+        .clock(&clock)
+        .build()
+        .unwrap();
+    let fom = task(move |cx| {
+        Box::pin(async move {
+            let second = Duration::from_secs(1);
+            let mut here = pin!(cx.sleep(second));
+            let mut away = pin!(cx.sleep(second));
+            assert!(poll_once(here.as_mut()).is_pending());
+            assert!(poll_once(away.as_mut()).is_pending());
+            clock.advance(second);
+            assert!(poll_once(here.as_mut()).is_ready());
+            let guard = cx.enter_block().unwrap();
+            assert!(poll_once(away.as_mut()).is_ready());
+            drop(guard);
+            assert!(poll_once(pin!(cx.sleep(Duration::ZERO))).is_ready());
+        })
+    });
+    runtime.submit(fom).start().unwrap().wait().unwrap();
+}
+
 /// A sleep that was moved out of its fom ends with the runtime, whether it is armed or not polled yet.
 #[test]
 fn a_sleep_ends_with_its_runtime() {
