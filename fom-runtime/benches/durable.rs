@@ -5,8 +5,8 @@
 //! and 134 bytes of state) is on the disk, and continues. The last of six transitions deletes the record, and the next
 //! operation begins. All waiting operations share one write and one sync. One thread works, another one commits.
 //!
-//! `fom:journal` is the journal without foms, `fom:2` has two localities, `limit:2` two threads that work, and `fom:memory` shows what foms cost without
-//! a disk to wait for. `fom:kept` has many other foms that only wait. Their records lie between records that are no
+//! `fom:journal` is the journal without foms, `fom:2` has two localities, `limit:2` has two threads that work, and
+//! `fom:memory` shows what foms cost without a disk to wait for. `fom:kept` has many other foms that only wait. Their records lie between records that are no
 //! longer needed, and are written again to make room.
 
 #[path = "durable/fom.rs"]
