@@ -401,6 +401,27 @@ fn a_deadlock_is_repeated() {
     });
 }
 
+/// The server plans the statement of a commit for its first executions only.
+#[test]
+fn the_statement_of_a_commit_keeps_its_plan() {
+    const SEEN: &str = "INSERT INTO seen SELECT generic_plans, custom_plans FROM pg_prepared_statements \
+        WHERE statement ~ 'INSERT INTO fom_(slot_)?log' AND statement !~ 'seen'";
+    with_each(|server, store| async move {
+        // With other clusters in its statistics, the server finds a plan for given values better.
+        let others = "CREATE TABLE seen (kept bigint, planned bigint); \
+            INSERT INTO fom_slot (cluster, slot, term, last, passed, notes) \
+            SELECT cluster, slot, 0, 0, 0, '' FROM generate_series(1, 20) cluster, generate_series(0, 63) slot; \
+            ANALYZE";
+        server.sql(others).await;
+        for _ in 0..40 {
+            store.run(Work::new(SEEN, &[])).await.unwrap();
+        }
+        let kept = server.number("SELECT max(kept) FROM seen").await;
+        let planned = server.number("SELECT max(planned) FROM seen").await;
+        assert!((1..=5).contains(&planned) && kept > 0, "{kept} {planned}");
+    });
+}
+
 /// The connection breaks during transactions with statements, again and again. Each effect is there once.
 #[test]
 fn lost_answers_repeat_nothing() {
