@@ -31,7 +31,7 @@ use crate::durable::{
 use fom_protocol::{
     panic_message,
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
         now,
     },
@@ -278,6 +278,21 @@ impl Committer {
             queue.gather.came_round(part.since);
         }
         queue.parts.push(part);
+        self.go_on(queue, begins, wakes);
+    }
+
+    /// Notes that a locality has run the foms that were answered last, and has nothing to commit. May begin to commit what others
+    /// handed over. The caller holds no lock.
+    pub(crate) fn came_round(&self) {
+        let mut queue = self.queue.lock();
+        queue.gather.came_round(now());
+        let wakes = queue.waited_for;
+        self.go_on(queue, true, wakes);
+    }
+
+    /// Begins to commit on this thread, if it may and that needs no wait. Otherwise wakes the thread of the committer, if there is
+    /// something for it.
+    fn go_on(&self, mut queue: MutexGuard<'_, Queue>, begins: bool, wakes: bool) {
         let later = begins.then(|| queue.take_for_later(Turn::Free)).flatten();
         drop(queue);
         match later {
@@ -285,12 +300,6 @@ impl Committer {
             None if wakes => self.todo.notify_one(),
             None => {}
         }
-    }
-
-    /// Notes that a locality has run the foms that were answered last, and has nothing to commit.
-    pub(crate) fn came_round(&self) {
-        self.queue.lock().gather.came_round(now());
-        self.todo.notify_one();
     }
 
     /// Whether a lazy commit has waited longer than it may.
@@ -350,6 +359,8 @@ impl Committer {
     fn next(&self, idle_in: Option<Duration>) -> Next {
         let begun = now();
         let mut idle_at = idle_in.map(|time| begun + time);
+        // Commits of other threads may leave room to make, but seldom much.
+        let look_in = idle_in.unwrap_or(CALM);
         let mut nap_until = None;
         let mut queue = self.queue.lock();
         if queue.turns.turn == Turn::Thread {
@@ -364,7 +375,7 @@ impl Committer {
                     return Next::Stash;
                 }
                 Turn::Later => {
-                    let until = *nap_until.get_or_insert(now + IDLE);
+                    let until = *nap_until.get_or_insert(now + look_in);
                     let left = until.saturating_duration_since(now);
                     if left.is_zero() || queue.closed || queue.ownership == Ownership::Lost {
                         queue.turns.wanted = true;
@@ -396,7 +407,7 @@ impl Committer {
                 idle_at = Some(now + AGAIN);
             }
             if idle_at.is_none() && queue.turns.untidy {
-                idle_at = Some(now + IDLE);
+                idle_at = Some(now + look_in);
             }
             let idle_at = idle_at.filter(|_| !queue.waited_for);
             let until = lazy_at.into_iter().chain(idle_at).chain(gathered_at).min();
