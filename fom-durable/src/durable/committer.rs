@@ -52,7 +52,8 @@ pub(crate) const LAZY: Duration = Duration::from_millis(50);
 /// Idle time after which the thread makes room in the journal even without a commit.
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Idle time after which the committer gives its spare memory back.
+/// Idle time after which the committer gives its spare memory back. While others commit, the thread looks this often for room to make,
+/// unless it knows of some.
 const CALM: Duration = Duration::from_millis(150);
 
 /// Delay before the thread retries what could not be committed.
@@ -359,7 +360,6 @@ impl Committer {
     fn next(&self, idle_in: Option<Duration>) -> Next {
         let begun = now();
         let mut idle_at = idle_in.map(|time| begun + time);
-        // Commits of other threads may leave room to make, but seldom much.
         let look_in = idle_in.unwrap_or(CALM);
         let mut nap_until = None;
         let mut queue = self.queue.lock();
